@@ -18,7 +18,7 @@ from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.fleet import open_fleet
-from kproxy.proxy.switching.plan import End, Plan, later
+from kproxy.proxy.switching.twophase import End, Plan, later
 
 COUNTS = (3, 100, 1000)
 _FIRST_PORT = 20000

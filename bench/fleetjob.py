@@ -15,7 +15,7 @@ from functools import partial
 from bench.machine import raise_file_limit
 from kproxy import __version__
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.state import Facts, State, obey, settled
+from kproxy.proxy.switching.participant import Facts, State, obey, settled
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
 _FACTS = Facts(dict.fromkeys(UPSTREAMS, ""))

@@ -22,7 +22,7 @@ from bench.native import BROKER_PORT, FETCH, PRODUCE, Request, StubBroker
 from bench.peers import KPROXY, Peer, launch, standard_peers
 from bench.windows import Bench, Settings
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.state import Ended, Outcome, State
+from kproxy.proxy.switching.participant import Ended, Outcome, State
 
 SWITCHABLE, GUARDED = "kproxy-upstreams", "kproxy-guarded"
 FIRST_WRITES_S = 31.0

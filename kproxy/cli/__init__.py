@@ -1,24 +1,24 @@
-"""Commands, exit codes, and what a person reads when something goes wrong.
+"""Commands, exit codes, and error output.
 
-    __init__  `main`: converts each error to one line and an exit code
-    group     the command `kproxy` itself, where its commands are, and code that they share
-    first     what `kproxy` alone, or `kproxy HOST:PORT`, shows
-    about     help, version
-    run       run, exec
-    look      wait, reload
-    doctor    doctor
-    discover  discover
-    ls        ls
-    tap       tap
-    config    config check, show, schema
-    lint      lint
-    explain   explain
-    trial     demo, devcluster
-    profiles  named set-ups: up, down, list
-    migrate   migrate, of the room migrate
-    asking    the options of commands that ask a running kproxy
-    servers   HOST:PORT as a word, in the place of -b
-    flags     makes flags from the declaration in `kproxy.config`, and their grouped help
+    __init__          `main`: converts each error to one line and an exit code
+    group             the command `kproxy` itself, the modules of its commands, and code that they share
+    first_contact     the output of `kproxy` alone, or of `kproxy HOST:PORT`
+    about             help, version
+    run               run, exec
+    control           wait, reload
+    doctor            doctor
+    discover          discover
+    ls                ls
+    tap               tap
+    config            config check, show, schema
+    lint              lint
+    explain           explain
+    sandbox           demo, devcluster
+    profiles          named set-ups: up, down, list
+    migrate           migrate, of the wing migrate
+    admin_access      the options of commands that ask a running kproxy
+    server_arguments  HOST:PORT as an argument, in place of -b
+    flags             makes flags from the declaration in `kproxy.config`, and their grouped help
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
 """

@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
 from kproxy.cli.group import kproxy
-from kproxy.cli.servers import add, servers_argument
+from kproxy.cli.server_arguments import add, servers_argument
 
 
 @kproxy.group("config", invoke_without_command=True)

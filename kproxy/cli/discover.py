@@ -38,24 +38,24 @@ def discover(
     listens on this machine. It writes nothing and asks no broker. The exit code is 0 if something was found, else 1.
     """
     needs_unix(ctx)
-    from kproxy.inspect.discover import looking, present
+    from kproxy.inspect.discover import search, output
 
-    places = list(looking.look(Path(), context, namespace, only or looking.PLACES))
+    places = list(search.look(Path(), context, namespace, only or search.PLACES))
     found = [one for place in places for one in place.found]
     if start:
         runs = [one for one in found if one.words[:1] == ("run",)]
         if len(runs) != 1:
-            for line in present.text(places):
+            for line in output.text(places):
                 click.echo(line, err=True)
             click.echo(f"kproxy: --run needs exactly one command, and there are {len(runs)}: paste one", err=True)
             return 1
-        click.echo(present.command(runs[0]), err=True)
+        click.echo(output.command(runs[0]), err=True)
         from kproxy.cli.run import run
 
         return int(run.main(list(runs[0].words[1:]), prog_name="kproxy run", standalone_mode=False, obj=ctx.obj) or 0)
     if as_json:
-        click.echo(present.as_json(places))
+        click.echo(output.as_json(places))
     else:
-        for line in present.text(places):
+        for line in output.text(places):
             click.echo(line)
     return 0 if found else 1

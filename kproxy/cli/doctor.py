@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.flags import ConfiguredCommand, given
 from kproxy.cli.group import kproxy, needs_unix
-from kproxy.cli.servers import add, servers_argument
+from kproxy.cli.server_arguments import add, servers_argument
 
 # A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
@@ -51,10 +51,10 @@ def doctor(
     needs_unix(click.get_current_context())
     file, flags = given(values)
     add(flags, servers)
-    from kproxy.inspect.doctor.clients import Client
-    from kproxy.inspect.doctor.course import run
-    from kproxy.inspect.doctor.examine import Wish
-    from kproxy.inspect.doctor.line import Line
+    from kproxy.inspect.doctor.client_versions import Client
+    from kproxy.inspect.doctor.run import run
+    from kproxy.inspect.doctor.examiner import Wish
+    from kproxy.inspect.doctor.command_line import Line
 
     try:
         wish = Wish(topic, group, None if client is None else Client.parse(client))

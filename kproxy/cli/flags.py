@@ -77,9 +77,9 @@ class ConfiguredCommand(click.Command):
         """As click does, but every usage error knows its command: the parser's own ones do not. `@NAME` as the first
         word is `-c` with the file of that profile."""
         if self._takes_profile and args and args[0].startswith("@"):
-            from kproxy.cli.profiles import places  # few need it
+            from kproxy.cli.profiles import paths  # few need it
 
-            args = ["-c", str(places.profile(args[0])), *args[1:]]
+            args = ["-c", str(paths.profile(args[0])), *args[1:]]
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -111,7 +111,7 @@ def _known(error: click.UsageError) -> click.UsageError | None:
     for setting in all_settings():
         if setting.option.secret and error.option_name == f"--{setting.key}":
             reason = "is not a flag, because other users can read a command line"
-            places = f"{setting.env}, or {setting.key} in a file (-c FILE)"
+            paths = f"{setting.env}, or {setting.key} in a file (-c FILE)"
             return click.UsageError(f"{error.option_name} {reason}; allowed: {places}", error.ctx)
     return None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kproxy.cli import first
+from kproxy.cli import first_contact
 
 if TYPE_CHECKING:
     from kproxy.config import Config
@@ -48,7 +48,7 @@ class Session:
     debug: bool = False
 
 
-class _Commands(first.FirstContact):
+class _Commands(first_contact.FirstContact):
     """Imports a command's module when the command is wanted: `kproxy run` starts sooner and is smaller."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -102,7 +102,7 @@ def kproxy(ctx: click.Context) -> int:
     (with Java, Maven and confluent-kafka).
     """
     if ctx.invoked_subcommand is None:
-        first.show()
+        first_contact.show()
     return 0
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.asking import ca_option, trusting, without_scheme
+from kproxy.cli.admin_access import ca_option, trusting, without_scheme
 from kproxy.cli.flags import ConfiguredCommand, given, reaching
 from kproxy.cli.group import kproxy, show_tracebacks
-from kproxy.cli.servers import add, servers_argument
+from kproxy.cli.server_arguments import add, servers_argument
 
 if TYPE_CHECKING:
     from kproxy.config import ClusterConfig, Config
     from kproxy.config.options import Setting
     from kproxy.inspect.listing.snapshot import Wanted
     from kproxy.proxy.admin.client import AdminClient
-    from kproxy.proxy.status.shown import ClusterStatus
+    from kproxy.proxy.status.model import ClusterStatus
 
 _DIFFERS, _NOT_ASKED = 1, 2
 _WIDTH = 80
@@ -118,7 +118,7 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
     """For the kproxy of this configuration. Its own certificate is trusted where no other file is given. Raises
     ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
     from kproxy.base.errors import ConfigError
-    from kproxy.inspect.listing import running
+    from kproxy.inspect.listing import local_kproxy
     from kproxy.proxy.admin import bearer
     from kproxy.proxy.admin.client import AdminClient
 
@@ -135,21 +135,21 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
         tls = trusting(config.admin_tls_cert, config.admin, config.admin_tls_key_password, "admin-tls-cert")
     elif https or ca is not None:
         tls = trusting(ca, config.admin)
-    return AdminClient(config.admin, token, running.SECONDS, tls)
+    return AdminClient(config.admin, token, local_kproxy.SECONDS, tls)
 
 
 def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.inspect.listing import asjson, running, text
-    from kproxy.inspect.listing.gather import gather
+    from kproxy.inspect.listing import asjson, local_kproxy, text
+    from kproxy.inspect.listing.gatherer import gather
     from kproxy.proxy.admin import neighbour
 
     served = neighbour.look(client)
     found = []
     for cluster in config.clusters:
         seen = asyncio.run(gather(cluster, wanted))
-        here = running.serving(config.admin, served, seen.cluster_id)
+        here = local_kproxy.serving(config.admin, served, seen.cluster_id)
         if as_json:
             which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
             found.append({**asjson.snapshot(seen, here, wanted), **which})
@@ -177,7 +177,7 @@ def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through
 
     from kproxy.base.address import Address
     from kproxy.inspect.listing import asjson, text
-    from kproxy.inspect.listing.pair import look
+    from kproxy.inspect.listing.paired_snapshots import look
     from kproxy.proxy.admin import neighbour
 
     if len(config.served) > 1:

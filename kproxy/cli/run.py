@@ -8,7 +8,7 @@ import click
 
 from kproxy.cli.flags import ConfiguredCommand, given, reaching, words
 from kproxy.cli.group import kproxy, needs_unix, show_tracebacks, timeout_option
-from kproxy.cli.servers import BeforeCommand, add, servers_argument
+from kproxy.cli.server_arguments import BeforeCommand, add, servers_argument
 
 
 @kproxy.command(cls=ConfiguredCommand)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.asking import admin_options, asking
+from kproxy.cli.admin_access import admin_options, asking
 from kproxy.cli.group import kproxy
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kproxy.proxy.switching.state import Phase
+from kproxy.proxy.switching.participant import Phase
 from tests.harness.clients.kafka_python import KafkaAdminClient, TopicPartition
 from tests.harness.migration.switched import Switched
 from tests.soak.switchclients import TOPICS

@@ -23,7 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.base.process import birth
-from kproxy.cli.profiles import places
+from kproxy.cli.profiles import paths
 from kproxy.proxy.admin.client import AdminClient
 
 _FILE, _LOG, _FORMER_LOG = "running.json", "log", "log.1"
@@ -79,7 +79,7 @@ class Ended:
 def running(name: str) -> Running | None:
     """That of a profile, if it lives."""
     try:
-        said = json.loads((places.state() / name / _FILE).read_text())
+        said = json.loads((paths.state() / name / _FILE).read_text())
         found = Running(
             int(said["pid"]), str(said["born"]), str(said["admin"]), float(said["since"]), str(said.get("cert", ""))
         )
@@ -91,13 +91,13 @@ def running(name: str) -> Running | None:
 
 def log_of(name: str) -> Path:
     """Where it logs."""
-    return places.state() / name / _LOG
+    return paths.state() / name / _LOG
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Nobody else begins or ends one meanwhile. Raises ConfigError."""
-    path = places.state()
+    path = paths.state()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -112,7 +112,7 @@ def alone() -> Iterator[None]:
 
 def begin(name: str, words: Sequence[str], admin: str, cert: str = "") -> Running:
     """Begin `kproxy run` with these words. It has no terminal, and outlives whoever began it."""
-    folder = places.kept(name)
+    folder = paths.kept(name)
     log = folder / _LOG
     if log.exists() and log.stat().st_size > _LONG_LOG:
         log.replace(folder / _FORMER_LOG)
@@ -186,7 +186,7 @@ def end(one: Running, seconds: float, forget: Callable[[], None]) -> bool:
 
 def forget(name: str) -> None:
     """Nothing runs under this name any more."""
-    (places.state() / name / _FILE).unlink(missing_ok=True)
+    (paths.state() / name / _FILE).unlink(missing_ok=True)
 
 
 def _last_lines(log: Path, since: int) -> Sequence[str]:

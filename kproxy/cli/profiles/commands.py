@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.asking import trusting
+from kproxy.cli.admin_access import trusting
 from kproxy.cli.flags import ConfiguredCommand, given, words
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
@@ -48,12 +48,12 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
     The exit code is 0 if kproxy is ready, 1 if it has ended or is not ready in time.
     """
     needs_unix(click.get_current_context())
-    from kproxy.cli.profiles import background, places, units
+    from kproxy.cli.profiles import background, paths, units
     from kproxy.config import read
 
     if values.get("config_file") is not None:
         raise click.UsageError("-c cannot be combined with a profile, which is the file")
-    file, name = places.profile(profile), places.name_of(profile)
+    file, name = paths.profile(profile), paths.name_of(profile)
     _, flags = given(values)
     with background.alone():
         one = background.running(name)
@@ -96,9 +96,9 @@ def down(profile: str, timeout: float) -> int:
     It finishes the requests in flight, as after Ctrl-C. The exit code is 0 if it has ended, or did not run.
     """
     needs_unix(click.get_current_context())
-    from kproxy.cli.profiles import background, places
+    from kproxy.cli.profiles import background, paths
 
-    name = places.name_of(profile)
+    name = paths.name_of(profile)
     one = background.running(name)
     if one is None:
         click.echo(f"@{name} does not run in the background")
@@ -114,9 +114,9 @@ def down(profile: str, timeout: float) -> int:
 def list_() -> int:
     """Show the profiles, and which of them run in the background."""
     needs_unix(click.get_current_context())
-    from kproxy.cli.profiles import background, places
+    from kproxy.cli.profiles import background, paths
 
-    names = places.names()
+    names = paths.names()
     if not names:
         click.echo(f"no profile in {places.folder()}: write NAME.yaml there, a file as for -c, and 'kproxy up @NAME'")
     for name in names:
@@ -203,12 +203,12 @@ def _asking(config: Config) -> Asking:
 
 def _asking_of(name: str, one: Running) -> Asking:
     from kproxy.base.errors import ConfigError
-    from kproxy.cli.profiles import places
+    from kproxy.cli.profiles import paths
     from kproxy.cli.profiles.background import Asking
     from kproxy.config import load
 
     try:
         flags = {"admin": one.admin, **({"admin_tls_cert": one.cert} if one.cert else {})}
-        return _asking(load(flags, os.environ, places.profile(f"@{name}")))
+        return _asking(load(flags, os.environ, paths.profile(f"@{name}")))
     except (ConfigError, click.UsageError):  # it has become wrong since: what can be told without it is told
         return Asking()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kproxy.cli.profiles import places
+from kproxy.cli.profiles import paths
 
 
 def systemd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
@@ -30,13 +30,13 @@ RestartSec=5
 WantedBy=default.target
 """
     use = f"systemctl --user daemon-reload && systemctl --user enable --now {unit}"
-    return places.units() / unit, text.encode(), use
+    return paths.units() / unit, text.encode(), use
 
 
 def launchd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
     """The same for launchd on macOS."""
     label = f"kproxy.{name}"
-    log = str(places.kept(name) / "log")
+    log = str(paths.kept(name) / "log")
     content = {
         "Label": label,
         "ProgramArguments": [sys.executable, "-m", "kproxy", "run", *words],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
 from kproxy.base.address import Address
-from kproxy.inspect.discover.found import Found
+from kproxy.inspect.discover.results import Found
 
 _LOCAL = "localhost"
 _PLAIN = "PLAINTEXT"

@@ -16,7 +16,7 @@ from kproxy.advice.lint import images
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
 from kproxy.inspect.discover.brokers import Broker, Published
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover.results import Found, Place
 from kproxy.net.dial import engine
 
 _MOST_CONTAINERS = 200

@@ -14,7 +14,7 @@ from kproxy.advice.lint.variables import parse_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
 from kproxy.inspect.discover.brokers import Published
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover.results import Found, Place
 
 _MOST_FILES = 200
 _LARGEST = 1024 * 1024

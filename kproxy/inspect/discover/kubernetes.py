@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install
 from kproxy.base.printable import one_line
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover.results import Found, Place
 from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup

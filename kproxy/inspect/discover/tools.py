@@ -21,7 +21,7 @@ from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import files
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover.results import Found, Place
 
 NAME = "configurations of tools"
 _LARGEST = 1024 * 1024

@@ -1,32 +1,32 @@
-"""`kproxy doctor`: walks what a client does, says why it fails, and what to do.
+"""`kproxy doctor`: does what a client does, reports why that fails, and what to do.
 
-An examination asks; `judge` and all that follows it are pure. So each verdict can be tested without a network.
+An examination does the I/O; `diagnosis` and the modules after it are pure. So tests need no network for them.
 
-    certnames  the name that all certificates have
-    direct     contacts the same addresses as a client does, without hops and maps
-    found        what an examination has found out
-    contact      contacts one address: resolve, connect, TLS, login, who is there
-    spoken       what a port speaks to which no broker answered
-    whereabouts  where this machine reaches each broker
-    examine      the examination of one cluster
-    places       what an advertised address is: a container's name, localhost, a private address
-    listeners    a broker's listener settings: reading them, and writing them
-    findings     what is wrong, or worth knowing
-    causes       why one contact failed
-    hops       the hop of --via that fails, and how to try it by hand
-    unaided    whether a client reaches the cluster by itself, without hops and maps
-    names      what to check where a bootstrap server's name is not resolved
-    clients      which clients and brokers are too old for each other
-    judge        all findings, the first to mend first
-    beyond       what is wrong beyond addresses: controller, topics, rights, versions, certificates
-    mend         the lines that mend a finding for good
-    changes      what has to change at each broker that advertises a wrong address
-    advertise    the lines for that
-    linted       what kproxy's own lint says of them
-    line         the words of a `kproxy run` line
-    trial        finds such a line that works, by connecting through it
-    said         what clients say for a finding
-    picture      draws what was found: for a terminal, and as SVG
-    report       what a person reads, and JSON
-    course       one run of the command: examine, judge, try, report
+    certificate_names  the server name that all certificates have
+    direct_contacts    contacts with the same addresses as a client makes them, without hops and maps
+    evidence           the results of an examination
+    contact            contacts one address: resolve, connect, TLS, login, identity of the broker
+    protocol_probe     the protocol of a port at which no broker answered
+    broker_addresses   an address of each broker that this machine can connect to
+    examiner           the examination of one cluster
+    address_class      the class of an advertised address: a container's name, localhost, a private address
+    listeners          a broker's listener settings: reading them, and writing them
+    findings           the problems and notes that doctor reports
+    causes             why one contact failed
+    hop_checks         the hop of --via that fails, and how to try it by hand
+    direct_access      whether a client reaches the cluster by itself, without hops and maps
+    name_advice        what to check if the name of a bootstrap server is not resolved
+    client_versions    which clients and brokers are too old for each other
+    diagnosis          all findings, the first to fix first
+    cluster_checks     problems other than addresses: controller, topics, rights, versions, certificates
+    fixes              the lines that fix a finding for good
+    listener_changes   the change at each broker that advertises a wrong address
+    advertised_lines   the lines for these changes
+    lint_check         kproxy's own lint on these lines
+    command_line       the arguments of a `kproxy run` command line
+    command_trials     tries such command lines until one works
+    client_messages    the messages that clients show for a finding
+    picture            a drawing of the evidence: for a terminal, and as SVG
+    report             the report for people, and as JSON
+    run                one run of the command: examine, diagnose, try, report
 """

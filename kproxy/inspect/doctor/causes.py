@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.inspect.doctor.findings import Whose
-from kproxy.inspect.doctor.found import Contact, Examination, Spoken
-from kproxy.inspect.doctor.names import looks_like
-from kproxy.inspect.doctor.places import Place, is_loopback, is_private, place_of
+from kproxy.inspect.doctor.evidence import Contact, Examination, Spoken
+from kproxy.inspect.doctor.name_advice import looks_like
+from kproxy.inspect.doctor.address_class import Place, is_loopback, is_private, place_of
 
 
 @dataclass(frozen=True, slots=True)

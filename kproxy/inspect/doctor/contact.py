@@ -15,8 +15,8 @@ from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
-from kproxy.inspect.doctor import spoken
-from kproxy.inspect.doctor.found import Contact, Spoken, Step, Verdict
+from kproxy.inspect.doctor import protocol_probe
+from kproxy.inspect.doctor.evidence import Contact, Spoken, Step, Verdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
@@ -206,11 +206,11 @@ class Contacts:
             known is Spoken.TLS or failed_later or found.reason.startswith("tls")
         ) and not found.refused:  # fmt: skip
             began = perf_counter()
-            heard = await spoken.listen_to(connect, host, self._seconds)
+            heard = await protocol_probe.listen_to(connect, host, self._seconds)
             notes.note("spoken", notes.target, Verdict.NOTE, perf_counter() - began, heard.spoken.value)
             return replace(found, spoken=heard.spoken, certificate=heard.certificate)
         if self._config.tls and found.answered:
-            return replace(found, certificate=await spoken.certificate_of(connect, host, self._seconds))
+            return replace(found, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))
         return found
 
     def _connect(self, address: Address) -> Connect:

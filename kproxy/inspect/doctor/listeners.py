@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from kproxy.base.address import Address
 from kproxy.client.ask import listeners as settings
-from kproxy.inspect.doctor.found import Listener
+from kproxy.inspect.doctor.evidence import Listener
 
 LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"
 # What a listener may be called; a broker is trusted no further.

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from kproxy.base.printable import escaped, one_line
 from kproxy.inspect.doctor.causes import cause_of
-from kproxy.inspect.doctor.found import Contact, Examination
+from kproxy.inspect.doctor.evidence import Contact, Examination
 
 _WIDTH = 78
 # Nodes that are drawn one by one; of more, those that work are counted.

@@ -14,11 +14,11 @@ import click
 from kproxy.advice import remedies
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.printable import escaped, one_line
-from kproxy.inspect.doctor import picture, said, unaided
+from kproxy.inspect.doctor import picture, client_messages, direct_access
 from kproxy.inspect.doctor.findings import Finding
-from kproxy.inspect.doctor.found import Contact, Examination, Neighbour, Step, Verdict
-from kproxy.inspect.doctor.line import shell
-from kproxy.inspect.doctor.trial import Outcome, Tried
+from kproxy.inspect.doctor.evidence import Contact, Examination, Neighbour, Step, Verdict
+from kproxy.inspect.doctor.command_line import shell
+from kproxy.inspect.doctor.command_trials import Outcome, Tried
 from kproxy.net.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
@@ -149,8 +149,8 @@ def _nothing_wrong(found: Examination) -> str:
             f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
             f" {shell(words)}"
         )
-    means = unaided.with_means(found)
-    if found.means and unaided.is_reached(found) is None:
+    means = direct_access.with_means(found)
+    if found.means and direct_access.is_reached(found) is None:
         return (
             f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
             " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
@@ -179,7 +179,7 @@ def _messages(problems: Sequence[Finding]) -> Iterator[str]:
     if remedy.behaviour:
         yield _wrapped(remedy.behaviour, "   ", "   ")
         return
-    for program, message in sorted(said.messages(problems[0]), key=lambda one: one[0]):
+    for program, message in sorted(client_messages.messages(problems[0]), key=lambda one: one[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 
@@ -197,8 +197,8 @@ def _works_now(report: Report) -> Iterator[str]:
         yield _wrapped(_no_line(outcome), "   ", "   ")
         return
     tried = outcome.tried
-    said = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
-    yield _wrapped(f"{said}." if tried.works else f"{said}. {tried.problem}", "   ", "   ")
+    result = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
+    yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ", "   ")
     yield f"   {tried.line}"
     if tried.line.has_masked:
         yield "   (put the password in the place of ***)"
@@ -333,7 +333,7 @@ def _contact(contact: Contact) -> dict[str, Any]:
 def _finding(finding: Finding) -> dict[str, Any]:
     remedy = remedies.remedy_of(finding.fault)
     symptom = remedies.remedy_of(finding.symptom or finding.fault)
-    said = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
+    messages = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
     return {
         "fault": finding.fault.value,
         "problem": finding.problem,
@@ -345,7 +345,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fix": [*finding.fix],
         "advice": finding.advice or remedy.fix,
         "unsaid": symptom.behaviour,
-        "messages": [{"program": one.program.value, "text": one.text} for one in said],
+        "messages": [{"program": message.program.value, "text": message.text} for message in messages],
     }
 
 

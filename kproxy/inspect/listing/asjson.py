@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kproxy.client.ask.contents import Topic, error_text
-from kproxy.inspect.listing.compare import Pair
-from kproxy.inspect.listing.running import Running
+from kproxy.inspect.listing.comparison import Pair
+from kproxy.inspect.listing.local_kproxy import Running
 from kproxy.inspect.listing.snapshot import Snapshot, Wanted
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from kproxy.client.ask.contents import Partition, Topic, error_text
 from kproxy.client.ask.listeners import listeners
 from kproxy.inspect.listing.columns import cut, table
-from kproxy.inspect.listing.compare import Pair
-from kproxy.inspect.listing.running import Running
+from kproxy.inspect.listing.comparison import Pair
+from kproxy.inspect.listing.local_kproxy import Running
 from kproxy.inspect.listing.snapshot import Snapshot, Wanted
 
 _NOBODY = "-"

@@ -17,7 +17,7 @@ from kproxy.migrate.format import format_count, format_size
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
 from kproxy.migrate.verify.results import Kept, kept_in
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 # While a leader moves, in seconds.
 _PATIENCE = 30.0

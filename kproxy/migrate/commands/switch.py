@@ -180,7 +180,7 @@ def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
 
 
 def _exit_code(came: SwitchResult, as_json: bool) -> int:
-    from kproxy.proxy.switching.plan import End
+    from kproxy.proxy.switching.twophase import End
 
     if came.drive_result is None:
         for line in came.message.splitlines():

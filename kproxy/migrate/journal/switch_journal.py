@@ -24,7 +24,7 @@ from kproxy.migrate.copier.state import key, partition_of, topic_of
 from kproxy.migrate.copier.statetopic import prepared, read_one
 from kproxy.migrate.journal.driver import write_records
 from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.plan import Record, decision, number_of
+from kproxy.proxy.switching.twophase import Record, decision, number_of
 
 SWITCH_KEY = key("switch")
 _PATIENCE = 30.0

@@ -1,4 +1,4 @@
-"""Drives a switch: the pure machine of `kproxy.proxy.switching.whole` with real kproxies, a real journal and real work.
+"""Drives a switch: the pure machine of `kproxy.proxy.switching.coordinator` with real kproxies, a real journal and real work.
 
 One thread decides. Kproxies are asked in threads, each of them one thing at a time; the work of the hold is done in
 another. All that any of them finds comes through one queue. Every question has a limit of time, and so has every stage:
@@ -19,7 +19,7 @@ from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.journal.switch_journal import SwitchEntry
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused
-from kproxy.proxy.switching.plan import (
+from kproxy.proxy.switching.twophase import (
     Abort,
     Answer,
     End,
@@ -34,8 +34,8 @@ from kproxy.proxy.switching.plan import (
     Worked,
     Written,
 )
-from kproxy.proxy.switching.state import Command, Do
-from kproxy.proxy.switching.whole import begin, step, wants
+from kproxy.proxy.switching.participant import Command, Do
+from kproxy.proxy.switching.coordinator import begin, step, wants
 
 HoldTask = Callable[[float], None]
 """A piece of work; it is told until when, of time.monotonic, and raises KproxyError."""

@@ -22,7 +22,7 @@ from kproxy.migrate.switch.inverse_offset_map import reverse_migration
 from kproxy.migrate.switch.operations import require_switch_section
 from kproxy.migrate.switch.reverse_copy import topic_exists
 from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.state import Phase
+from kproxy.proxy.switching.participant import Phase
 
 Say = Callable[[str], None]
 Configs = Mapping[str, str | None]

@@ -19,7 +19,7 @@ from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, trusting
 from kproxy.proxy.switching.asjson import PART
 from kproxy.proxy.switching.parts import split, unit
-from kproxy.proxy.switching.state import Command, Do
+from kproxy.proxy.switching.participant import Command, Do
 
 T = TypeVar("T")
 

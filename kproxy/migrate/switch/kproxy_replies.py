@@ -10,7 +10,7 @@ from kproxy.base.errors import AdminError
 from kproxy.base.printable import one_line
 from kproxy.proxy.switching.asjson import state_of
 from kproxy.proxy.switching.logins import Login, Way
-from kproxy.proxy.switching.state import State
+from kproxy.proxy.switching.participant import State
 
 _MAX_TEXT = 300
 # What is shown of lists that a kproxy sends.

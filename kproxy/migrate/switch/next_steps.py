@@ -12,7 +12,7 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import abbreviate
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 _START_SWITCH = "next: kproxy migrate switch FILE begins one"
 

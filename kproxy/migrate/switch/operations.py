@@ -31,7 +31,7 @@ from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
 from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.plan import End, Plan, later
+from kproxy.proxy.switching.twophase import End, Plan, later
 
 # How long clients may take to connect again until it is said that they have not, in seconds.
 _RECONNECT_TIMEOUT, _POLL_INTERVAL = 10.0, 0.5

@@ -36,7 +36,7 @@ from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
 from kproxy.migrate.verify.runner import verify
 from kproxy.proxy.switching.parts import Part, unit
-from kproxy.proxy.switching.plan import Work
+from kproxy.proxy.switching.twophase import Work
 
 TopicPartition = tuple[str, int]
 

@@ -10,7 +10,7 @@ from kproxy.base.errors import AdminError
 from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import Logins, Way, doubt, misfit
-from kproxy.proxy.switching.state import Phase
+from kproxy.proxy.switching.participant import Phase
 
 # By how many seconds clocks may differ: a hold is 25 s at most, and its end is told in Unix time.
 MAX_CLOCK_SKEW = 2.0

@@ -10,7 +10,7 @@ from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.plan import End
+from kproxy.proxy.switching.twophase import End
 
 # Of many kproxies, so many have a line of their own.
 _MAX_ROWS = 50

@@ -21,7 +21,7 @@ from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.members import read_members
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.plan import Plan, Work, later, number_of
+from kproxy.proxy.switching.twophase import Plan, Work, later, number_of
 
 ReportFindings = Callable[[Iterable[MigrationFinding]], None]
 

@@ -21,7 +21,7 @@ from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun, was_switched_before
 from kproxy.proxy.switching.parts import Part, unit
-from kproxy.proxy.switching.plan import Work
+from kproxy.proxy.switching.twophase import Work
 
 
 @dataclass

@@ -13,10 +13,10 @@ from http import HTTPStatus
 import h11
 
 from kproxy.net.tls.handshakes import AdminTls
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 from kproxy.proxy.admin.requests import Refused, Reply, Request, line
 from kproxy.proxy.admin.routes import answer, too_large
-from kproxy.proxy.admin.secured import NotTls, Secured
+from kproxy.proxy.admin.tlsstream import NotTls, Secured
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from kproxy.base.errors import AdminError
 from kproxy.proxy.admin.client import AdminClient
 from kproxy.proxy.admin.hosts import is_loopback
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import ClusterStatus
+from kproxy.proxy.status.model import ClusterStatus
 
 
 def clusters(client: AdminClient) -> Sequence[ClusterStatus]:

@@ -15,9 +15,9 @@ from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
-from kproxy.proxy.admin import bearer, pages
+from kproxy.proxy.admin import bearer, handlers
 from kproxy.proxy.admin.hosts import is_known, is_loopback
-from kproxy.proxy.admin.pages import AdminPages, Page
+from kproxy.proxy.admin.handlers import AdminPages, Page
 from kproxy.proxy.admin.requests import JSON, Refused, Reply, Request, line
 
 logger = logging.getLogger(__name__)
@@ -87,36 +87,36 @@ class Route:
 
 
 TABLE: tuple[Route, ...] = (
-    Route("/", pages.home),
-    Route("/metrics", pages.metrics),
-    Route("/livez", pages.livez, token=Token.NEVER, any_host=True),
+    Route("/", handlers.home),
+    Route("/metrics", handlers.metrics),
+    Route("/livez", handlers.livez, token=Token.NEVER, any_host=True),
     # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
-    Route("/readyz", pages.readyz, token=Token.NEVER, any_host=True),
-    Route("/status", pages.status),
-    Route("/sessions", pages.sessions, enabled=lambda sources: sources.sessions is not None),
-    Route("/live", pages.live, enabled=lambda sources: sources.live is not None),
-    Route("/tap", pages.tap, enabled=lambda sources: sources.tap is not None),
+    Route("/readyz", handlers.readyz, token=Token.NEVER, any_host=True),
+    Route("/status", handlers.status),
+    Route("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
+    Route("/live", handlers.live, enabled=lambda sources: sources.live is not None),
+    Route("/tap", handlers.tap, enabled=lambda sources: sources.tap is not None),
     # It changes nothing. But it shows the names of topics, groups and users: not to everybody who may see numbers.
     Route(
         "/tap/frames",
-        pages.frames,
+        handlers.frames,
         changes=True,
         refuses_browsers=True,
         enabled=lambda sources: sources.frames is not None,
     ),
-    Route("/quit", pages.quit, method="POST", enabled=lambda sources: sources.quit is not None),
-    Route("/reload", pages.reload, method="POST", enabled=lambda sources: sources.reload is not None),
+    Route("/quit", handlers.quit, method="POST", enabled=lambda sources: sources.quit is not None),
+    Route("/reload", handlers.reload, method="POST", enabled=lambda sources: sources.reload is not None),
     # It names clients. And who can ask for it without the token would think that the switch will work without one.
     Route(
         "/switch",
-        pages.switches,
+        handlers.switches,
         token=Token.ALWAYS,
         refuses_browsers=True,
         enabled=lambda sources: sources.switches is not None and sources.may_switch(),
     ),
     Route(
         "/switch",
-        pages.switch,
+        handlers.switch,
         method="POST",
         token=Token.ALWAYS,
         most_body=_MOST_COMMAND,

@@ -16,7 +16,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import AdminTls
 from kproxy.proxy.admin.connection import Connection
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 
 logger = logging.getLogger(__name__)
 

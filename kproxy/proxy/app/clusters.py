@@ -27,7 +27,7 @@ from kproxy.proxy.cluster.report import report
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup, error_summary
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.status.shown import ClusterStatus
+from kproxy.proxy.status.model import ClusterStatus
 
 log = logging.getLogger(__name__)
 

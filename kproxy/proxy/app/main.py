@@ -23,7 +23,7 @@ from kproxy.config import Config
 from kproxy.config.checks import WHERE_NOT_SHARED
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
+from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.app import logs
 from kproxy.proxy.app.clusters import Clusters
@@ -43,7 +43,7 @@ from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status import asjson
 from kproxy.proxy.status.readiness import Requires, missing, not_ready, useless_to_wait
-from kproxy.proxy.status.shown import ClusterStatus, Status
+from kproxy.proxy.status.model import ClusterStatus, Status
 from kproxy.proxy.watch.events import Events
 from kproxy.proxy.watch.feed import Feed, Filter
 from kproxy.proxy.watch.frames import FrameFeed, filter_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kproxy.config import Config
 from kproxy.proxy.cluster.reachability import ExplorationState
-from kproxy.proxy.status.shown import ClusterStatus
+from kproxy.proxy.status.model import ClusterStatus
 
 # A line with more maps than this is no help.
 _MOST_MAPS = 8

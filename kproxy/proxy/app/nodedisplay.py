@@ -12,7 +12,7 @@ from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.app import logs, nodetable
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.status.readiness import Requires, advice, not_ready
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus
+from kproxy.proxy.status.model import ClusterStatus, NodeStatus
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
-from kproxy.proxy.admin.pages import Reloaded
+from kproxy.proxy.admin.handlers import Reloaded
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.metrics import Metrics
 

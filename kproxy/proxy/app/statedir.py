@@ -22,7 +22,7 @@ from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import Kept
 from kproxy.proxy.switching.doubts import Identity
 from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.state import State
+from kproxy.proxy.switching.participant import State
 
 # No state has more bytes.
 _MOST = 512 * 1024

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.state import Phase, State
+from kproxy.proxy.switching.participant import Phase, State
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_the_same
-from kproxy.proxy.admin.pages import Switched
+from kproxy.proxy.admin.handlers import Switched
 from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.unitswitch import UnitSwitch
-from kproxy.proxy.metrics.record import SwitchNumbers
-from kproxy.proxy.status.shown import SessionStatus, SwitchStatus
+from kproxy.proxy.metrics.registry import SwitchNumbers
+from kproxy.proxy.status.model import SessionStatus, SwitchStatus
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import Parting
 from kproxy.proxy.switching.parts import MOST_PARTS, Part, shared, split, unit

@@ -1,4 +1,4 @@
-"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.state` its events,
+"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.participant` its events,
 and does what it asks for.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
@@ -20,12 +20,12 @@ from kproxy.base.printable import one_line
 from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.statewriter import StateWriter
-from kproxy.proxy.status.shown import SwitchStatus
-from kproxy.proxy.switching import asjson, state
+from kproxy.proxy.status.model import SwitchStatus
+from kproxy.proxy.switching import asjson, participant
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt
 from kproxy.proxy.switching.parts import split
 from kproxy.proxy.switching.positions import Waiting
-from kproxy.proxy.switching.state import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
+from kproxy.proxy.switching.participant import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
 
 log = logging.getLogger(__name__)
 
@@ -109,16 +109,16 @@ class UnitSwitch:
         if problem:
             raise ConfigError(problem)
 
-    def _keep(self, state: State) -> str:
+    def _keep(self, participant: State) -> str:
         """Returns why that was not possible, or ""."""
-        return self._keeping.write(state, parts=self.parts, clients=self.clients)
+        return self._keeping.write(participant, parts=self.parts, clients=self.clients)
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
         if self.directory is None or self._has_begun:
             return
         self._has_begun = True
-        step = state.restarted(self.state, self._now())
+        step = participant.restarted(self.state, self._now())
         before, self.state = self.state, step.state
         self.write()  # also so that no start takes a former end for its own
         if self.state.active != self.configured:
@@ -159,7 +159,7 @@ class UnitSwitch:
         """Do as commanded; return why not, or ""."""
         if self._defect:
             return self._defect
-        step = state.obey(self.state, command, self._facts(command.seconds), self._now())
+        step = participant.obey(self.state, command, self._facts(command.seconds), self._now())
         return self._take(step) or step.problem
 
     @property
@@ -172,12 +172,12 @@ class UnitSwitch:
     # What happens by itself
 
     def _settle(self) -> None:
-        step = state.settled(self.state, self._facts())
+        step = participant.settled(self.state, self._facts())
         if self._take(step) or (step.state.phase is Phase.HOLDING and not self._defect):
             self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._settle))
 
     def _expire(self) -> None:
-        step = state.expired(self.state, self._now())
+        step = participant.expired(self.state, self._now())
         if not (problem := self._take(step)):
             return
         if self._keeping.may_be_committed:

@@ -23,7 +23,7 @@ from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector
-from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.parts import split
 from kproxy.proxy.watch.feed import Emit
 from kproxy.proxy.watch.frames import EmitFrame

@@ -32,7 +32,7 @@ from kproxy.proxy.cluster.reachability import (
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.metrics.record import BOOTSTRAP as BOOTSTRAP
+from kproxy.proxy.metrics.registry import BOOTSTRAP as BOOTSTRAP
 from kproxy.proxy.switching.logins import Login
 
 if TYPE_CHECKING:

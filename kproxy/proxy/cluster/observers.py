@@ -10,7 +10,7 @@ from itertools import count
 from kproxy.base.address import Address
 from kproxy.protocol.wire.api import FETCH
 from kproxy.proxy.relay.session import Session
-from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.writes import DOUBLED
 from kproxy.proxy.watch.feed import Emit
 from kproxy.proxy.watch.frames import EmitFrame, Place

@@ -10,7 +10,7 @@ from kproxy.proxy.cluster.reachability import NodeReachability
 from kproxy.proxy.cluster.topology import Node
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.status.readiness import Requires, missing
-from kproxy.proxy.status.shown import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
+from kproxy.proxy.status.model import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
 
 
 def report(gateway: Gateway) -> ClusterStatus:

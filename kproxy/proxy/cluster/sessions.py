@@ -41,7 +41,7 @@ from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.session import Session
-from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.lines import Where
 
 if TYPE_CHECKING:

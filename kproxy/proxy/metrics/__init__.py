@@ -1,8 +1,8 @@
 """Each metric name and label of kproxy, in one object that callers pass in. Nothing here is global.
 
     counters     the plain numbers that the data plane adds to
-    record       `Metrics`: the counters of the process, by cluster and node
-    declared     the only table of metrics: name, kind, labels, help, where the numbers are
+    registry     `Metrics`: the counters of the process, by cluster and node
+    families     the only table of metrics: name, kind, labels, help, where the numbers are
     exposition   the table as a prometheus-client collector, and as text
 
 Label values never come from a client. `cluster` is configured, `node` is a node id that a broker
@@ -14,9 +14,9 @@ docs/metrics.md describes the metrics for users; a test keeps it equal to the ta
 """
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, MAX_CALLS, CallCounters, Durations, NodeCounters
-from kproxy.proxy.metrics.declared import FAMILIES, Family
+from kproxy.proxy.metrics.families import FAMILIES, Family
 from kproxy.proxy.metrics.exposition import exposition
-from kproxy.proxy.metrics.record import MAX_REASONS, Metrics
+from kproxy.proxy.metrics.registry import MAX_REASONS, Metrics
 
 __all__ = [
     "FAMILIES",

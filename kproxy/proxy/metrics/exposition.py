@@ -23,10 +23,10 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, Durations
-from kproxy.proxy.metrics.declared import FAMILIES, Family, Row
+from kproxy.proxy.metrics.families import FAMILIES, Family, Row
 
 if TYPE_CHECKING:
-    from kproxy.proxy.metrics.record import Metrics
+    from kproxy.proxy.metrics.registry import Metrics
 
 _openmetrics: Callable[[Collector], bytes] = openmetrics.generate_latest  # which has no types
 

@@ -33,11 +33,11 @@ from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRO
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
 from kproxy.proxy.relay.calls import Call, Calls
 from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
-from kproxy.proxy.switching import connect, requests, responses
+from kproxy.proxy.switching import kafkaconnect, requests, responses
 from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.proxy.switching.doubts import Identity
 from kproxy.proxy.switching.positions import Followed, Position, Positions
-from kproxy.proxy.switching.streams import rebuilds
+from kproxy.proxy.switching.kafkastreams import rebuilds
 from kproxy.proxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
 
 OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
@@ -221,7 +221,7 @@ class Guard:
     @property
     def _rebuilds(self) -> bool:
         identity, software = self._identify(), self._software()
-        names = connect.others(software, identity.client_id)
+        names = kafkaconnect.others(software, identity.client_id)
         of_a_worker = names and all(self._rules.positions.has_seen(Identity(identity.address, one)) for one in names)
         return bool(of_a_worker) or rebuilds(software, identity.client_id)
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from kproxy.proxy.status.shown import SessionStatus, Status
+from kproxy.proxy.status.model import SessionStatus, Status
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from kproxy.proxy.status.shown import ClusterStatus, SwitchStatus
+from kproxy.proxy.status.model import ClusterStatus, SwitchStatus
 
 Requires = Literal["all", "one", "none"]
 """How many nodes of each cluster must be reachable for kproxy to be ready."""

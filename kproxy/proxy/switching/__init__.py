@@ -1,24 +1,26 @@
-"""Switching a cluster of the configuration from one Kafka cluster to another, while its clients go on. Pure.
+"""The switch of a cluster of the configuration from one Kafka cluster to another: a two-phase commit. Pure.
 
-    state         one cluster of one kproxy: its phases, the commands, what each step asks the process to do
-    whole         the switch over all kproxies: whom to ask for what next, what to write down before, when to go back
+    coordinator   the state machine of the driver: which commands to send, what to write to the journal, when to undo
+    participant   the state machine of one cluster in one kproxy: its phases, its commands, their effects
+    twophase      the values of the coordinator: plan, state, events, next actions
     parts         some clients of a cluster that are switched by themselves
-    plan          what its driver plans, knows, is told and wants
-    asjson        the forms of both in JSON: the state file, the bodies of /switch
+    asjson        both as JSON: the state file, the bodies of /switch
     writes        which requests are writes
     producers     how a producer writes: plain, idempotent, in transactions
-    caps          how high a version clients may use where a cluster can be switched, and what franz-go is told of
+    caps          the newest API versions that clients may use where a cluster can be switched
     logins        how clients log in to each upstream, and whether they still can after a switch
-    transactions  what a producer is told whose transaction was begun in the former cluster
-    connect       consumers of a worker of Kafka Connect, by their names
-    streams       clients of Kafka Streams, by their names
-    doubts        clients that may repeat a write that was done already
-    positions     which positions in partitions a consumer may have from the cluster that it speaks to now
-    requests      what kproxy reads of requests after a switch, and answers to some itself
-    responses     what kproxy reads in responses after a switch, and changes in a few
+    transactions  error codes for a producer whose transaction began in the former cluster
+    kafkaconnect  consumers of a worker of Kafka Connect, by their client ids
+    kafkastreams  clients of Kafka Streams, by their client ids
+    doubts        clients that may repeat a write that the broker has already done
+    positions     the positions in partitions that a consumer may use after a switch
+    requests      the requests that kproxy reads after a switch, and its own responses to some of them
+    responses     the responses that kproxy reads after a switch, and its changes to a few of them
 
-A cluster with two upstreams leads its clients to one of them. A switch leads them to the other one, in all kproxies,
-so that no write reaches both upstreams, and none the old one after the first has reached the new one.
+A cluster with two upstreams routes its clients to one of them. A switch routes them to the other one, in all kproxies,
+so that no write reaches both upstreams, and no write reaches the old upstream after the first one has reached the new.
+The driver (`kproxy migrate switch`) is the coordinator; each kproxy is a participant. HOLD is the prepare step: writes
+wait. Up to the commit, each participant may abort by itself (its deadline).
 
     SERVING ──hold──▶ HOLDING ──settled──▶ HELD ──flip──▶ FLIPPED ──commit──▶ COMMITTED ──release──▶ SERVING
        ▲                 │                   │              │                     │

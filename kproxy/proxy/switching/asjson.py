@@ -11,7 +11,7 @@ seconds more, of the time in which a kproxy runs, clients may be there that repe
 without that kproxy knows them; both are missing if there are none. `fetched` has the address and the client id of each
 client that has fetched, unless there are too many. Format 2 is that of a cluster with parts, and of a part
 (`kproxy.proxy.switching.parts`): a kproxy that knows no parts would lead their clients to where the others go. STATE is
-each field of `kproxy.proxy.switching.state.State` by its name; `last` is null, or each field of `Ended`:
+each field of `kproxy.proxy.switching.participant.State` by its name; `last` is null, or each field of `Ended`:
 
     {"active": "blue", "phase": "held", "switch": "x1", "driver": "000001-9f", "former": "blue", "to": "green",
      "since": 1795401600.0, "deadline": 1795401620.0, "count": 3, "last": null}
@@ -39,7 +39,7 @@ from kproxy.base.printable import one_line
 from kproxy.proxy.switching.doubts import Identity
 from kproxy.proxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
 from kproxy.proxy.switching.positions import MOST_KEPT
-from kproxy.proxy.switching.state import Command, Do, Ended, Outcome, Phase, State
+from kproxy.proxy.switching.participant import Command, Do, Ended, Outcome, Phase, State
 
 FORMAT, FORMAT_OF_PARTS = 1, 2
 PART, JOIN = "part", "join"

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from kproxy.protocol.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from kproxy.protocol.wire.primitives import INT16, Buffer
 from kproxy.protocol.wire.reader import Reader
-from kproxy.proxy.switching.streams import is_producer
+from kproxy.proxy.switching.kafkastreams import is_producer
 
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
 INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE = 49, 59, 120

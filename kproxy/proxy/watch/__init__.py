@@ -1,11 +1,11 @@
-"""Looking on at live requests: who is told what, and how much of it may wait (pure, but for the clock).
+"""Observation of live requests: the readers, their filters, and their bounded queues (pure, but for the clock).
 
-feed      gives what observers see to those who look on; to those outside with a filter and a bounded queue
+feed      passes observed exchanges to subscribers; each reader outside has a filter and a bounded queue
 frames    the same for copies of frames
 lines     an exchange as a line of JSON, and back
-rates     how much passes, how fast, with which errors
-tally     sums up what passes, by node, API, client and group
-findings  what only a proxy can see is wrong
+rates     request rates, latencies and errors
+tally     rates by node, API, client and group
+findings  problems that only a proxy can observe
 events    the last lines of the log
-live      what the page shows, once a second
+live      the snapshot that the status page shows, once a second
 """

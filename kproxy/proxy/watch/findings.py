@@ -14,7 +14,7 @@ from typing import Literal
 
 from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
+from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.proxy.watch.tally import Client, Doing, Tally
 
 # A client asks for metadata so often within so many seconds, and nobody does that who has what it needs.

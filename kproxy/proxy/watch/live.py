@@ -17,7 +17,7 @@ from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
-from kproxy.proxy.status.shown import ClusterStatus, SessionStatus, Status, UpstreamStatus
+from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.proxy.watch.events import Event, Events
 from kproxy.proxy.watch.feed import Feed, TooMany
 from kproxy.proxy.watch.findings import Finding, Findings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from kproxy.client.ask import contents
-from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.lines import Passed
 from kproxy.proxy.watch.rates import LastError, Rates
 

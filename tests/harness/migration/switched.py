@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.state import State
+from kproxy.proxy.switching.participant import State
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 
 TOKEN = "a-token-of-the-tests"

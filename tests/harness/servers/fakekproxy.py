@@ -13,7 +13,7 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.state import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
+from kproxy.proxy.switching.participant import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
 
 TOKEN = "the-token-of-some-tests"
 

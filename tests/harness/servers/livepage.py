@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.proxy.admin.page` whose snapshots a test chooses, and some."""
+"""The status page without kproxy: a server of `kproxy.proxy.admin.statuspage` whose snapshots a test chooses, and some."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from kproxy.proxy.admin.page import document
+from kproxy.proxy.admin.statuspage import document
 from tests.harness.clients.browser import Browser
 
 Snapshot = dict[str, Any]

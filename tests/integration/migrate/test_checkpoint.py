@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.checkpoint import make, starting_offsets
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides, plain, transactions
 from tests.harness.migration.moving import rows, topics

@@ -40,8 +40,8 @@ from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import result_lines
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.verify.runner import verify
-from kproxy.proxy.switching.plan import End, Stage
-from kproxy.proxy.switching.state import Command
+from kproxy.proxy.switching.twophase import End, Stage
+from kproxy.proxy.switching.participant import Command
 from tests.harness.clients.going import Going, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides

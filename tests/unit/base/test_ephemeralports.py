@@ -14,7 +14,7 @@ from kproxy.base.address import Address
 from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector

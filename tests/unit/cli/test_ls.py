@@ -14,7 +14,7 @@ import pytest
 from kproxy.cli import invoke
 from kproxy.net.tls.handshakes import AdminTls, Files
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import ClusterStatus, Status
+from kproxy.proxy.status.model import ClusterStatus, Status
 from tests.harness.servers.peers import Peer
 from tests.harness.tls import Authority
 from tests.unit.inspect.listing.fake import Listed, Told, Topic

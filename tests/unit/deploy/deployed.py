@@ -15,7 +15,7 @@ import click
 from kproxy.base.address import Address
 from kproxy.cli.flags import given
 from kproxy.cli.group import kproxy
-from kproxy.cli.servers import add
+from kproxy.cli.server_arguments import add
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.proxy.admin.pages import AdminPages, Readiness
+from kproxy.proxy.admin.handlers import AdminPages, Readiness
 from kproxy.proxy.admin.routes import TABLE
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics

@@ -21,7 +21,7 @@ import pytest
 
 from kproxy.base.process import birth
 from kproxy.cli import invoke
-from kproxy.cli.profiles import background, places, ports, units
+from kproxy.cli.profiles import background, paths, ports, units
 from tests.harness.process import free_window, wait_until
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -62,8 +62,8 @@ def broker() -> Iterator[str]:
 
 
 def write(name: str, text: str) -> None:
-    places.folder().mkdir(parents=True, exist_ok=True)
-    (places.folder() / f"{name}.yaml").write_text(text)
+    paths.folder().mkdir(parents=True, exist_ok=True)
+    (paths.folder() / f"{name}.yaml").write_text(text)
 
 
 def pid_of(name: str) -> int:
@@ -143,7 +143,7 @@ def test_ports_that_the_profile_has_are_its_own(broker: str, capsys: pytest.Capt
     write("own", f"bootstrap-servers: {broker}\nlisten: 127.0.0.1:{first + 1}\nadmin: 127.0.0.1:{first}\n")
     assert invoke(["up", "@own"]) == 0
     assert f"bootstrap.servers=127.0.0.1:{first + 1}" in capsys.readouterr().out
-    assert not list(places.state().rglob("ports.json"))
+    assert not list(paths.state().rglob("ports.json"))
 
 
 @pytest.mark.parametrize("where", ["profile", "flags"])
@@ -253,7 +253,7 @@ def test_a_profile_in_this_terminal_and_for_other_commands(broker: str) -> None:
 def test_what_is_kept_is_nonsense(broker: str) -> None:
     """It counts as nothing, and is written anew."""
     write("a", f"bootstrap-servers: {broker}\n")
-    folder = places.kept("a")
+    folder = paths.kept("a")
     me = {"pid": os.getpid(), "born": "1", "admin": NOBODY, "since": 0.0}
     for text in ("", "[]", "{", "[" * 100_000, '{"pid": "x"}', json.dumps(me), json.dumps({**me, "pid": 1e99}),
                  json.dumps({**me, "pid": 0, "born": ""}), json.dumps({**me, "admin": "x"})):  # fmt: skip
@@ -276,7 +276,7 @@ def test_all_windows_are_taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 def test_a_long_log_begins_anew(broker: str) -> None:
     write("a", f"bootstrap-servers: {broker}\n")
-    log = places.kept("a") / "log"
+    log = paths.kept("a") / "log"
     with log.open("wb") as file:
         file.truncate(background._LONG_LOG + 1)
     assert invoke(["up", "@a"]) == 0
@@ -321,8 +321,8 @@ def test_no_profile_at_all(capsys: pytest.CaptureFixture[str], home: Path) -> No
 def test_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "conf"))
     monkeypatch.setenv("XDG_STATE_HOME", "relative/does/not/count")
-    assert places.folder() == home / "conf/kproxy"
-    assert places.state() == home / ".local/state/kproxy"
+    assert paths.folder() == home / "conf/kproxy"
+    assert paths.state() == home / ".local/state/kproxy"
 
 
 def test_a_unit_of_systemd(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,7 +345,7 @@ def test_a_file_of_launchd(home: Path) -> None:
     assert invoke(["up", "@staging", "--write-unit", "launchd"]) == 0
     content = plistlib.loads((home / "Library/LaunchAgents/kproxy.staging.plist").read_bytes())
     assert content["Label"] == "kproxy.staging"
-    assert content["ProgramArguments"][1:6] == ["-m", "kproxy", "run", "-c", str(places.profile("@staging"))]
+    assert content["ProgramArguments"][1:6] == ["-m", "kproxy", "run", "-c", str(paths.profile("@staging"))]
 
 
 def test_the_words_of_systemd() -> None:

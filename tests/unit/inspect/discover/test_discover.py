@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.inspect.discover import docker, files, kubernetes, listening, present
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover import docker, files, kubernetes, sockets, output
+from kproxy.inspect.discover.results import Found, Place
 from kproxy.net.dial import engine as engines
 from tests.harness.servers.engine import Engine, ok
 from tests.harness.servers.kube_forward import Forwarding, forwarding
@@ -166,7 +166,7 @@ def test_a_container_that_is_none(told: Any, engine: Engine) -> None:
 def test_the_name_of_a_container_is_escaped(engine: Engine) -> None:
     engine.add("a\x1b[31m", "apache/kafka:4\x1b[0m", {"KAFKA_LISTENERS": "PLAINTEXT://:9092"})
     (one,) = found(engine)
-    assert "\x1b" not in "".join(present.text([Place("Docker", [one])]))
+    assert "\x1b" not in "".join(output.text([Place("Docker", [one])]))
 
 
 def test_an_engine_that_says_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ async def test_a_list_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     place = await asked(cluster, tmp_path, monkeypatch)
     assert len(place.found) == 5
     assert place.more == "too many services: name one namespace with --namespace"
-    assert list(present.text([place]))[-1] == f"there is more: Kubernetes: {place.more}"
+    assert list(output.text([place]))[-1] == f"there is more: Kubernetes: {place.more}"
 
 
 async def test_more_than_anybody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,7 +411,7 @@ def test_what_listens_here(tmp_path: Path) -> None:
         16: (["java", "-Xmx1g", "kafka.Kafka", "/etc/kafka/two.properties"], [8, 9, 10]),
         15: (["/usr/bin/docker-proxy", "-host-port", "29092"], [7]),
     }
-    place = listening.look(machine(tmp_path, sockets, commands))
+    place = sockets.look(machine(tmp_path, sockets, commands))
     assert [one.words for one in place.found] == [
         ("run", "-b", "localhost:9092,localhost:9093"),
         ("doctor", "localhost:9093"),
@@ -421,15 +421,15 @@ def test_what_listens_here(tmp_path: Path) -> None:
 
 
 def test_no_proc(tmp_path: Path) -> None:
-    assert listening.look(tmp_path / "nowhere").found == ()
+    assert sockets.look(tmp_path / "nowhere").found == ()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_this_machine_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        monkeypatch.setattr(listening, "_USUAL", (port,))
-        assert ("doctor", f"localhost:{port}") in [one.words for one in listening.look().found]
+        monkeypatch.setattr(sockets, "_USUAL", (port,))
+        assert ("doctor", f"localhost:{port}") in [one.words for one in sockets.look().found]
 
 
 # What people see
@@ -441,11 +441,11 @@ def test_text_and_json() -> None:
         Place("Kubernetes", problem="no right"),
         Place("files here"),
     ]
-    assert list(present.text(places)) == [
+    assert list(output.text(places)) == [
         "Docker: kafka", "  kproxy run -b localhost:9092", "  # a note", "not looked at: Kubernetes: no right",
         "nothing found: files here",
     ]  # fmt: skip
-    said = json.loads(present.as_json(places))
+    said = json.loads(output.as_json(places))
     assert said[0]["found"][0]["command"] == ["kproxy", "run", "-b", "localhost:9092"]
     assert said[1]["problem"] == "no right"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.inspect.discover import looking, tools
-from kproxy.inspect.discover.found import Found, Place
+from kproxy.inspect.discover import search, tools
+from kproxy.inspect.discover.results import Found, Place
 from tests.unit.deploy.deployed import try_command
 
 RPK = """\
@@ -199,8 +199,8 @@ def test_a_user_without_such_files_and_one_who_asks_only_for_them(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KCAT_CONFIG", "KAFKACAT_CONFIG", "KAFKA_CTL_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    assert list(looking.look(tmp_path, None, None, (looking.TOOLS,))) == [Place(tools.NAME)]
-    assert [one.name for one in looking.look(tmp_path, None, None, (looking.FILES, looking.TOOLS))] == ["files here"]
+    assert list(search.look(tmp_path, None, None, (search.TOOLS,))) == [Place(tools.NAME)]
+    assert [one.name for one in search.look(tmp_path, None, None, (search.FILES, search.TOOLS))] == ["files here"]
 
 
 NONSENSE = [

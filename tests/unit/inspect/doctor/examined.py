@@ -8,7 +8,7 @@ from kproxy.base.address import Address
 from kproxy.client.ask.contents import Contents, Partition, Topic
 from kproxy.client.ask.questions import Members
 from kproxy.client.ask.settings import Settings
-from kproxy.inspect.doctor.found import Contact, Examination
+from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster.identity import BrokerIdentity

@@ -9,9 +9,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import listeners, picture
-from kproxy.inspect.doctor.found import Listener
-from kproxy.inspect.doctor.line import Line
-from kproxy.inspect.doctor.places import Place, is_private, place_of
+from kproxy.inspect.doctor.evidence import Listener
+from kproxy.inspect.doctor.command_line import Line
+from kproxy.inspect.doctor.address_class import Place, is_private, place_of
 from tests.unit.inspect.doctor.examined import bad, examination, good
 
 HOSTILE = "\x1b[31m‮<script>" + "x" * 300

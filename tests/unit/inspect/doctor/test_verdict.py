@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from kproxy.inspect.doctor import report
-from kproxy.inspect.doctor.found import Examination, Neighbour
-from kproxy.inspect.doctor.judge import judge
-from kproxy.inspect.doctor.line import Line
+from kproxy.inspect.doctor.evidence import Examination, Neighbour
+from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.command_line import Line
 from kproxy.inspect.doctor.report import Report
-from kproxy.inspect.doctor.trial import Outcome, Tried
+from kproxy.inspect.doctor.command_trials import Outcome, Tried
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
 
 

@@ -12,7 +12,7 @@ from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.switch import finish, operations
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.operations import SwitchResult
-from kproxy.proxy.switching.plan import End, Record
+from kproxy.proxy.switching.twophase import End, Record
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
 SECTION = "switch: {kproxies: ['127.0.0.1:1'], to: green}\n"

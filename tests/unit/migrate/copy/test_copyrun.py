@@ -10,7 +10,7 @@ from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copy import copyrun as module
 from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 
 def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.operations import _fleet_of_switch
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 MEMBERS = {
     "g": frozenset({"consumer-g-1", "consumer-g-2"}),

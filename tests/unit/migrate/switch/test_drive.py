@@ -16,8 +16,8 @@ from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult, DriveTimeouts, HoldTask
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.report import result_lines, result_to_json
-from kproxy.proxy.switching.plan import End, Plan, Record, Work, later
-from kproxy.proxy.switching.state import Command, Do, Phase
+from kproxy.proxy.switching.twophase import End, Plan, Record, Work, later
+from kproxy.proxy.switching.participant import Command, Do, Phase
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}

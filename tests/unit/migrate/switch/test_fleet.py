@@ -19,7 +19,7 @@ import yaml
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.fleet import KproxyFleet, command_to_json, open_fleet
-from kproxy.proxy.switching.state import Command, Do
+from kproxy.proxy.switching.participant import Command, Do
 from tests.harness.servers.fakekproxy import FakeKproxy as Fake
 from tests.harness.servers.fakekproxy import serving
 

@@ -16,7 +16,7 @@ from kproxy.migrate.switch.kproxy_replies import (
 )
 from kproxy.migrate.switch.report import describe_returned_clients
 from kproxy.proxy.switching.asjson import shown
-from kproxy.proxy.switching.state import State
+from kproxy.proxy.switching.participant import State
 
 CLUSTER: dict[str, Any] = {
     "name": "default", **shown(State("blue")), "upstreams": {"blue": {"cluster_id": "A"}, "green": {"cluster_id": None}},

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
 from kproxy.migrate.switch.next_steps import describe_copy, describe_no_switch, describe_reverse_copy
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 RELEASED, UNDONE = ((("000001-a", one.value),) for one in (Record.RELEASED, Record.UNDONE))
 SWITCH = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",), RELEASED, reversible=True, ended=True)

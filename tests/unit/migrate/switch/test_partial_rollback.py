@@ -17,7 +17,7 @@ from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.partial_rollback import check_part, select_moved_part
 from kproxy.proxy.switching.parts import Part
-from kproxy.proxy.switching.plan import Record
+from kproxy.proxy.switching.twophase import Record
 
 G = MovedPart("only-g", ("consumer-g-#",), ("g",))
 H = MovedPart("only-h", ("h-1", "h-2"), ("h", "i"))

@@ -11,7 +11,7 @@ from kproxy.base.errors import AdminError
 from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
-from kproxy.proxy.switching.state import Phase, State
+from kproxy.proxy.switching.participant import Phase, State
 
 WANTED = ExpectedState("default", "green", "A", "B", "1.0")
 CLUSTER = ClusterReply("default", State("blue"), {"blue": "A", "green": "B"})

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.net.tls.handshakes import AdminTls
-from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
+from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
 from kproxy.proxy.admin.routes import TABLE, Token
 from kproxy.proxy.admin.server import AdminServer, start_admin
 from kproxy.proxy.metrics import Metrics

@@ -21,9 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.proxy.admin import connection, pages, routes, server
+from kproxy.proxy.admin import connection, handlers, routes, server
 from kproxy.proxy.admin.hosts import is_known
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import Route
 from kproxy.proxy.admin.server import start_admin
@@ -126,7 +126,7 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
         reply = await routes.answer(sources, Request("GET", "/metrics"), no_body)
         counting.cancel()
     assert reply.status == 200
-    assert turns >= 50 * 30 // pages.PIECES_AT_A_TIME
+    assert turns >= 50 * 30 // handlers.PIECES_AT_A_TIME
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/", "//", "/metrics%00", "*", "/..%2f"])

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproxy.proxy.admin import connection, routes, server
-from kproxy.proxy.admin.pages import AdminPages, Readiness
+from kproxy.proxy.admin.handlers import AdminPages, Readiness
 from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import MOST_BODY, Route
 from kproxy.proxy.metrics import Metrics

@@ -20,7 +20,7 @@ from kproxy.base.errors import AdminError
 from kproxy.proxy.admin import client as module
 from kproxy.proxy.admin import routes
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 from kproxy.proxy.admin.requests import JSON, Reply, Request
 from kproxy.proxy.admin.routes import Route, Token
 from tests.harness.tls import Authority, in_thread

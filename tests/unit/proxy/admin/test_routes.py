@@ -12,7 +12,7 @@ from http import HTTPStatus
 import pytest
 
 from kproxy.proxy.admin import routes
-from kproxy.proxy.admin.pages import AdminPages, Readiness, Reloaded, Switched
+from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
 from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import TABLE, Route, Token
 from kproxy.proxy.metrics import Metrics

@@ -19,7 +19,7 @@ from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.admin import connection, routes, server
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.admin.pages import AdminPages
+from kproxy.proxy.admin.handlers import AdminPages
 from kproxy.proxy.admin.requests import Reply, Request, line
 from kproxy.proxy.admin.routes import Route
 from tests.harness.tls import Authority

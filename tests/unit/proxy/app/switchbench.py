@@ -11,7 +11,7 @@ from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.unitswitch import UnitSwitch
 from kproxy.proxy.switching.doubts import Doubt, Identity
 from kproxy.proxy.switching.positions import Waiting
-from kproxy.proxy.switching.state import Command, Do, Phase, State
+from kproxy.proxy.switching.participant import Command, Do, Phase, State
 
 HOLD = Command(Do.HOLD, "x", to="green", seconds=20)
 

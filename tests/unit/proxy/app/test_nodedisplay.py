@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.proxy.app.nodedisplay import show_nodes
 from kproxy.proxy.status.readiness import Requires
-from kproxy.proxy.status.shown import ClusterStatus
+from kproxy.proxy.status.model import ClusterStatus
 from tests.unit.proxy.status.clusters import cluster
 
 

@@ -15,7 +15,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.switching.state import Ended, Outcome, Phase, State
+from kproxy.proxy.switching.participant import Ended, Outcome, Phase, State
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
 from tests.unit.proxy.app.serving import broker, client_of, put, reload, served, works

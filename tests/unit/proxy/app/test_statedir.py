@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.switching.state import Phase, State
+from kproxy.proxy.switching.participant import Phase, State
 
 HELD = State("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 120.0, 1)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.app import statedir
-from kproxy.proxy.switching.state import Command, Do, Outcome, Phase
+from kproxy.proxy.switching.participant import Command, Do, Outcome, Phase
 from tests.harness.smallfs import fill, small_file_system
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench
 

@@ -12,7 +12,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.unitswitch import UnitSwitch
 from kproxy.proxy.switching.doubts import Doubt, Identity
-from kproxy.proxy.switching.state import Command, Do, Phase, State
+from kproxy.proxy.switching.participant import Command, Do, Phase, State
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process
 
 

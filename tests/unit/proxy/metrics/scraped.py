@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.proxy.metrics import Metrics, exposition
-from kproxy.proxy.metrics.record import SwitchNumbers
+from kproxy.proxy.metrics.registry import SwitchNumbers
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

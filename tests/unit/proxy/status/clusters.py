@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus
+from kproxy.proxy.status.model import ClusterStatus, NodeStatus
 
 
 def node(number: int, outcome: str) -> NodeStatus:

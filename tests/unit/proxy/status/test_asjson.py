@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import Status
+from kproxy.proxy.status.model import Status
 from tests.unit.proxy.status.clusters import cluster
 
 STATUS = Status(

@@ -11,7 +11,7 @@ import pytest
 from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
+from kproxy.proxy.status.model import ClusterStatus, NodeStatus, Status, SwitchStatus, UpstreamStatus
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "admin.md").read_text()
 TYPES = {

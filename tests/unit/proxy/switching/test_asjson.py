@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import Kept
 from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.state import Command, Do, Ended, Outcome, Phase, State
+from kproxy.proxy.switching.participant import Command, Do, Ended, Outcome, Phase, State
 
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF).filter(str.isprintable), min_size=1, max_size=20)
 NUMBER = st.floats(0, 1e11)

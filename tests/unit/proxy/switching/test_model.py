@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from kproxy.proxy.switching import state, whole
-from kproxy.proxy.switching.plan import Answer, Event, Known, Lost, Record, Stage, Wants, Whole, decision
-from kproxy.proxy.switching.state import Command, Do, Facts, Phase, State, Step
+from kproxy.proxy.switching import participant, coordinator
+from kproxy.proxy.switching.twophase import Answer, Event, Known, Lost, Record, Stage, Wants, Whole, decision
+from kproxy.proxy.switching.participant import Command, Do, Facts, Phase, State, Step
 from tests.unit.proxy.switching.world import BLUE, Bounds, Machines, Model, World, explore, way_out
 
 
@@ -101,7 +101,7 @@ TestWanderer.settings = settings(stateful_step_count=60)
 
 
 def no_commit(driver: Whole, event: Event) -> Whole:
-    driver = whole.step(driver, event)
+    driver = coordinator.step(driver, event)
     return replace(driver, stage=Stage.RELEASE) if driver.stage is Stage.COMMIT else driver
 
 
@@ -112,30 +112,30 @@ def forgets(kept: State, now: float) -> Step:
 def expires_though_committed(kproxy: State, now: float) -> Step:
     if kproxy.phase is Phase.COMMITTED:
         kproxy = replace(kproxy, deadline=0.0)
-    return state.expired(kproxy, now)
+    return participant.expired(kproxy, now)
 
 
 def holds_again(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
     if command.do is Do.HOLD and kproxy.last is not None:
         kproxy = replace(kproxy, last=None, count=0)
-    return state.obey(kproxy, command, facts, now)
+    return participant.obey(kproxy, command, facts, now)
 
 
 def forbids_no_late_hold(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
-    step = state.obey(kproxy, command, facts, now)
+    step = participant.obey(kproxy, command, facts, now)
     return replace(step, state=kproxy) if command.do is Do.UNDO and not kproxy.holds else step
 
 
 def settles_too_early(kproxy: State, facts: Facts) -> Step:
-    return state.settled(kproxy, replace(facts, unanswered=0, doubts=()))
+    return participant.settled(kproxy, replace(facts, unanswered=0, doubts=()))
 
 
 def obeys_former_drivers(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
-    return state.obey(replace(kproxy, driver="") if kproxy.holds else kproxy, command, facts, now)
+    return participant.obey(replace(kproxy, driver="") if kproxy.holds else kproxy, command, facts, now)
 
 
 def believes_that_the_lost_went_back(driver: Whole, event: Event) -> Whole:
-    driver = whole.step(driver, event)
+    driver = coordinator.step(driver, event)
     if isinstance(event, Lost) and driver.stage is Stage.ASK and driver.plan.takes_over:
         known = tuple(Known.UNDONE if one is Known.LOST else one for one in driver.known)
         return replace(driver, known=known, stage=Stage.UNDO) if Known.UNKNOWN not in known else driver
@@ -143,12 +143,12 @@ def believes_that_the_lost_went_back(driver: Whole, event: Event) -> Whole:
 
 
 def copies_nothing(driver: Whole, event: Event) -> Whole:
-    driver = whole.step(driver, event)
+    driver = coordinator.step(driver, event)
     return replace(driver, stage=Stage.FLIP) if driver.stage is Stage.WORK else driver
 
 
 def asks_without_claiming(driver: Whole) -> Wants:
-    wants = whole.wants(driver)
+    wants = coordinator.wants(driver)
     if driver.stage is not Stage.ASK:
         return wants
     return replace(wants, requests=dict.fromkeys(wants.requests))
@@ -157,11 +157,11 @@ def asks_without_claiming(driver: Whole) -> Wants:
 def takes_an_answer_for_a_claim(driver: Whole, event: Event) -> Whole:
     if isinstance(event, Answer) and event.did is None and driver.stage is Stage.ASK and driver.plan.takes_over:
         event = replace(event, did=Do.CLAIM)
-    return whole.step(driver, event)
+    return coordinator.step(driver, event)
 
 
 def undoes_without_force(driver: Whole) -> Wants:
-    wants = whole.wants(driver)
+    wants = coordinator.wants(driver)
     requests = {
         name: replace(command, force=False) if command is not None else None for name, command in wants.requests.items()
     }

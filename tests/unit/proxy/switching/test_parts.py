@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import Kept, Parting
 from kproxy.proxy.switching.parts import Part, check, shared, split, unit
-from kproxy.proxy.switching.state import State
+from kproxy.proxy.switching.participant import State
 
 NAMES = st.text("ab-1", min_size=1, max_size=4)
 NAMED = st.builds(str.__add__, NAMES, st.sampled_from(["", "*", "#"]))

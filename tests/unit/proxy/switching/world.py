@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from kproxy.proxy.switching import asjson, state, whole
-from kproxy.proxy.switching.plan import (
+from kproxy.proxy.switching import asjson, participant, coordinator
+from kproxy.proxy.switching.twophase import (
     Abort,
     Answer,
     End,
@@ -31,7 +31,7 @@ from kproxy.proxy.switching.plan import (
     decision,
     later,
 )
-from kproxy.proxy.switching.state import Command, Effect, Facts, State, Step
+from kproxy.proxy.switching.participant import Command, Effect, Facts, State, Step
 
 BLUE, GREEN, SWITCH = "blue", "green", "x"
 # No hold in here was taken after a greater count than 0: all greater ones are as good as each other.
@@ -42,13 +42,13 @@ _MOST_COUNT = 1
 class Machines:
     """What is tried: the real ones, or with one of them broken."""
 
-    obey: Callable[[State, Command, Facts, float], Step] = state.obey
-    settled: Callable[[State, Facts], Step] = state.settled
-    expired: Callable[[State, float], Step] = state.expired
-    restarted: Callable[[State, float], Step] = state.restarted
-    begin: Callable[[Plan], Whole] = whole.begin
-    step: Callable[[Whole, Event], Whole] = whole.step
-    wants: Callable[[Whole], Wants] = whole.wants
+    obey: Callable[[State, Command, Facts, float], Step] = participant.obey
+    settled: Callable[[State, Facts], Step] = participant.settled
+    expired: Callable[[State, float], Step] = participant.expired
+    restarted: Callable[[State, float], Step] = participant.restarted
+    begin: Callable[[Plan], Whole] = coordinator.begin
+    step: Callable[[Whole, Event], Whole] = coordinator.step
+    wants: Callable[[Whole], Wants] = coordinator.wants
     decision: Callable[..., Record] = decision
     writes_first: bool = True
 
@@ -58,7 +58,7 @@ class Kproxy(NamedTuple):
     upstream. `doubt`: a client may repeat a write that the upstream has."""
 
     file: State
-    state: State
+    participant: State
     held: bool
     leads: str
     unanswered: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.proxy.status.shown import ClusterStatus, NodeStatus, SessionStatus
+from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 
 NOW = 1000.0
 PORTS = {"1": "localhost:19093", "2": "localhost:19094", "3": "localhost:19095"}

@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.advice.remedies import Fault
 from kproxy.proxy.relay.observer import Exchange
-from kproxy.proxy.status.shown import SessionStatus
+from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
 from kproxy.proxy.watch.findings import Finding, Findings
 from kproxy.proxy.watch.lines import Passed, Where

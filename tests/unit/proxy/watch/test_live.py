@@ -14,7 +14,7 @@ from kproxy.advice.remedies import Fault, remedy_of
 from kproxy.protocol.wire.greeting import Greeting
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.proxy.relay.observer import Exchange
-from kproxy.proxy.status.shown import SessionStatus, Status
+from kproxy.proxy.status.model import SessionStatus, Status
 from kproxy.proxy.watch import live
 from kproxy.proxy.watch.events import Events
 from kproxy.proxy.watch.feed import Feed, TooMany

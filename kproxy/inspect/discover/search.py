@@ -1,0 +1,37 @@
+"""All places together, each for itself: one that cannot be looked at does not hinder the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kproxy.inspect.discover import docker, files, kubernetes, sockets, tools
+from kproxy.inspect.discover.results import Place
+from kproxy.net.dial import engine
+
+KUBERNETES, DOCKER, FILES, TOOLS, HERE = "kubernetes", "docker", "files", "tools", "here"
+PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)
+
+
+def look(directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]) -> Iterator[Place]:
+    """Each place, when it has been looked at."""
+    if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
+        yield kubernetes.look_now(context, namespace)
+    if DOCKER in only:
+        for name, path in engine.sockets():
+            yield docker.look(name, path)
+    if FILES in only:
+        yield files.look(directory)
+    if TOOLS in only:
+        place = tools.look(Path(os.path.expanduser("~")), directory, os.environ)
+        if place is not None or only == (TOOLS,):
+            yield place or Place(tools.NAME)
+    if HERE in only:
+        yield sockets.look()
+
+
+def _has_kubeconfig() -> bool:
+    """Who has none uses no Kubernetes: that is nothing to complain about."""
+    given = [one for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    return bool(given or Path("~/.kube/config").expanduser().exists() or os.environ.get("KUBERNETES_SERVICE_HOST"))

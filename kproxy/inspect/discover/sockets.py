@@ -1,0 +1,114 @@
+"""What listens on this machine: port-forwards by what began them, and Kafka's usual ports. Linux only (/proc).
+
+proc_net_tcp(5), proc_pid_fd(5). Of other users' processes, only the ports are known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kproxy.base.printable import one_line
+from kproxy.inspect.discover.results import Found, Place
+
+_LISTENS = "0A"
+_USUAL = (9092, 9093, 9094, 9095, 9096, 9097, 9098, 19092, 29092, 39092)
+_MOST_PROCESSES = 20_000
+_FORWARDS = {"kubectl": "port-forward", "oc": "port-forward", "ssh": "-L"}
+# The class that begins Apache Kafka: a broker, a controller, or both.
+_KAFKA = "kafka.Kafka"
+# They are found in other ways, or are kproxy.
+_NOT_THESE = ("docker-proxy", "rootlessport")
+
+
+def look(proc: Path = Path("/proc")) -> Place:
+    """Ports on which something listens that may be a broker."""
+    inodes = _listening(proc)
+    if not inodes:
+        return Place("this machine")
+    owners = _owners(proc, inodes)
+    forwards: dict[str, list[int]] = {}
+    kafkas: dict[tuple[str, ...], list[int]] = {}
+    plain: list[int] = []
+    for inode, port in sorted(inodes.items(), key=lambda one: one[1]):
+        words = owners.get(inode, ())
+        if any(one in " ".join(words[:3]) for one in (*_NOT_THESE, "kproxy")):
+            continue
+        program = os.path.basename(words[0]) if words else ""
+        if program in _FORWARDS and any(word.startswith(_FORWARDS[program]) for word in words):
+            if _is_kafka(words, port):
+                forwards.setdefault(program, []).append(port)
+        elif _KAFKA in words:
+            kafkas.setdefault(words, []).append(port)
+        elif port in _USUAL:
+            plain.append(port)
+    return Place("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
+
+
+def _is_kafka(words: Sequence[str], port: int) -> bool:
+    """Whether a port-forward leads to a broker, as far as its command says."""
+    said = " ".join(words)
+    ends = {int(one) for one in re.findall(r"(?<![\d.]):?(\d{4,5})(?!\d)", said)}
+    return "kafka" in said.lower() or port in _USUAL or bool(ends & set(_USUAL))
+
+
+def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[Found]:
+    for program, ports in forwards.items():
+        servers = ",".join(f"localhost:{port}" for port in sorted(set(ports)))
+        yield Found(
+            f"port-forwards of {program}: {servers}", ("run", "-b", servers),
+            ("kproxy finds out which broker each leads to",),
+        )  # fmt: skip
+
+
+def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[Found]:
+    for ports in kafkas.values():
+        said = ", ".join(str(port) for port in sorted(set(ports)))
+        first = min(ports, key=lambda port: (port not in _USUAL, port))
+        yield Found(
+            f"Apache Kafka: a process with the ports {said}", ("doctor", f"localhost:{first}"),
+            ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
+        )  # fmt: skip
+
+
+def _of_ports(ports: Sequence[int]) -> Iterator[Found]:
+    for port in ports:
+        yield Found(
+            f"port {port}, which Kafka often has", ("doctor", f"localhost:{port}"),
+            ("kproxy has not asked who listens there",),
+        )  # fmt: skip
+
+
+def _listening(proc: Path) -> dict[str, int]:
+    """The ports on which something listens, by the socket's inode."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (proc / "net" / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTENS:
+                with contextlib.suppress(ValueError):
+                    found[fields[9]] = int(fields[1].rpartition(":")[2], 16)
+    return found
+
+
+def _owners(proc: Path, inodes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """The command of the process that has each socket, where it can be seen."""
+    owners = {}
+    with contextlib.suppress(OSError):
+        processes = [one for one in proc.iterdir() if one.name.isdigit()][:_MOST_PROCESSES]
+        for process in processes:
+            with contextlib.suppress(OSError):
+                sockets = [os.readlink(one) for one in (process / "fd").iterdir()]
+                mine = [one[8:-1] for one in sockets if one.startswith("socket:[") and one[8:-1] in inodes]
+                if mine:
+                    raw = (process / "cmdline").read_bytes()[:65536].decode(errors="replace")
+                    words = tuple(one_line(word, 500) for word in raw.split("\0") if word)
+                    owners.update(dict.fromkeys(mine, words))
+    return owners

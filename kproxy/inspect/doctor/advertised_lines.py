@@ -1,0 +1,197 @@
+"""The lines under which each broker advertises an address that this machine reaches. Pure.
+
+Lines are printed only if they are whole: made of all that the broker has, its controllers' listener too, and passed by
+kproxy's own lint. Of a broker whose settings kproxy does not see, it says so, and gives what to add to each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count
+
+from kproxy.advice.remedies.faults import Fault
+from kproxy.base.address import Address
+from kproxy.inspect.doctor import lint_check
+from kproxy.inspect.doctor import listeners as settings
+from kproxy.inspect.doctor.listener_changes import Broker, Change, Seen, brokers_of, changes
+from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.address_class import is_loopback
+
+_PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
+# Where Kafka keeps its data by itself, in Apache's image as elsewhere. The image has defaults for these settings, and
+# none once one variable is set.
+_DEFAULT_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs")  # compared, not used
+_APACHE_NEEDS = (
+    "node.id", "process.roles", "controller.listener.names", "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers", "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor", "transaction.state.log.min.isr", "log.dirs",
+)  # fmt: skip
+# Strimzi's own listeners, which its users do not write.
+_STRIMZIS_OWN = ("replication", "controlplane")
+
+
+def lines(
+    fault: Fault, contacts: Sequence[Contact], found: Examination, *, for_others: bool = False
+) -> tuple[str, ...]:
+    """The lines for all brokers that must change, each under the name of its broker. Other lines begin with `# `, or
+    are the client's. `for_others`: the addresses are wrong for other machines, not for this one."""
+    brokers = brokers_of(found, for_others=for_others)
+    every = [{name: value for name, value in one.values.items() if value} for one in found.told.values()]
+    if any(settings.image(values) == "strimzi" for values in every):
+        return _strimzi([values for values in every if settings.are_readable(values)], found)
+    made = changes(fault, contacts, found, brokers)
+    if not made:
+        return ()
+    seen = [(one, one.broker.seen) for one in made if one.broker.seen is not None]
+    before = {str(one.broker.key): its.values for one, its in seen}
+    worse = lint_check.mistakes(before, {str(one.broker.key): {**its.values, **one.changed} for one, its in seen})
+    several = len(brokers) > 1
+    return (
+        *_for_whom(brokers),
+        *chain.from_iterable(_whole(one, its, worse.get(str(one.broker.key)), several) for one, its in seen),
+        *_parts([one for one in made if one.broker.seen is None], several),
+        *_containers(seen, len(made)),
+        *_then(made, found),
+    )
+
+
+def _for_whom(brokers: Sequence[Broker]) -> Iterator[str]:
+    local = next((one.here for one in brokers if one.here is not None and is_loopback(one.here.host)), None)
+    if local is not None:
+        yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
+
+
+def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: bool) -> Iterator[str]:
+    """All lines of a broker whose settings kproxy sees."""
+    if worse or not settings.are_readable({**seen.values, **change.changed}):
+        why = "; ".join(worse or ["they have a form that Kafka does not know"])
+        yield f"# {change.broker.key}: no lines, as kproxy's own lint refuses those that it would print: {why}"
+        return
+    shown, in_container = _writer(seen.values)
+    who = f"{change.broker.key}, " if several else ""
+    where = "variables of its container" if in_container else "server.properties"
+    only = f". Only {change.name} changes in it" if change.port is None else ""
+    yield f"# {who}{where}: each in the place of the line that is there, if there is one{only}"
+    yield from (shown(f"{key}={value}") for key, value in change.changed.items())
+    dynamic = ", ".join(key for key in change.changed if key in seen.dynamic)
+    if dynamic:
+        yield (
+            f"# {change.broker.key} has {dynamic} as a dynamic setting, which wins over this: delete it there with"
+            f" kafka-configs --entity-type brokers --entity-name {change.broker.key.node_id} --alter --delete-config …"
+        )
+    if change.port is not None:
+        yield from _own_settings(change, seen)
+        yield from _open(change)
+
+
+def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
+    """The settings of its own that the new listener needs, and kproxy cannot write."""
+    old, new = seen.listener.name.lower(), change.name.lower()
+    if seen.secret:
+        yield f"# also listener.name.{new}.… with the values of {', '.join(seen.secret)}, which kproxy does not show"
+    elif change.protocol.startswith("SASL"):
+        yield f"# if the broker's JAAS file has a section {old}.KafkaServer, it needs one {new}.KafkaServer too"
+
+
+def _open(change: Change) -> Iterator[str]:
+    """The way of clients to the new listener."""
+    broker, port = change.broker, change.port
+    if broker.here is None:
+        yield (
+            f"# {change.address.host}: where clients reach {broker.key}. Open, publish or forward its port {port};"
+            " if that is another port there, advertise that one"
+        )
+    elif broker.forwarded is not None:
+        yield f"# and let {broker.here} lead to port {port} of {broker.key}, in the place of port {broker.forwarded}"
+    else:
+        yield f"# and let clients reach port {port} of {broker.key} at {change.address} (open, publish or forward it)"
+
+
+def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
+    """The entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
+    groups: dict[tuple[str, Address, str], list[Change]] = {}
+    for one in made:
+        alone = str(one.broker.key) if one.broker.here is not None else ""
+        groups.setdefault((alone, one.address, one.broker.unseen), []).append(one)
+    for members in groups.values():
+        first = members[0]
+        who = f"{', '.join(str(one.broker.key) for one in members)}: " if several else ""
+        yield (
+            f"# {who}{first.broker.unseen}. So these are no whole lines: … stands for what the line has now. All of it"
+            " must stay, the controllers' listener too"
+        )
+        yield f"listeners=…,{first.name}://:{first.port}"
+        yield f"advertised.listeners=…,{first.name}://{first.address}"
+        yield f"listener.security.protocol.map=…,{first.name}:{first.protocol}"
+        if len(members) == 1:
+            yield from _open(first)
+        else:
+            yield (
+                f"# {first.address.host}: where clients reach this broker, for each another host or port. Open, publish"
+                f" or forward its port {first.port}; if that is another port there, advertise that one"
+            )
+    if made:
+        yield (
+            "# a line that is not there yet needs Kafka's default for …: for listeners PLAINTEXT://:9092, for"
+            " advertised.listeners all that listeners has but the controllers'; for the map each controllers' listener"
+            f" with :PLAINTEXT, and {settings.DEFAULT_MAP}"
+        )
+
+
+def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
+    """Return what writes a line in the form that the broker seems to take, and whether that is a container's."""
+    prefix = _PREFIX.get(settings.image(values) or "")
+    if prefix is None:
+        return (lambda line: line), False
+    return (lambda line: settings.variable(line, prefix)), True
+
+
+def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[str]:
+    """The form of lines as variables, where nothing tells how a broker is configured."""
+    untold = [(one, its) for one, its in seen if not _writer(its.values)[1]]
+    if not untold and len(seen) == brokers:
+        return
+    yield (
+        "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
+        " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
+    )
+    for one, its in [pair for pair in untold if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
+        own = [f"{key}={its.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(its.values.get(key, ""))]
+        needs = " ".join(settings.variable(line, "KAFKA_") for line in own)
+        whose = f", here of {one.broker.key}" if brokers > 1 else ""
+        if needs:
+            yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
+
+
+def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:
+    """The client's own line, if it changes."""
+    known = list(dict.fromkeys(str(one.address) for one in made if one.broker.here is not None))
+    restart = "# restart the broker" if len(made) == 1 else "# restart the brokers, one after the other"
+    if made[0].port is None or {str(one.address) for one in found.bootstrap} <= set(known):
+        yield f"{restart}; the client's bootstrap.servers stays"
+    else:
+        yield f"{restart}; then, in the client:"
+        yield f"bootstrap.servers={','.join(known or dict.fromkeys(str(one.address) for one in made))}"
+
+
+def _strimzi(every: Sequence[Mapping[str, str]], found: Examination) -> tuple[str, ...]:
+    """One more listener in the Kafka resource: the operator writes the brokers' settings itself."""
+    entries = {entry.strip().partition(":")[0] for values in every for entry in values[settings.LISTENERS].split(",")}
+    there = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
+    port = next(port for port in range(9094, 65536) if str(port) not in there.values())
+    name = next(one for one in chain(("external",), (f"kproxy{n}" for n in count(1))) if one not in there)
+    new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(found.tls).lower()}"]
+    known = [
+        [f"- {{name: {name}, port: {port}, type: internal, tls: false}}"]
+        for name, port in there.items()
+        if name not in _STRIMZIS_OWN
+    ]
+    wrong = lint_check.strimzi([*known, new])
+    if wrong:
+        return (f"# no lines, as kproxy's own lint refuses those that it would print: {'; '.join(wrong)}",)
+    return (
+        "# in the Kafka resource, one more of spec.kafka.listeners; those that are there stay. The type may also be"
+        " loadbalancer, ingress or route (those two with TLS)",
+        *new,
+        "# the operator then shows the clients' bootstrap.servers in the resource's status.listeners",
+    )

@@ -1,0 +1,43 @@
+"""The names that all certificates of a cluster have, for --tls-server-name. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from kproxy.config.kinds import server_name
+from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.net.tls.handshakes import ANY_NAME
+
+# Names that are tried.
+_MOST = 2
+
+
+def server_names(found: Examination) -> list[str]:
+    """The names that kproxy may expect of every broker, best first: those that each certificate has; then any name."""
+    everyone = (*found.bootstrap, *found.nodes)
+    if not found.tls or not any(one.reason == "tls-name" for one in everyone):
+        return []
+    certificates = _certificates(everyone)
+    common = [name for name in _candidates(certificates) if all(_has(names, name) for names in certificates)]
+    return [*common[:_MOST], ANY_NAME]
+
+
+def _certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
+    """The names of each certificate that was seen, in lower case."""
+    seen = (one.certificate.names for one in contacts if one.certificate is not None)
+    return list(dict.fromkeys(tuple(name.lower() for name in names) for names in seen))
+
+
+def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for names in certificates for name in names))
+    plain = [name for name in names if not name.startswith("*.")]
+    within = [f"broker{name[1:]}" for name in names if name.startswith("*.")]
+    for name in (*plain, *within):
+        with contextlib.suppress(ValueError):  # a server may send any text as its name
+            yield server_name().parse(name)
+
+
+def _has(names: Iterable[str], host: str) -> bool:
+    """Return True if a certificate with these names is one for this host (RFC 9525 §6.3)."""
+    return any(name == host or (name.startswith("*.") and name[1:] == host[host.find(".") :]) for name in names)

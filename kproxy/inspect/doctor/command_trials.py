@@ -1,0 +1,232 @@
+"""Finds a `kproxy run` line that works: each that might is run, in this process, and a client connects through it.
+
+A line counts as working if a client that knows only kproxy's address gets the metadata, connects to the local address
+of each broker, and meets the broker that should be there. Nothing is printed that was not tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError, KproxyError
+from kproxy.client.ask import questions
+from kproxy.client.ask.channel import Over
+from kproxy.config import ClusterConfig
+from kproxy.config.options import OTHER_LISTENERS
+from kproxy.inspect.doctor.certificate_names import server_names
+from kproxy.inspect.doctor.contact import Contacts
+from kproxy.inspect.doctor.evidence import Contact, Examination, Spoken
+from kproxy.inspect.doctor.command_line import Line
+from kproxy.net.dial.dialer import Dialer
+from kproxy.net.dial.stream import Stream
+from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.gateway import Gateway
+from kproxy.proxy.cluster.identity import BrokerIdentifier
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
+from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.metrics import Metrics
+from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.status.model import another_address_may_help
+
+Load = Callable[[Line], ClusterConfig]
+"""The cluster that a line configures. Raises ConfigError."""
+
+# The connections of a trial are few.
+_FILES = 4096
+# How long a trial waits for kproxy to find its nodes, beyond the time for one connection, in seconds.
+_MORE = 1.0
+# After so many seconds no further line is tried.
+_LONGEST = 5.0
+# The running kproxy may have the ports of forwards. The client of a trial speaks plaintext, whatever others must speak.
+_FOR_A_TRIAL: Mapping[str, object] = {
+    "forward": (), "sni": None,
+    **dict.fromkeys(("client_tls_cert", "client_tls_key", "client_tls_key_password", "client_tls_ca")),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a line: how many brokers a client reached through it, of those that there are; in `problem` why not
+    all, and in `lost` those that may be at another address."""
+
+    line: Line
+    reached: int
+    nodes: int
+    listen: Address | None = None
+    problem: str = ""
+    lost: tuple[NodeKey, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        return self.nodes > 0 and self.reached == self.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of looking for a line: the best that was `tried`, None if none reached a broker; how many were; or in
+    `why_none` why none was."""
+
+    tried: Tried | None = None
+    count: int = 0
+    why_none: str = ""
+
+
+async def find(found: Examination, line: Line, load: Load, contacts: Contacts, selector: RelaySelector) -> Outcome:
+    """The first line that reaches every broker; else the one that reaches most."""
+    everyone = (*found.bootstrap, *found.nodes)
+    if any(one.refused for one in everyone):
+        return Outcome(why_none="the broker refuses the credentials, and tries may lock the account")
+    if any(one.other_clusters for one in everyone):
+        return Outcome(why_none="an address leads to several clusters, so each connection would be a matter of luck")
+    if found.asked is None:
+        return Outcome(why_none="no bootstrap server tells which brokers there are")
+    best: Tried | None = None
+    now = asyncio.get_running_loop().time
+    until = now() + _LONGEST
+    candidates = _candidates(found, line, contacts)
+    for count, candidate in enumerate(candidates, 1):
+        if now() >= until:
+            return Outcome(best, count - 1)
+        try:
+            tried = await _try(candidate, load, selector)
+        except ConfigError:
+            continue
+        if tried.works:
+            return Outcome(tried, count)
+        if tried.reached and (best is None or tried.reached > best.reached):
+            best = tried
+    return Outcome(best, len(candidates))
+
+
+def _candidates(found: Examination, line: Line, contacts: Contacts) -> list[Line]:
+    """Lines that might work, the simplest first."""
+    lost = [one for one in found.nodes if not one.is_right]
+    lines = [line, *_other_names(found, line)]
+    if lost and not contacts.logs_in:
+        maps = _maps(found, lost)
+        if maps:
+            lines.insert(1, line.with_options(map=tuple(maps)))
+    return lines
+
+
+def with_right_tls(found: Examination, line: Line) -> Line | None:
+    """The line with TLS where it was missing, without where there is none; None if that is not what is wrong."""
+    if found.asked is not None:
+        return None
+    spoken = {one.spoken for one in found.bootstrap}
+    if not found.tls and Spoken.KAFKA_TLS in spoken:
+        return line.with_options(tls=True)
+    if found.tls and Spoken.KAFKA in spoken:
+        return line.with_options(tls=False)
+    if found.tls and any(one.reason == "tls-name" for one in found.bootstrap):
+        return next(_other_names(found, line), None)
+    return None
+
+
+def _other_names(found: Examination, line: Line) -> Iterator[Line]:
+    """With a name that the certificates have."""
+    return (line.with_options(tls_server_name=name) for name in server_names(found))
+
+
+def _maps(found: Examination, lost: Sequence[Contact]) -> list[str]:
+    """A map for all nodes, or for each that is reached at a port of the bootstrap server's host."""
+    assert found.asked is not None
+    host, known = found.asked.address.host, {one.address for one in found.bootstrap}
+    here = {key: address for key, address in found.here.items() if address not in known}
+    met = {one.expected: one for one in lost if one.expected in here}
+    if len(met) == len(lost) and all(
+        here[key] == Address(host, (one.advertised or one.address).port) for key, one in met.items() if key is not None
+    ):
+        return [f"*={_bracketed(host)}:{{port}}"]
+    return [f"node:{key.label}={_bracketed(host)}:{here[key].port}" for key in met if key is not None]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def _try(line: Line, load: Load, selector: RelaySelector) -> Tried:
+    """Run kproxy with this line's options, and connect through it. Raises ConfigError if it cannot listen."""
+    try:
+        return await _run(line, load(line), selector)
+    except ConfigError:
+        if "listen" in line.options or line.file is not None:
+            raise
+    for listen in map(str, OTHER_LISTENERS):  # the default port is taken, by another kproxy perhaps
+        other = line.with_options(listen=listen, admin=str(_before(listen)))
+        with contextlib.suppress(ConfigError):
+            return await _run(other, load(other), selector)
+    raise ConfigError("no local port is free")
+
+
+def _before(listen: str) -> Address:
+    address = Address.parse(listen)
+    return Address(address.host, address.port - 1)
+
+
+async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
+    metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
+    async with SupervisedTaskGroup("a trial") as tasks:
+        sessions = AllSessions(selector, metrics, tasks)
+        gateway = Gateway(
+            config, metrics, tasks, ConnectionLimit(_FILES), partial(sessions.carry, config.name), sessions.wake,
+        )  # fmt: skip
+        sessions.serve([gateway])
+        exploring = tasks.create_task(gateway.explorer.explore())
+        try:
+            await asyncio.wait({exploring}, timeout=config.connect_timeout + _MORE)
+            async with asyncio.timeout(config.connect_timeout + _MORE):
+                return await _through(line, gateway, config)
+        except TimeoutError:
+            return Tried(line, 0, len(gateway.topology.nodes), gateway.bootstrap, "no answer in time")
+        except KproxyError as error:
+            return Tried(line, 0, len(gateway.topology.nodes), gateway.bootstrap, str(error))
+        finally:
+            exploring.cancel()
+            gateway.stop_accepting()
+            await sessions.drain(0)
+            await gateway.close()
+
+
+async def _through(line: Line, gateway: Gateway, config: ClusterConfig) -> Tried:
+    """What a client reaches that knows only kproxy's address. Raises UpstreamError and WireError."""
+    client = _Client(config, gateway.tasks)
+    nodes = await client.nodes(gateway.bootstrap)
+    known = gateway.reach.known
+    found = [key for key in nodes if known.reached(key).problem is None and known.reached(key).route is not None]
+    met = dict(zip(found, await asyncio.gather(*[client.meets(key, nodes[key]) for key in found]), strict=True))
+    failed = (key for key in nodes if not met.get(key))
+    lost = tuple(key for key in failed if another_address_may_help(known.reached(key).reason))
+    problems = list(dict.fromkeys(known.problems.values()))[:3]
+    return Tried(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
+
+
+class _Client:
+    """A Kafka client beside kproxy, which speaks plaintext to it."""
+
+    def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup) -> None:
+        self._dialer = Dialer((), config.connect_timeout, tasks)
+        self._identities = BrokerIdentifier(Topology(1, 2))
+
+    async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
+        """The brokers that the metadata names, at their local addresses."""
+        with await self._dialer.connect(bootstrap) as sock:
+            ask = Over(Stream(sock))
+            versions = await questions.ask_versions(ask)
+            members = await questions.members(versions).put(ask)
+        return {NodeKey(one.kind, one.node_id): one.advertised for one in members.nodes}
+
+    async def meets(self, key: NodeKey, address: Address) -> bool:
+        """Whether that broker answers at this local address, as far as it tells."""
+        try:
+            with await self._dialer.connect(address) as sock:
+                identity = await self._identities.ask(Over(Stream(sock)), key)
+        except KproxyError:
+            return False
+        return identity.key in (None, key)

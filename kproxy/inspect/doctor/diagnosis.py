@@ -1,0 +1,201 @@
+"""What is wrong with a cluster, as an examination found it: one finding for each cause, the first to mend first. Pure.
+
+A cause that explains others is said instead of them: if a hop fails, nothing is said of what lies behind it; if the
+broker has a listener that works from here, the client has only asked the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kproxy.advice.remedies.faults import Fault
+from kproxy.inspect.doctor import cluster_checks, hop_checks, fixes, direct_access
+from kproxy.inspect.doctor.causes import Cause, cause_of
+from kproxy.inspect.doctor.findings import Finding, Whose
+from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
+from kproxy.inspect.doctor.name_advice import advice_for_name
+from kproxy.inspect.doctor.address_class import Place, place_of
+
+# Different reasons of one fault that are said.
+_REASONS = 3
+# An address with one of these is known to others, perhaps, and useless to this client.
+_USELESS_HERE = (
+    Fault.NAME_NOT_RESOLVED,
+    Fault.CONTAINER_NAME_ADVERTISED,
+    Fault.KUBERNETES_NAME_ADVERTISED,
+    Fault.PRIVATE_ADDRESS_ADVERTISED,
+    Fault.LOOPBACK_ADVERTISED,
+    Fault.NAME_RESOLVES_WRONGLY,
+    Fault.PORT_CLOSED,
+    Fault.FILTERED,
+    Fault.NO_ROUTE,
+)
+
+
+def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
+    """All findings, the first to mend first; notes come last."""
+    hop = hop_checks.failing(found)
+    if hop is not None:
+        return [hop]
+    if any(one.other_clusters for one in found.bootstrap):
+        # Nothing else that was found is known to be of one cluster.
+        return [one for one in _bootstrap(found, now) if one.fault is Fault.MIXED_CLUSTERS]
+    findings = [
+        *direct_access.needs_kproxy(found),
+        *_bootstrap(found, now),
+        *_mixed(found),
+        *_advertised(found, now),
+        *_twice(found),
+        *cluster_checks.findings(found, now),
+    ]
+    return [one for one in findings if one.problem] + [one for one in findings if not one.problem]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Contacts that fail for the same fault. `cause` is the first one's; `why` says it of all."""
+
+    cause: Cause
+    contacts: list[Contact]
+    names: tuple[str, ...]
+    why: str
+
+
+def _grouped(
+    contacts: Sequence[Contact], found: Examination, now: datetime | None, name: Callable[[Contact], str]
+) -> list[_Group]:
+    """The contacts that fail, by fault and by who can mend it: one cause is said once."""
+    groups: dict[tuple[Fault, Whose], list[tuple[Contact, Cause]]] = {}
+    for contact in contacts:
+        cause = cause_of(contact, found, now)
+        if cause is not None:
+            groups.setdefault((cause.fault, cause.whose), []).append((contact, cause))
+    return [_group(members, name) for members in groups.values()]
+
+
+def _group(members: Sequence[tuple[Contact, Cause]], name: Callable[[Contact], str]) -> _Group:
+    reasons: dict[str, list[str]] = {}
+    for contact, cause in members:
+        reasons.setdefault(cause.why, []).append(name(contact))
+    said = [f"{listed(names)}: {why}." for why, names in reasons.items()]
+    if len(said) > _REASONS:
+        said = [*said[:_REASONS], f"And so on for {len(said) - _REASONS} more."]
+    names = tuple(name(contact) for contact, _ in members)
+    return _Group(members[0][1], [contact for contact, _ in members], names, " ".join(said))
+
+
+def _at_address(contact: Contact) -> str:
+    return str(contact.address)
+
+
+def _at_advertised(contact: Contact) -> str:
+    return f"{contact.expected} at {contact.advertised or contact.address}"
+
+
+def _bootstrap(found: Examination, now: datetime | None) -> Iterator[Finding]:
+    for group in _grouped(found.bootstrap, found, now, _at_address):
+        fault = group.cause.fault
+        # Others have answered: a client goes on to the next server, with a delay.
+        problem = found.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
+        why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
+        fix = fixes.bootstrap(fault, group.contacts[0], found)
+        advice = advice_for_name(found) if fault is Fault.NAME_NOT_RESOLVED else ""
+        yield Finding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
+
+
+def _mixed(found: Examination) -> Iterator[Finding]:
+    clusters: dict[str, list[str]] = {}
+    for one in found.bootstrap:
+        if one.cluster_id is not None:
+            clusters.setdefault(one.cluster_id, []).append(str(one.address))
+    if len(clusters) > 1:
+        named = "; ".join(f"{', '.join(servers)}: {cluster_id}" for cluster_id, servers in clusters.items())
+        why = f"The bootstrap servers belong to different clusters ({named}). A client uses whichever answers first."
+        about = tuple(server for servers in clusters.values() for server in servers)
+        line = f"bootstrap.servers={','.join(about)}"
+        fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
+        yield Finding(Fault.MIXED_BOOTSTRAP, about, why, Whose.CLIENT, line, fix)
+
+
+def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
+    groups = _grouped(found.nodes, found, now, _at_advertised)
+    better = None if found.via else better_listener(found)  # the client asks without the hop
+    for group in groups:
+        cause = group.cause
+        if better is not None and cause.fault in _USELESS_HERE:
+            yield _wrong_listener(found, group, better)
+            continue
+        why = group.why
+        if cause.whose is Whose.BROKER and not found.mapped:
+            why = f"The broker tells clients an address that does not work here. {why}"
+        line, fix = fixes.advertised(cause.fault, group.contacts, found)
+        if cause.whose is not Whose.BROKER and not found.mapped:
+            line = ""  # what the broker advertises is not what is wrong
+        yield Finding(cause.fault, group.names, why, cause.whose, line, fix)
+    if not groups:
+        yield from _works_here_only(found)
+
+
+def better_listener(found: Examination) -> Contact | None:
+    """The address of another listener of the broker, through which every broker is reached from here."""
+    cluster = None if found.asked is None else found.asked.cluster_id
+    works = (one.contact for one in found.elsewhere if one.works)
+    return next((one for one in works if one.cluster_id == cluster), None)
+
+
+def _wrong_listener(found: Examination, group: _Group, better: Contact) -> Finding:
+    listeners = listeners_of(found.settings or {})
+    own = found.of_asked(group.contacts)
+    wrong = listener_that_advertises(listeners, own.advertised or own.address)
+    right = listener_that_advertises(listeners, better.address)
+    assert found.asked is not None
+    why = (
+        f"The client asked the wrong listener. {found.asked.address} leads to the listener"
+        f" {wrong.name if wrong else 'that others use'}. {group.why} The broker's listener"
+        f" {right.name if right else ''} advertises {better.address}, and that works from here."
+    )
+    line = f"bootstrap.servers={','.join(str(one.address) for one in found.bootstrap)}"
+    fix = (f"bootstrap.servers={better.address}", *fixes.protocol(right.protocol if right else "PLAINTEXT"))
+    return Finding(
+        Fault.WRONG_LISTENER, group.names, " ".join(why.split()), Whose.CLIENT, line, fix, symptom=group.cause.fault
+    )
+
+
+def _works_here_only(found: Examination) -> Iterator[Finding]:
+    """Addresses that work, and only for clients on this machine."""
+    for one in found.nodes:
+        place = place_of((one.advertised or one.address).host)
+        if place in (Place.LOOPBACK, Place.WILDCARD):
+            fault = Fault.LOOPBACK_ADVERTISED if place is Place.LOOPBACK else Fault.WILDCARD_ADVERTISED
+            where = "this machine" if not found.via else f"the machine of {found.via[-1]}"
+            why = (
+                f"{one.expected} advertises {one.advertised or one.address}, which works on {where} only. Clients"
+                " in containers and on other machines will fail."
+            )
+            line, fix = fixes.advertised(fault, [one], found)
+            yield Finding(fault, (str(one.advertised),), why, Whose.BROKER, line, fix, problem=False)
+            return
+
+
+def _twice(found: Examination) -> Iterator[Finding]:
+    brokers: dict[str, list[Contact]] = {}
+    for one in found.nodes:
+        brokers.setdefault(str(one.advertised or one.address), []).append(one)
+    for address, contacts in brokers.items():
+        if len(contacts) > 1:
+            why = (
+                f"{listed([str(one.expected) for one in contacts])} all advertise {address}. A client that wants one of"
+                " them reaches whichever listens there."
+            )
+            line, fix = fixes.same_address(contacts, found)
+            yield Finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Whose.BROKER, line, fix)
+
+
+def listed(names: Sequence[str]) -> str:
+    """A few names, and how many more."""
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"

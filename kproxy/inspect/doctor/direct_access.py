@@ -1,0 +1,66 @@
+"""The verdict on a client that connects by itself, where kproxy has options that no client has: hops, maps, a name for
+all certificates. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kproxy.advice.remedies.faults import Fault
+from kproxy.inspect.doctor.causes import Cause, cause_of
+from kproxy.inspect.doctor.findings import Finding, Whose
+from kproxy.inspect.doctor.evidence import Contact, Examination
+
+# Addresses that are named.
+_NAMED = 3
+
+
+def needs_kproxy(found: Examination) -> Iterator[Finding]:
+    """Find that only kproxy reaches the cluster. If kproxy does not either, other findings come first."""
+    lost = _lost(found)
+    if not lost or not all(one.is_right for one in found.nodes):
+        return
+    bare = replace(found, via=(), login=None, mapped=False)
+    causes = [(one, cause) for one in lost if (cause := _cause(one, bare)) is not None]
+    said = "; ".join(f"{one.advertised or one.address}: {cause.why}" for one, cause in causes[:_NAMED])
+    more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
+    why = (
+        f"kproxy reaches the cluster with {with_means(found)}. A client connects without that, and does not reach it"
+        f" from this machine: {said}{more}."
+    )
+    about = tuple(str(one.advertised or one.address) for one in lost)
+    yield Finding(Fault.KPROXY_NEEDED, about, why, Whose.NETWORK, symptom=causes[0][1].fault if causes else None)
+
+
+def with_means(found: Examination) -> str:
+    """The options that only kproxy can use, in words."""
+    return " and ".join(found.means)
+
+
+def is_reached(found: Examination) -> bool | None:
+    """Return True if a client reaches every broker by itself; None if only a login could tell."""
+    if not found.direct or _lost(found):
+        return False
+    return None if any(one.wants_login for one in found.direct) else True
+
+
+def is_usable(contact: Contact, found: Examination) -> bool:
+    """Return True if a client can use an address by itself, as far as can be seen without a login."""
+    cluster_id = None if found.asked is None else found.asked.cluster_id
+    return contact.wants_login or (contact.is_right and contact.cluster_id in (None, cluster_id))
+
+
+def _lost(found: Examination) -> list[Contact]:
+    """The contacts that keep a client from the cluster. One bootstrap server is enough, and each broker is needed."""
+    servers = [one for one in found.direct if one.expected is None]
+    if not any(is_usable(one, found) for one in servers):
+        return servers
+    return [one for one in found.direct if one.expected is not None and not is_usable(one, found)]
+
+
+def _cause(contact: Contact, bare: Examination) -> Cause | None:
+    found = cause_of(contact, bare)
+    if found is not None or contact.identity is None:
+        return found
+    why = f"another Kafka cluster answers there, with the id {contact.cluster_id}"
+    return Cause(Fault.WRONG_CLUSTER, why, Whose.NETWORK)

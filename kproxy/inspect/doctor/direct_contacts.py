@@ -1,0 +1,44 @@
+"""Contacts as a client on this machine makes them, without the options that only kproxy can use: hops, maps, a name for
+all certificates."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kproxy.config import ClusterConfig
+from kproxy.inspect.doctor.contact import Contacts
+from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.direct_access import is_usable
+
+# Addresses that are contacted at the same time.
+_AT_ONCE = 64
+# There is no login: without the hops, anything may answer there.
+_AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
+
+
+def means_of(config: ClusterConfig) -> tuple[str, ...]:
+    """The options of this configuration that only kproxy can use."""
+    hops = [f"--via {hop}" for hop in config.via]
+    maps = ["--map"] if config.map else []
+    return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))
+
+
+async def contacts_of_a_client(
+    config: ClusterConfig, found: Examination, tasks: asyncio.TaskGroup
+) -> tuple[Contact, ...]:
+    """The contacts with the bootstrap servers and, if one of them can be used, with what the nodes advertise."""
+    contacts = Contacts(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def again(contact: Contact) -> Contact:
+        async with limit:
+            advertised = contact.advertised
+            return await contacts.contact(advertised or contact.address, contact.expected, advertised)
+
+    try:
+        servers = await asyncio.gather(*[again(one) for one in found.bootstrap])
+        if not any(is_usable(one, found) for one in servers):
+            return tuple(servers)
+        return (*servers, *await asyncio.gather(*[again(one) for one in found.nodes]))
+    finally:
+        await contacts.close()

@@ -1,0 +1,226 @@
+"""The examination of one cluster: its bootstrap servers, what they say, and every address that they advertise.
+
+All addresses are contacted at the same time, so that a cluster of many brokers behind a firewall costs one time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+from kproxy.base.address import Address
+from kproxy.base.errors import KproxyError
+from kproxy.client.ask import contents as cluster_contents
+from kproxy.client.ask import doctorquestions
+from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.questions import NONE, Question
+from kproxy.client.ask.settings import Settings, broker_settings
+from kproxy.config import ClusterConfig
+from kproxy.inspect.doctor.client_versions import Client
+from kproxy.inspect.doctor.contact import Contacts, OnStep
+from kproxy.inspect.doctor.evidence import Contact, Elsewhere, Examination, Step, Verdict
+from kproxy.inspect.doctor.listeners import listeners_of
+from kproxy.inspect.doctor.broker_addresses import whereabouts
+from kproxy.net.dial.routes import Routes
+from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.proxy.cluster.identity import BrokerIdentity
+from kproxy.proxy.cluster.topology import NodeKey
+
+if TYPE_CHECKING:
+    from kproxy.client.ask.channel import Over
+    from kproxy.client.ask.questions import Versions
+
+T = TypeVar("T")
+
+# Addresses that are contacted at the same time.
+_AT_ONCE = 64
+# Addresses of the broker's other listeners that are tried.
+_ELSEWHERE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user wants to know beside the connection: about a topic, a group, a client in use."""
+
+    topic: str | None = None
+    group: str | None = None
+    client: Client | None = None
+
+
+@dataclass(slots=True)
+class _More:
+    """What is asked of the first bootstrap server that answers, on its own connection."""
+
+    topic: str | None
+    group: str | None
+    seconds: float  # that each answer may take
+    on_step: OnStep
+    asked: BrokerIdentity | None = None
+    contents: Contents | None = None
+    settings: Mapping[str, str] | None = None
+    told: dict[tuple[str | None, NodeKey], Settings] = field(default_factory=dict)
+    coordinator: tuple[int, int] | None = None
+    not_checked: list[str] = field(default_factory=list)
+
+    async def ask(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
+        """Never raises an error of the broker: what it does not tell is noted."""
+        if self.asked is not None or identity.members.kind is not Kind.BROKER:
+            await self.note_settings(ask, versions, identity)
+            return
+        self.asked = identity
+        self.contents = await self._step(
+            "topics", "all topics", ask, cluster_contents.contents(versions, operations=self.topic is not None)
+        )
+        if self.contents is None:
+            return
+        if identity.key is not None:
+            asking = broker_settings(versions, identity.key.node_id)
+            answer = await self._step("settings", str(identity.key), ask, asking)
+            if answer is not None and answer.error == NONE:
+                self.told[identity.cluster_id, identity.key] = answer
+                self.settings = {name: value for name, value in answer.values.items() if value}
+            else:
+                self.not_checked.append(
+                    "the broker's other listeners: this user may not see them (DescribeConfigs on the cluster)"
+                )
+        if all(one.name != doctorquestions.GROUPS_TOPIC for one in self.contents.topics):
+            self.not_checked.append(
+                f"a group's coordinator: the topic {doctorquestions.GROUPS_TOPIC} does not exist yet or is not visible"
+                " to this user, and the question could make the broker create it"
+            )
+            return
+        group = self.group or "kproxy-doctor"
+        self.coordinator = await self._step("coordinator", group, ask, doctorquestions.coordinator(versions, group))
+
+    async def note_settings(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
+        """Note the settings of one more broker, if it tells them; no step of the examination."""
+        key = identity.key
+        if key is None or key.kind is not Kind.BROKER or (identity.cluster_id, key) in self.told:
+            return
+        question = broker_settings(versions, key.node_id)
+        with contextlib.suppress(KproxyError, TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                answer = None if question is None else await question.put(ask)
+            if answer is not None and answer.error == NONE:
+                self.told[identity.cluster_id, key] = answer
+
+    async def _step(self, kind: str, target: str, ask: Over, question: Question[T] | None) -> T | None:
+        if question is None:
+            return None
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(self.seconds):
+                answer = await question.put(ask)
+        except (KproxyError, TimeoutError) as failed:
+            error = failed if isinstance(failed, KproxyError) else f"no answer within {self.seconds:g} s"
+            self.on_step(Step(kind, target, Verdict.FAILED, perf_counter() - began, str(error)))
+            self.not_checked.append(f"{kind}: {error}")
+            return None
+        self.on_step(Step(kind, target, Verdict.OK, perf_counter() - began, ""))
+        return answer
+
+
+async def examine(
+    config: ClusterConfig,
+    contacts: Contacts,
+    on_step: OnStep,
+    wish: Wish,
+    of_nodes: Contacts | None = None,
+) -> Examination:
+    """Examine the cluster of this configuration. With `of_nodes`, the nodes are contacted with it. Raises no error of
+    the network."""
+    of_nodes = of_nodes or contacts
+    more = _More(wish.topic, wish.group, config.connect_timeout, on_step)
+    limit = asyncio.Semaphore(_AT_ONCE)
+    servers = list(dict.fromkeys(config.bootstrap_servers))
+
+    async def bootstrap(server: Address) -> Contact:
+        async with limit:
+            return await contacts.contact(server, then=more.ask)
+
+    found = Examination(
+        bootstrap=tuple(await asyncio.gather(*[bootstrap(server) for server in servers])),
+        topic=wish.topic,
+        group=wish.group,
+        client=wish.client,
+        tls=config.tls,
+        login=config.sasl,
+        user=config.sasl_username,
+        certificate_given=config.tls_cert is not None,
+        via=tuple(str(hop) for hop in config.via),
+        mapped=bool(config.map),
+    )
+    answered = [one for one in found.bootstrap if one.identity is not None]
+    asked = next((one for one in answered if one.identity is more.asked), answered[0] if answered else None)
+    found = replace(
+        found,
+        asked=asked,
+        contents=more.contents,
+        settings=more.settings,
+        coordinator=more.coordinator,
+        not_checked=tuple(more.not_checked),
+    )
+    if asked is None or asked.identity is None:
+        return replace(found, not_checked=_nothing_more(found))
+    nodes = _nodes(found.bootstrap, asked.identity)
+    routes = Routes(config.map)
+
+    async def node(endpoint: Endpoint) -> Contact:
+        key = NodeKey(endpoint.kind, endpoint.node_id)
+        dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
+        same = next((one for one in found.bootstrap if one.address == dialled), None)
+        if same is not None:  # it was contacted already: nobody logs in twice
+            return replace(same, expected=key, advertised=endpoint.advertised)
+        async with limit:
+            return await of_nodes.contact(dialled, key, endpoint.advertised, more.note_settings)
+
+    reached = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
+    found = replace(found, nodes=reached, told=_told(more, asked.cluster_id))
+    if all(one.is_right for one in reached):
+        return found
+    here = await whereabouts(found, contacts, more.note_settings)
+    found = replace(found, here=here, told=_told(more, asked.cluster_id))
+
+    async def other(address: Address) -> Elsewhere:
+        async with limit:
+            there = await contacts.contact(address, asked.identity.key if asked.identity else None, address)
+        if not there.is_right or there.identity is None:
+            return Elsewhere(there)
+        return Elsewhere(there, tuple(await asyncio.gather(*[node(one) for one in there.identity.members.nodes])))
+
+    tried = await asyncio.gather(*[other(address) for address in _elsewhere(found)])
+    return replace(found, elsewhere=tuple(tried))
+
+
+def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint]:
+    """The nodes of the cluster of the server that was asked, as any bootstrap server of it names them."""
+    found: dict[tuple[Kind, int], Endpoint] = {}
+    for one in bootstrap:
+        if one.identity is not None and one.identity.cluster_id == asked.cluster_id:
+            for endpoint in one.identity.members.nodes:
+                found.setdefault((endpoint.kind, endpoint.node_id), endpoint)
+    return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
+
+
+def _told(more: _More, cluster_id: str | None) -> Mapping[NodeKey, Settings]:
+    return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
+
+
+def _elsewhere(found: Examination) -> list[Address]:
+    """What the broker that was asked advertises for its other listeners."""
+    if found.settings is None:
+        return []
+    seen = {one.address for one in (*found.bootstrap, *found.nodes)}
+    advertised = [one.advertised for one in listeners_of(found.settings) if one.advertised is not None]
+    return [address for address in dict.fromkeys(advertised) if address not in seen][:_ELSEWHERE]
+
+
+def _nothing_more(found: Examination) -> tuple[str, ...]:
+    why = "no bootstrap server told which brokers there are"
+    if any(one.wants_login for one in found.bootstrap):
+        why = "the brokers tell only authenticated clients which brokers there are: give the login (--sasl …)"
+    return (*found.not_checked, f"the advertised addresses: {why}")

@@ -1,0 +1,154 @@
+"""The lines that mend a finding for good: the broker's settings, a client's properties, commands. Pure.
+
+Lines are as exact as what is known allows. What only the user knows is in capitals: HOST, NAME, PASSWORD.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from kproxy.advice.remedies.faults import Fault
+from kproxy.inspect.doctor import advertised_lines, name_advice
+from kproxy.inspect.doctor import listeners as settings
+from kproxy.inspect.doctor.evidence import Contact, Examination
+
+# Faults of an advertised address that another advertised address mends.
+_OF_ADDRESSES = frozenset({
+    Fault.NAME_NOT_RESOLVED, Fault.CONTAINER_NAME_ADVERTISED, Fault.KUBERNETES_NAME_ADVERTISED,
+    Fault.PRIVATE_ADDRESS_ADVERTISED, Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED, Fault.PORT_CLOSED,
+    Fault.NAME_RESOLVES_WRONGLY, Fault.NOT_KAFKA, Fault.WRONG_NODE, Fault.WRONG_CLUSTER, Fault.MIXING_LOAD_BALANCER,
+})  # fmt: skip
+# Those that this machine, or what lies between, mends as well.
+_OF_THE_WAY = frozenset({
+    Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY,
+})  # fmt: skip
+
+
+def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
+    """The line that is wrong, and those that would be right, of a fault with advertised addresses."""
+    lines = _of_certificate(fault, contacts[0], found) or _of_login(fault, contacts[0], found)
+    if lines:
+        return "", lines
+    contact = found.of_asked(contacts)
+    wrong = contact.advertised or contact.address
+    if found.mapped and contact.address != contact.advertised:
+        return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
+    if fault in _OF_THE_WAY:
+        return "", (
+            f"# Let {found.dialler} reach {wrong} (firewall, security group, VPN, route), or advertise another",
+        )
+    if fault not in _OF_ADDRESSES:
+        return "", ()
+    known = settings.listeners_of(found.settings) if found.settings else []
+    listener = settings.listener_that_advertises(known, wrong)
+    name = listener.name if listener else "NAME"
+    works_here = all(one.is_right for one in contacts)
+    return f"advertised.listeners={name}://{wrong}", advertised_lines.lines(fault, contacts, found, for_others=works_here)
+
+
+def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    """Lines for a bootstrap server that fails."""
+    lines = _of_certificate(fault, contact, found) or _of_login(fault, contact, found)
+    if lines:
+        return lines
+    if fault is Fault.NAME_NOT_RESOLVED:
+        return tuple(name_advice.checks(contact, found))
+    if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
+        return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {found.dialler} can reach",)
+    return ()
+
+
+def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    host, address = (contact.advertised or contact.address).host, shlex.quote(str(contact.address))
+    if fault is Fault.PLAINTEXT_TO_TLS:
+        return (f"security.protocol={'SASL_SSL' if found.login else 'SSL'}", "ssl.truststore.location=FILE")
+    if fault is Fault.TLS_TO_PLAINTEXT:
+        return (f"security.protocol={'SASL_PLAINTEXT' if found.login else 'PLAINTEXT'}",)
+    if fault is Fault.CERTIFICATE_NAME:
+        san = "ip" if contact.resolved == (host,) else "dns"
+        return (
+            f"keytool -genkeypair -alias broker -keyalg RSA -keysize 3072 -dname {shlex.quote(f'CN={host}')}"
+            f" -ext {shlex.quote(f'SAN={san}:{host}')} -keystore broker.p12 -storetype PKCS12",
+            "# and have your CA sign it: clients check the advertised name",
+        )
+    if fault is Fault.CERTIFICATE_EXPIRED:
+        return (
+            "keytool -list -v -keystore broker.p12   # shows the dates; have the CA sign the same key again",
+            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates{_there(found)}",
+        )
+    if fault is Fault.CERTIFICATE_NOT_YET_VALID:
+        return ("timedatectl status   # is this machine's clock right, and was that of the CA?",)
+    if fault is Fault.CERTIFICATE_UNTRUSTED:
+        return (
+            f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA"
+            f"{_there(found, '; ')}",
+            "keytool -importcert -alias kafka-ca -file ca.pem -keystore truststore.p12 -storetype PKCS12",
+            "ssl.truststore.location=truststore.p12",
+        )
+    if fault in (Fault.CLIENT_CERTIFICATE_MISSING, Fault.CLIENT_CERTIFICATE_REFUSED):
+        return ("ssl.keystore.location=client.p12", "ssl.keystore.password=PASSWORD")
+    return ()
+
+
+def _there(found: Examination, before: str = "   # ") -> str:
+    """A comment that says where to run a command that asks a broker without kproxy."""
+    return f"{before}run it where {found.via[-1]} leads" if found.via else ""
+
+
+def _of_login(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+    protocol = "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
+    if fault is Fault.LOGIN_NEEDED:
+        mechanism = contact.mechanisms[0] if contact.mechanisms else "MECHANISM"
+        return (f"security.protocol={protocol}", f"sasl.mechanism={mechanism}", "sasl.jaas.config=…")
+    if fault is Fault.LOGIN_NOT_OFFERED:
+        return (f"security.protocol={'SSL' if found.tls else 'PLAINTEXT'}",)
+    if fault is Fault.SASL_MECHANISM:
+        return ("sasl.mechanism=MECHANISM   # one of those that the broker has enabled",)
+    return ()
+
+
+def protocol(name: str) -> tuple[str, ...]:
+    """The client's property for a listener's protocol, if it is not the default."""
+    return () if name == "PLAINTEXT" else (f"security.protocol={name}",)
+
+
+def same_address(contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
+    """The wrong and the right lines of several brokers with one advertised address."""
+    wrong = contacts[0].advertised or contacts[0].address
+    return f"advertised.listeners=NAME://{wrong}", advertised_lines.lines(Fault.SAME_ADDRESS_TWICE, contacts, found)
+
+
+def leaderless(found: Examination) -> tuple[str, ...]:
+    """Of partitions without a leader."""
+    return (f"{_tool('kafka-topics', found)} --describe --unavailable-partitions",)
+
+
+def rights(found: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
+    """The command that gives this user rights on a topic."""
+    return (_acls(found, [f"--topic {shlex.quote(topic)}"], operations),)
+
+
+def group_rights(found: Examination) -> tuple[str, ...]:
+    """The command that gives this user rights on a group."""
+    return (_acls(found, [f"--group {shlex.quote(found.group or 'GROUP')}"], ("Read", "Describe")),)
+
+
+def _acls(found: Examination, resource: list[str], operations: Sequence[str]) -> str:
+    user = shlex.quote(principal(found))
+    wanted = " ".join(f"--operation {name}" for name in operations)
+    return f"{_tool('kafka-acls', found)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
+
+
+def principal(found: Examination) -> str:
+    """What Kafka calls this user by default: `User:` and a name."""
+    if found.login is not None:
+        return f"User:{found.user or 'NAME'}"
+    return "User:CN=…" if found.certificate_given else "User:ANONYMOUS"
+
+
+def _tool(name: str, found: Examination) -> str:
+    """One of Kafka's tools, as far as its bootstrap server: it cannot use a hop, so kproxy goes along it."""
+    if found.through:
+        return f"{shlex.join(found.through)} {name} --bootstrap-server '{{bootstrap}}'"
+    return f"{name} --bootstrap-server {found.asked.address if found.asked is not None else found.bootstrap[0].address}"

@@ -1,0 +1,183 @@
+"""One run of `kproxy doctor`: examine each cluster, judge what was found, find a line that works, report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from kproxy.config import ClusterConfig, Config, load
+from kproxy.inspect.doctor import picture, report, direct_access
+from kproxy.inspect.doctor.contact import Contacts
+from kproxy.inspect.doctor.direct_contacts import contacts_of_a_client, means_of
+from kproxy.inspect.doctor.examiner import Wish, examine
+from kproxy.inspect.doctor.evidence import Examination, Neighbour, Step
+from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.command_line import Line
+from kproxy.inspect.doctor.address_class import is_loopback
+from kproxy.inspect.doctor.report import Report
+from kproxy.inspect.doctor.command_trials import find, with_right_tls
+from kproxy.proxy.admin import neighbour
+from kproxy.proxy.admin.client import AdminClient
+from kproxy.proxy.relay.loop import RelayLoop
+from kproxy.proxy.relay.selector import RelaySelector
+
+# How often it looks again with TLS as it must be: whether there is TLS, and for which name the certificates are.
+_CORRECTIONS = 2
+# For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
+_ADMIN_SECONDS = 2.0
+HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
+
+
+class Course:
+    """One run. `line` has the options that the user gave; `environ` is where secrets come from."""
+
+    def __init__(
+        self,
+        line: Line,
+        environ: Mapping[str, str],
+        defaults: Mapping[str, str],
+        *,
+        wish: Wish,
+        on_step: Callable[[Step], None],
+    ) -> None:
+        """Raises ConfigError."""
+        self._line = line
+        self._environ = environ
+        self._defaults = defaults
+        self._wish = wish
+        self._on_step = on_step
+        self._config = self._load(line)
+        via = self._config.clusters[0].via
+        if via and line.file is None and "via" not in line.options:  # a variable has it: what is printed must, too
+            self._line = line.with_options(via=tuple(hop.url for hop in via))
+
+    def _load(self, line: Line) -> Config:
+        return load(line.options, self._environ, line.file, self._defaults)
+
+    def run(self) -> list[Report]:
+        """The report of each cluster. Raises ConfigError."""
+        # What the trial logs is in the report, where it matters.
+        logging.getLogger("kproxy").addHandler(logging.NullHandler())
+        logging.getLogger("kproxy").propagate = False
+        selector = RelaySelector()
+        with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
+            return runner.run(self._all(selector))
+
+    async def _all(self, selector: RelaySelector) -> list[Report]:
+        return [await self._one(at, cluster, selector) for at, cluster in enumerate(self._config.clusters)]
+
+    async def _one(self, at: int, cluster: ClusterConfig, selector: RelaySelector) -> Report:
+        steps: list[Step] = []
+
+        def on_step(step: Step) -> None:
+            steps.append(step)
+            self._on_step(step)
+
+        def load_one(line: Line) -> ClusterConfig:
+            return self._load(line).clusters[at]
+
+        means = means_of(cluster)
+
+        async def look(line: Line, config: ClusterConfig, contacts: Contacts, of_nodes: Contacts) -> Examination:
+            found = await examine(config, contacts, on_step, self._wish, of_nodes)
+            found = replace(found, means=means, neighbour=await self._neighbour(found))
+            if not means or found.asked is None:
+                return found
+            found = replace(found, direct=await contacts_of_a_client(config, found, tasks))
+            return found if direct_access.is_reached(found) else replace(found, through=(*line.words("exec"), "--"))
+
+        line, config, again = self._line, cluster, None
+        async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
+            contacts = Contacts(config, tasks, on_step)
+            closing.push_async_callback(contacts.close)
+            found = await look(line, config, contacts, contacts)
+            findings = judge(found)
+            for _ in range(_CORRECTIONS):
+                corrected = with_right_tls(again or found, line)
+                if corrected is None:
+                    break
+                # What a client meets that has mended that.
+                right = load_one(corrected)
+                before, contacts = contacts, Contacts(right, tasks, on_step)
+                closing.push_async_callback(contacts.close)
+                # Of the nodes, a client expects what they advertise, and not the name in the line.
+                again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
+                line, config = corrected, right
+                known = {one.fault for one in findings}
+                findings += [one for one in judge(again) if one.fault not in known or one.about]
+            examined = tuple(steps)
+            outcome, last = None, again or found
+            if any(one.problem for one in findings) or (last.means and direct_access.is_reached(last) is not True):
+                outcome = await find(last, line, load_one, contacts.quiet(), selector)
+        return Report(cluster.name, found, tuple(findings), outcome, examined, again)
+
+    async def _neighbour(self, found: Examination) -> Neighbour | None:
+        """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
+        address that was told is one of its own."""
+        admin = self._config.admin
+        if admin is None or found.via or found.asked is None or not is_loopback(found.asked.address.host):
+            return None
+        try:
+            client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)
+        except ValueError:  # a token that cannot be one
+            return None
+        served = await asyncio.to_thread(neighbour.look, client)
+        addresses = [found.asked.address, *[one.address for one in found.nodes]]
+        clusters = [neighbour.with_listener(address, served) for address in addresses]
+        cluster = clusters[0]
+        if cluster is None or cluster.cluster_id != found.asked.cluster_id or any(one != cluster for one in clusters):
+            return None
+        return Neighbour(str(admin), cluster.bootstrap_servers, cluster.via)
+
+
+def run(
+    line: Line,
+    environ: Mapping[str, str],
+    defaults: Mapping[str, str],
+    *,
+    wish: Wish,
+    as_json: bool,
+    svg: Path | None,
+) -> int:
+    """Examine, print, and return the exit code. Raises ConfigError."""
+    progress = report.Progress()
+    on_step = _unseen if as_json else progress.show
+    reports = Course(line, environ, defaults, wish=wish, on_step=on_step).run()
+    progress.finish()
+    if as_json:
+        click.echo(report.as_json(reports))
+    for one in reports:
+        if svg is not None:
+            _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{one.name}"), one)
+        if not as_json:
+            for text in report.text(one, fancy=_fancy()):
+                click.echo(text)
+    if all(one.healthy for one in reports):
+        return HEALTHY
+    return PROBLEMS if any(one.problems for one in reports) else UNCHECKED
+
+
+def _unseen(_: Step) -> None:
+    """The report has it."""
+
+
+def _write(path: Path, one: Report) -> None:
+    verdict = "nothing is wrong" if one.healthy else f"{len(one.problems)} problems"
+    servers = ", ".join(str(contact.address) for contact in one.found.bootstrap)
+    path.write_text(picture.svg(one.found, f"kproxy doctor {servers}: {verdict}"), "utf-8")
+
+
+def _fancy() -> bool:
+    """Whether standard output can show line-drawing characters."""
+    try:
+        "│├▶✓✗".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,35 @@
+"""The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers.
+
+`kproxy.proxy.admin.neighbour` asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kproxy.base.address import Address
+from kproxy.base.printable import escaped
+from kproxy.proxy.status.model import ClusterStatus
+
+SECONDS = 2.0
+"""For its answer, which is an addition to what the brokers say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A kproxy that serves the cluster. `bootstrap`: what its clients use, None if only the user knows. `local`: the
+    brokers' local addresses, by id."""
+
+    admin: str
+    bootstrap: str | None
+    local: Mapping[int, str]
+
+
+def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> Running | None:
+    """What the kproxy says that serves the cluster with this id."""
+    for one in served:
+        if cluster_id is not None and one.cluster_id == cluster_id:
+            local = {node.id: escaped(node.local) for node in one.present if node.kind == "broker" and node.bound}
+            return Running(str(admin), None if one.bootstrap is None else escaped(one.bootstrap), local)
+    return None

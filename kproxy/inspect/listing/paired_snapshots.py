@@ -1,0 +1,57 @@
+"""The same cluster, asked directly and through kproxy."""
+
+from __future__ import annotations
+
+from kproxy.base.address import Address
+from kproxy.base.errors import AdminError
+from kproxy.config import ClusterConfig
+from kproxy.inspect.listing import local_kproxy
+from kproxy.inspect.listing.comparison import Pair, compare
+from kproxy.inspect.listing.gatherer import NeedsLogin, gather
+from kproxy.inspect.listing.snapshot import Snapshot, Wanted
+from kproxy.proxy.admin import neighbour
+from kproxy.proxy.admin.client import AdminClient
+
+# Between two looks leaders may move and topics come: a difference counts if it is there each time.
+_LOOKS = 3
+# What is for the way to the brokers, and not to kproxy.
+_DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": None, "tls_key": None, "cluster_id": None}
+
+
+async def look(config: ClusterConfig, admin: AdminClient | None, through: Address | None, wanted: Wanted) -> Pair:
+    """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` asks. Raises
+    KproxyError."""
+    for again in reversed(range(_LOOKS)):
+        direct = await gather(config, wanted)
+        if through is None:
+            through = _bootstrap(admin, direct.cluster_id)
+        pair = compare(direct, await _through(config, through, wanted))
+        if not again or not pair.differs:
+            break
+    return pair
+
+
+async def _through(config: ClusterConfig, server: Address, wanted: Wanted) -> Snapshot:
+    """As a client of kproxy sees it. Where kproxy does not log in, the client does."""
+    local = config.model_copy(update={**_DIRECTLY, "bootstrap_servers": (server,)})
+    try:
+        return await gather(local.model_copy(update={"sasl": None}), wanted)
+    except NeedsLogin:
+        if config.sasl is None:
+            raise
+    return await gather(local, wanted)
+
+
+def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
+    """Where clients of the running kproxy begin. Raises AdminError."""
+    instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
+    if admin is None:
+        raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
+    found = local_kproxy.serving(admin.address, neighbour.clusters(admin), cluster_id)
+    if found is None:
+        raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
+    if found.bootstrap is None:
+        raise AdminError(
+            f"the ports of the kproxy at {admin.address} are published under other numbers: give --through"
+        )
+    return Address.parse(found.bootstrap)

@@ -1,0 +1,204 @@
+"""What each path answers. Who may ask for it is told by the table in `routes`, and no page looks after that."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Literal, TypeAlias
+
+from prometheus_client.exposition import gzip_accepted
+
+from kproxy.proxy.admin import statuspage
+from kproxy.proxy.admin.bearer import TokenFile
+from kproxy.proxy.admin.requests import JSON, Reply, Request, line
+from kproxy.proxy.metrics import Metrics, exposition
+from kproxy.proxy.watch.feed import TooMany
+
+NDJSON = "application/x-ndjson"
+EVENTS = "text/event-stream"
+
+PIECES_AT_A_TIME = 64
+"""Pieces of the metrics' text written before others may run: about half a millisecond. The data plane shares
+this thread, and the metrics of a large cluster take more than ten."""
+
+Stream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]]
+"""Lines without an end, for the query of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminPages:
+    """Where the pages get what they show. All are called on the event loop and must not block."""
+
+    metrics: Metrics
+    status: Callable[[], bytes]
+    """What `/status` shows, as JSON."""
+    readiness: Callable[[str | None], Readiness]
+    """Whether kproxy is ready; given what --ready-requires says in its place, or None. Raises ValueError for another
+    word."""
+    quit: Callable[[], None] | None = None
+    """Ends kproxy in good order; None where nobody may ask for that."""
+    tap: Stream | None = None
+    """Lines of what passes, for the query of a request. Raises ValueError if it says what there is not, and
+    kproxy.proxy.watch's TooMany."""
+    hosts: Collection[str] = ()
+    """Names by which it may be asked, see `kproxy.proxy.admin.hosts`."""
+    token: str | TokenFile | None = field(default=None, repr=False)
+    """What a request must show where its route needs a token; None: nobody has one."""
+    token_reads: bool = False
+    """Whether pages that only show something need the token too."""
+    sessions: Callable[[], bytes] | None = None
+    """What `/sessions` shows, as JSON."""
+    live: Callable[[], AsyncGenerator[bytes, None]] | None = None
+    """Server-sent events for the page. Raises kproxy.proxy.watch's TooMany."""
+    reload: Callable[[], Awaitable[Reloaded]] | None = None
+    """Reads the configuration again; None where nobody may ask for that."""
+    frames: Stream | None = None
+    """The same as `tap`, of copies of frames."""
+
+    switches: Callable[[], bytes] | None = None
+    """What `/switch` shows, as JSON."""
+    switch: Callable[[object], Switched] | None = None
+    """Does what the body of POST /switch says."""
+    may_switch: Callable[[], bool] = lambda: True
+    """Whether there is anything now that the two are about."""
+
+    def expected(self) -> str | None:
+        """The token as it is now."""
+        return self.token.current() if isinstance(self.token, TokenFile) else self.token
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`reasons` why it is not ready, a line each, empty when it is; `missing`: what cannot be reached even so."""
+
+    reasons: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What came of a reload, in lines: what has changed, or why nothing has."""
+
+    outcome: Literal["done", "refused", "busy"]
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a command for a switch came to, and the answer to it, as JSON."""
+
+    outcome: Literal["done", "refused", "nonsense"]
+    body: bytes
+
+
+Page: TypeAlias = Callable[[AdminPages, Request], Awaitable[Reply]]
+"""From the sources and the request."""
+
+
+async def metrics(sources: AdminPages, request: Request) -> Reply:
+    written, content_type = exposition(sources.metrics, request.headers.get("accept", ""))
+    pieces = []
+    for number, piece in enumerate(written, start=1):
+        pieces.append(piece)
+        if number % PIECES_AT_A_TIME == 0:
+            await asyncio.sleep(0)
+    body = "".join(pieces).encode()
+    if not gzip_accepted(request.headers.get("accept-encoding", "")):
+        return Reply(HTTPStatus.OK, body, content_type)
+    # In a thread, for zlib lets go of the interpreter; level 1 already makes this text 15 times smaller.
+    packed = await asyncio.to_thread(gzip.compress, body, 1)
+    return Reply(HTTPStatus.OK, packed, content_type, {"Content-Encoding": "gzip"})
+
+
+async def livez(sources: AdminPages, request: Request) -> Reply:
+    return line(HTTPStatus.OK, "ok")  # that it is answered at all says that the event loop turns
+
+
+async def readyz(sources: AdminPages, request: Request) -> Reply:
+    asked = request.query.get("requires")
+    try:
+        state = sources.readiness(asked[-1] if asked else None)
+    except ValueError as error:
+        return line(HTTPStatus.BAD_REQUEST, f"requires: {error}")
+    reasons, missing = state.reasons, state.missing
+    if request.withheld:
+        reasons = [f"not ready; kproxy tells the reasons {request.withheld}"] if reasons else []
+        missing = []
+    if reasons:
+        return line(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))
+    return line(HTTPStatus.OK, "\n".join(["ok", *missing]))
+
+
+async def status(sources: AdminPages, request: Request) -> Reply:
+    return Reply(HTTPStatus.OK, sources.status(), JSON)
+
+
+async def sessions(sources: AdminPages, request: Request) -> Reply:
+    assert sources.sessions is not None  # or there is no such route
+    return Reply(HTTPStatus.OK, sources.sessions(), JSON)
+
+
+async def live(sources: AdminPages, request: Request) -> Reply:
+    assert sources.live is not None  # or there is no such route
+    try:
+        stream = sources.live()
+    except TooMany as error:
+        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return Reply(HTTPStatus.OK, b"", EVENTS, stream=stream)
+
+
+async def tap(sources: AdminPages, request: Request) -> Reply:
+    assert sources.tap is not None  # or there is no such route
+    return _streamed(sources.tap, request)
+
+
+async def frames(sources: AdminPages, request: Request) -> Reply:
+    assert sources.frames is not None  # or there is no such route
+    return _streamed(sources.frames, request)
+
+
+def _streamed(begin: Stream, request: Request) -> Reply:
+    try:
+        stream = begin(request.query)
+    except ValueError as error:
+        return line(HTTPStatus.BAD_REQUEST, str(error))
+    except TooMany as error:
+        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return Reply(HTTPStatus.OK, b"", NDJSON, stream=stream)
+
+
+async def home(sources: AdminPages, request: Request) -> Reply:
+    text, headers = statuspage.document()
+    return Reply(HTTPStatus.OK, text, headers["Content-Type"], headers)
+
+
+async def quit(sources: AdminPages, request: Request) -> Reply:
+    assert sources.quit is not None  # or there is no such route
+    sources.quit()
+    return line(HTTPStatus.ACCEPTED, "stopping")
+
+
+async def reload(sources: AdminPages, request: Request) -> Reply:
+    assert sources.reload is not None  # or there is no such route
+    answer = await sources.reload()
+    return line(_OF_RELOADS[answer.outcome], "\n".join(answer.lines))
+
+
+_OF_RELOADS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy": HTTPStatus.CONFLICT}
+
+
+async def switches(sources: AdminPages, request: Request) -> Reply:
+    assert sources.switches is not None  # or there is no such route
+    return Reply(HTTPStatus.OK, sources.switches(), JSON)
+
+
+async def switch(sources: AdminPages, request: Request) -> Reply:
+    assert sources.switch is not None  # or there is no such route
+    answer = sources.switch(request.body)
+    return Reply(_OF_SWITCHES[answer.outcome], answer.body, JSON)
+
+
+_OF_SWITCHES = {"done": HTTPStatus.OK, "refused": HTTPStatus.CONFLICT, "nonsense": HTTPStatus.BAD_REQUEST}

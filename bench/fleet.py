@@ -18,7 +18,7 @@ from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.fleet import open_fleet
-from kproxy.proxy.switching.twophase import End, Plan, later
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
 COUNTS = (3, 100, 1000)
 _FIRST_PORT = 20000
@@ -60,13 +60,13 @@ def _run(count: int) -> dict[str, float]:
         figures = {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu}
     finally:
         stop(process)
-    if driven.end is not End.RELEASED or driven.held_seconds is None:
+    if driven.end is not CoordinatorOutcome.RELEASED or driven.held_seconds is None:
         raise BenchError(f"a switch of {count} simulated kproxies ended as {driven.end}: {'; '.join(driven.reasons)}")
     return {**figures, "held_seconds": driven.held_seconds}
 
 
 def _driven(names: tuple[str, ...]) -> DriveResult:
     former, to = UPSTREAMS
-    plan = Plan("bench", later(1, "bench"), names, former, to, _HOLD_S, work=())
+    plan = SwitchPlan("bench", driver_id(1, "bench"), names, former, to, _HOLD_S, work=())
     with open_fleet(SwitchSection(KproxySelection(names), to)) as those:
         return Drive(plan, those, _Journal(), SwitchEntry("bench", SWITCHING, "default", former, to, names), {}).run()

@@ -15,10 +15,10 @@ from functools import partial
 from bench.machine import raise_file_limit
 from kproxy import __version__
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.participant import Facts, State, obey, settled
+from kproxy.proxy.switching.participant import ParticipantState, SwitchConditions, apply, settle
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
-_FACTS = Facts(dict.fromkeys(UPSTREAMS, ""))
+_FACTS = SwitchConditions(dict.fromkeys(UPSTREAMS, ""))
 _MOST = 64 * 1024
 
 
@@ -26,7 +26,7 @@ class Simulated:
     """One kproxy without clients: its holds are settled at once."""
 
     def __init__(self) -> None:
-        self.state = State("blue")
+        self.state = ParticipantState("blue")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request."""
@@ -50,14 +50,14 @@ class Simulated:
         if not body:
             itself = {"version": __version__, "time": time.time(), "state_dir": True}
             return "200 OK", {"kproxy": itself, "clusters": [self._shown()]}
-        step = obey(self.state, asjson.command(json.loads(body))[1], _FACTS, time.time())
-        self.state = settled(step.state, _FACTS).state
+        step = apply(self.state, asjson.parse_command(json.loads(body))[1], _FACTS, time.time())
+        self.state = settle(step.state, _FACTS).state
         return "409 Conflict" if step.problem else "200 OK", {"problem": step.problem, "cluster": self._shown()}
 
     def _shown(self) -> dict[str, object]:
         upstreams = {name: {"cluster_id": found, "problem": ""} for name, found in UPSTREAMS.items()}
         return {
-            "name": "default", **asjson.shown(self.state), "unanswered": 0, "held": 0, "upstreams": upstreams,
+            "name": "default", **asjson.state_as_json(self.state), "unanswered": 0, "held": 0, "upstreams": upstreams,
             "doubts": [], "clients": [],
         }  # fmt: skip
 

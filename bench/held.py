@@ -55,7 +55,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
     from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
     from kproxy.migrate.switch.fleet import open_fleet
     from kproxy.migrate.switch.operations import switch_clients
-    from kproxy.proxy.switching.twophase import End
+    from kproxy.proxy.switching.twophase import CoordinatorOutcome
     from tests.harness.migration.moving import rows, topics
     from tests.harness.migration.switched import TOKEN, Switched
     from tests.harness.topics import unique
@@ -94,7 +94,7 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
                 )  # fmt: skip
             if (
                 came.drive_result is None
-                or came.drive_result.end is not End.RELEASED
+                or came.drive_result.end is not CoordinatorOutcome.RELEASED
                 or came.drive_result.held_seconds is None
             ):
                 raise BenchError(f"it was not switched: {'; '.join(said[-5:])}")

@@ -22,7 +22,7 @@ from bench.native import BROKER_PORT, FETCH, PRODUCE, Request, StubBroker
 from bench.peers import KPROXY, Peer, launch, standard_peers
 from bench.windows import Bench, Settings
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.participant import Ended, Outcome, State
+from kproxy.proxy.switching.participant import LastSwitch, ParticipantState, SwitchOutcome
 
 SWITCHABLE, GUARDED = "kproxy-upstreams", "kproxy-guarded"
 FIRST_WRITES_S = 31.0
@@ -80,19 +80,19 @@ def ratios(figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, fl
 
 def _peers(directory: Path, cores: Cores) -> list[Peer]:
     plain = next(peer for peer in standard_peers(cores) if peer.name == KPROXY)
-    last = Ended("x", "blue", Outcome.UNDONE, "for a benchmark", time.time(), 1.0, flipped=True)
+    last = LastSwitch("x", "blue", SwitchOutcome.UNDONE, "for a benchmark", time.time(), 1.0, flipped=True)
     return [
         plain,
-        _with_upstreams(SWITCHABLE, directory, State("blue")),
-        _with_upstreams(GUARDED, directory, State("blue", last=last)),
+        _with_upstreams(SWITCHABLE, directory, ParticipantState("blue")),
+        _with_upstreams(GUARDED, directory, ParticipantState("blue", last=last)),
     ]
 
 
-def _with_upstreams(name: str, directory: Path, state: State) -> Peer:
+def _with_upstreams(name: str, directory: Path, state: ParticipantState) -> Peer:
     """Both upstreams are the stub broker: nobody is led to the other one."""
     kept = directory / f"{name}.state"
     kept.mkdir(exist_ok=True)
-    (kept / "cluster-default.json").write_bytes(asjson.written("default", state, ended=True))
+    (kept / "cluster-default.json").write_bytes(asjson.encode_state_file("default", state, ended=True))
     servers = {"bootstrap-servers": f"127.0.0.1:{BROKER_PORT}"}
     file = directory / f"{name}.yaml"
     file.write_text(

@@ -35,7 +35,7 @@ import click
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.base.packages import missing
-from kproxy.cli.group import Session, kproxy
+from kproxy.cli.group import CliSession, kproxy
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -47,7 +47,7 @@ def main() -> NoReturn:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors go to stderr, one line for each."""
-    session = Session(debug=os.environ.get("KPROXY_DEBUG", "") not in ("", "0"))
+    session = CliSession(debug=os.environ.get("KPROXY_DEBUG", "") not in ("", "0"))
     try:
         # Not standalone: click would print errors in its own words.
         return int(kproxy.main(list(arguments), prog_name="kproxy", standalone_mode=False, obj=session) or 0)

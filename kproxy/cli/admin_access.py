@@ -42,7 +42,7 @@ def admin_options(text: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def asking(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
+def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
     """The client for what the options say. Raises UsageError, ConfigError."""
     from kproxy.base.address import Address
     from kproxy.proxy.admin.client import AdminClient
@@ -60,7 +60,7 @@ def asking(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
     except ValueError as error:
         raise click.UsageError(f"--admin: {error}") from None
     try:
-        return AdminClient(address, token, tls=trusting(ca, address) if https or ca is not None else None)
+        return AdminClient(address, token, tls=trusting_context(ca, address) if https or ca is not None else None)
     except ValueError as error:
         raise click.UsageError(f"{error} (KPROXY_ADMIN_TOKEN)") from None
 
@@ -70,7 +70,9 @@ def without_scheme(admin: str) -> tuple[bool, str]:
     return admin.startswith(HTTPS), admin.removeprefix("http://").removeprefix(HTTPS).removesuffix("/")
 
 
-def trusting(ca: Path | None, address: Address, password: str | None = None, key: str = "--admin-ca") -> ssl.SSLContext:
+def trusting_context(
+    ca: Path | None, address: Address, password: str | None = None, key: str = "--admin-ca"
+) -> ssl.SSLContext:
     """What to ask this address with. Raises UsageError if the file, which `key` names, is no good.
 
     On this machine the name in a certificate of the file is not compared: it is that of a service, and nobody is on the
@@ -80,7 +82,7 @@ def trusting(ca: Path | None, address: Address, password: str | None = None, key
     from kproxy.proxy.admin.hosts import is_loopback
 
     try:
-        context = client.trusting(ca, password)
+        context = client.tls_context(ca, password)
     except ValueError as error:
         raise click.UsageError(f"{key}: {ca}: {error}") from None
     if ca is None:

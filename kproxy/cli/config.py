@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given
+from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy
-from kproxy.cli.server_arguments import add, servers_argument
+from kproxy.cli.server_arguments import add_servers, servers_argument
 
 
 @kproxy.group("config", invoke_without_command=True)
@@ -63,8 +63,8 @@ def show(servers: tuple[str, ...], **values: object) -> int:
     from kproxy.config import read
     from kproxy.config import show as show_config
 
-    file, flags = given(values)
-    add(flags, servers)
+    file, flags = given_options(values)
+    add_servers(flags, servers)
     loaded = read(flags, os.environ, file)
     click.echo(show_config(loaded.config, loaded.origins), nl=False)
     return 0

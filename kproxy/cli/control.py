@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.admin_access import admin_options, asking
+from kproxy.cli.admin_access import admin_client, admin_options
 from kproxy.cli.group import kproxy, timeout_option
 
 
@@ -26,7 +26,7 @@ def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready
 
     The exit code is 0 if kproxy is ready. It is 1 if kproxy is not ready in time; the reasons are printed.
     """
-    client = asking(admin, admin_ca, admin_token_file)
+    client = admin_client(admin, admin_ca, admin_token_file)
     reasons = client.wait_ready(timeout, ready_requires)
     for reason in reasons:
         click.echo(f"kproxy: not ready after {timeout:g} s: {reason}", err=True)
@@ -49,7 +49,7 @@ def reload(admin: str, admin_ca: Path | None, admin_token_file: Path | None, tim
     from kproxy.base.errors import AdminError
 
     try:
-        done, lines = asking(admin, admin_ca, admin_token_file).reload(timeout)
+        done, lines = admin_client(admin, admin_ca, admin_token_file).reload(timeout)
     except AdminError as error:
         click.echo(f"kproxy: {error}", err=True)
         return 1

@@ -38,9 +38,9 @@ def discover(
     listens on this machine. It writes nothing and asks no broker. The exit code is 0 if something was found, else 1.
     """
     needs_unix(ctx)
-    from kproxy.inspect.discover import search, output
+    from kproxy.inspect.discover import output, search
 
-    places = list(search.look(Path(), context, namespace, only or search.PLACES))
+    places = list(search.search_places(Path(), context, namespace, only or search.PLACES))
     found = [one for place in places for one in place.found]
     if start:
         runs = [one for one in found if one.words[:1] == ("run",)]

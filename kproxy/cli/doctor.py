@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given
+from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy, needs_unix
-from kproxy.cli.server_arguments import add, servers_argument
+from kproxy.cli.server_arguments import add_servers, servers_argument
 
 # A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
@@ -49,17 +49,17 @@ def doctor(
     could be checked.
     """
     needs_unix(click.get_current_context())
-    file, flags = given(values)
-    add(flags, servers)
-    from kproxy.inspect.doctor.client_versions import Client
+    file, flags = given_options(values)
+    add_servers(flags, servers)
+    from kproxy.inspect.doctor.client_versions import ClientVersion
+    from kproxy.inspect.doctor.command_line import CommandLine
+    from kproxy.inspect.doctor.examiner import ExtraChecks
     from kproxy.inspect.doctor.run import run
-    from kproxy.inspect.doctor.examiner import Wish
-    from kproxy.inspect.doctor.command_line import Line
 
     try:
-        wish = Wish(topic, group, None if client is None else Client.parse(client))
+        wish = ExtraChecks(topic, group, None if client is None else ClientVersion.parse(client))
     except ValueError as error:
         raise click.UsageError(f"--client: {error}") from None
 
     file = file or (Path(os.environ["KPROXY_CONFIG"]) if os.environ.get("KPROXY_CONFIG") else None)
-    return run(Line(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg)
+    return run(CommandLine(flags, file), os.environ, _DEFAULTS, wish=wish, as_json=as_json, svg=svg)

@@ -111,7 +111,7 @@ def _known(error: click.UsageError) -> click.UsageError | None:
     for setting in all_settings():
         if setting.option.secret and error.option_name == f"--{setting.key}":
             reason = "is not a flag, because other users can read a command line"
-            paths = f"{setting.env}, or {setting.key} in a file (-c FILE)"
+            places = f"{setting.env}, or {setting.key} in a file (-c FILE)"
             return click.UsageError(f"{error.option_name} {reason}; allowed: {places}", error.ctx)
     return None
 
@@ -134,7 +134,7 @@ def _options(setting: Setting, default_text: str | None) -> list[click.Parameter
     return options
 
 
-def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]:
+def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]:
     """The file and the flags that were really given, as `kproxy.config.load` takes them."""
     flags: dict[str, object] = {}
     for name, value in values.items():
@@ -150,7 +150,7 @@ def given(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]
     return (file if isinstance(file, Path) else None), flags
 
 
-def words(
+def command_words(
     file: Path | None,
     flags: Mapping[str, object],
     wanted: Callable[[Setting], bool],
@@ -178,7 +178,7 @@ def words(
             yield from (setting.option.short or setting.flag, mask(str(one)) if mask_passwords else str(one))
 
 
-def reaching(setting: Setting) -> bool:
+def is_connection_option(setting: Setting) -> bool:
     """Whether the option says which cluster it is, or how kproxy reaches it and logs in: what a command that only asks
     the brokers needs."""
     from kproxy.config.declarations import CLUSTER, LOGIN, REACH, TLS

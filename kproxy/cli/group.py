@@ -20,8 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # Where each command is. Its module adds it to `kproxy` when it is imported.
 MODULES = {
     "config": "config",
-    "demo": "trial",
-    "devcluster": "trial",
+    "demo": "sandbox",
+    "devcluster": "sandbox",
     "discover": "discover",
     "doctor": "doctor",
     "down": "profiles.commands",
@@ -32,17 +32,17 @@ MODULES = {
     "list": "profiles.commands",
     "ls": "ls",
     "migrate": "migrate",
-    "reload": "look",
+    "reload": "control",
     "run": "run",
     "tap": "tap",
     "up": "profiles.commands",
     "version": "about",
-    "wait": "look",
+    "wait": "control",
 }
 
 
 @dataclass(slots=True)
-class Session:
+class CliSession:
     """What one run of the command knows; `debug` asks for the traceback of an unexpected error."""
 
     debug: bool = False
@@ -131,6 +131,6 @@ def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
 
 def show_tracebacks(ctx: click.Context, config: Config) -> None:
     """Of unexpected errors, for those who ask for --log-level debug."""
-    session = ctx.find_object(Session)
+    session = ctx.find_object(CliSession)
     if session is not None and config.log_level == "debug":
         session.debug = True

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.admin_access import ca_option, trusting, without_scheme
-from kproxy.cli.flags import ConfiguredCommand, given, reaching
+from kproxy.cli.admin_access import ca_option, trusting_context, without_scheme
+from kproxy.cli.flags import ConfiguredCommand, given_options, is_connection_option
 from kproxy.cli.group import kproxy, show_tracebacks
-from kproxy.cli.server_arguments import add, servers_argument
+from kproxy.cli.server_arguments import add_servers, servers_argument
 
 if TYPE_CHECKING:
     from kproxy.config import ClusterConfig, Config
     from kproxy.config.options import Setting
-    from kproxy.inspect.listing.snapshot import Wanted
+    from kproxy.inspect.listing.snapshot import ListingOptions
     from kproxy.proxy.admin.client import AdminClient
     from kproxy.proxy.status.model import ClusterStatus
 
@@ -29,7 +29,7 @@ _WIDTH = 80
 
 
 def _offers(setting: Setting) -> bool:
-    return reaching(setting) or setting.key in ("admin", "admin-token-file", "log-level")
+    return is_connection_option(setting) or setting.key in ("admin", "admin-token-file", "log-level")
 
 
 @kproxy.command(
@@ -70,14 +70,14 @@ def ls(
     """
     from kproxy.base.errors import KproxyError
     from kproxy.config import load
-    from kproxy.inspect.listing.snapshot import Wanted
+    from kproxy.inspect.listing.snapshot import ListingOptions
 
     if through is not None and not compare:
         raise click.UsageError("--through is for --compare")
     if compare and (groups or listeners or partitions):
         raise click.UsageError("--compare shows neither groups nor listeners nor each partition")
-    file, flags = given(values)
-    add(flags, servers)
+    file, flags = given_options(values)
+    add_servers(flags, servers)
     assert isinstance(ctx.command, ConfiguredCommand)
     environment = dict(os.environ)
     https = _take_https(flags, environment)
@@ -86,7 +86,7 @@ def ls(
     from kproxy.proxy.app import logs
 
     logs.set_up(config.log_format, config.log_level, sys.stderr)
-    wanted = Wanted(
+    wanted = ListingOptions(
         topics=topic,
         internal=internal,
         groups=groups,
@@ -108,9 +108,9 @@ def _take_https(flags: dict[str, object], environment: dict[str, str]) -> bool:
     found = False
     if admin := environment.get("KPROXY_ADMIN"):
         found, environment["KPROXY_ADMIN"] = without_scheme(admin)
-    given = flags.get("admin")
-    if isinstance(given, str):
-        found, flags["admin"] = without_scheme(given)
+    admin_flag = flags.get("admin")
+    if isinstance(admin_flag, str):
+        found, flags["admin"] = without_scheme(admin_flag)
     return found
 
 
@@ -132,20 +132,20 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
             if token_needed:
                 raise ConfigError(f"--admin-token-file: {error}") from None
     if ca is None and config.admin_tls_cert is not None:
-        tls = trusting(config.admin_tls_cert, config.admin, config.admin_tls_key_password, "admin-tls-cert")
+        tls = trusting_context(config.admin_tls_cert, config.admin, config.admin_tls_key_password, "admin-tls-cert")
     elif https or ca is not None:
-        tls = trusting(ca, config.admin)
+        tls = trusting_context(ca, config.admin)
     return AdminClient(config.admin, token, local_kproxy.SECONDS, tls)
 
 
-def _list(config: Config, wanted: Wanted, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
+def _list(config: Config, wanted: ListingOptions, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
     from kproxy.inspect.listing import asjson, local_kproxy, text
     from kproxy.inspect.listing.gatherer import gather
     from kproxy.proxy.admin import neighbour
 
-    served = neighbour.look(client)
+    served = neighbour.served_clusters_if_running(client)
     found = []
     for cluster in config.clusters:
         seen = asyncio.run(gather(cluster, wanted))
@@ -172,12 +172,14 @@ def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
     return cluster.active
 
 
-def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through: str | None, as_json: bool) -> int:
+def _compare(
+    config: Config, wanted: ListingOptions, client: AdminClient | None, through: str | None, as_json: bool
+) -> int:
     import asyncio
 
     from kproxy.base.address import Address
     from kproxy.inspect.listing import asjson, text
-    from kproxy.inspect.listing.paired_snapshots import look
+    from kproxy.inspect.listing.paired_snapshots import gather_pair
     from kproxy.proxy.admin import neighbour
 
     if len(config.served) > 1:
@@ -186,9 +188,9 @@ def _compare(config: Config, wanted: Wanted, client: AdminClient | None, through
         other = None if through is None else Address.parse(through, 9092)
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
-    told = neighbour.look(client) if len(config.clusters) > 1 else []
+    told = neighbour.served_clusters_if_running(client) if len(config.clusters) > 1 else []
     cluster = next((one for one in config.clusters if _is_active(one, told)), config.served[0])
-    pair = asyncio.run(look(cluster, client, other, wanted))
+    pair = asyncio.run(gather_pair(cluster, client, other, wanted))
     if as_json:
         click.echo(json.dumps(asjson.comparison(pair), indent=2))
     else:

@@ -6,9 +6,9 @@ import os
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given, reaching, words
+from kproxy.cli.flags import ConfiguredCommand, command_words, given_options, is_connection_option
 from kproxy.cli.group import kproxy, needs_unix, show_tracebacks, timeout_option
-from kproxy.cli.server_arguments import BeforeCommand, add, servers_argument
+from kproxy.cli.server_arguments import BeforeCommand, add_servers, servers_argument
 
 
 @kproxy.command(cls=ConfiguredCommand)
@@ -32,8 +32,8 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     needs_unix(ctx)
     from kproxy.config import load
 
-    file, flags = given(values)
-    add(flags, servers)
+    file, flags = given_options(values)
+    add_servers(flags, servers)
     config = load(flags, os.environ, file)
     show_tracebacks(ctx, config)
     from kproxy.proxy.app.main import run as run_app
@@ -41,8 +41,8 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     from kproxy.proxy.app.reload import ConfigSource
 
     typed = Invocation(
-        tuple(words(file, flags, lambda one: one.key != "map", names_users=False)),
-        tuple(words(file, flags, reaching, names_users=False)),
+        tuple(command_words(file, flags, lambda one: one.key != "map", names_users=False)),
+        tuple(command_words(file, flags, is_connection_option, names_users=False)),
     )
     return run_app(config, invocation=typed, source=ConfigSource.of(flags, os.environ, file))
 
@@ -77,8 +77,8 @@ def exec_(
     needs_unix(ctx)
     from kproxy.config import load
 
-    file, flags = given(values)
-    add(flags, servers)
+    file, flags = given_options(values)
+    add_servers(flags, servers)
     assert isinstance(ctx.command, ConfiguredCommand)
     config = load(flags, os.environ, file, ctx.command.defaults)
     show_tracebacks(ctx, config)

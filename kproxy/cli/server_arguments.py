@@ -26,7 +26,7 @@ def servers_argument(command: Command) -> Command:
     return click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")(command)
 
 
-def add(flags: dict[str, object], servers: Sequence[str]) -> None:
+def add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
     """Put the words into the flags, as `-b` does. Raises UsageError if they are given twice, or are no servers."""
     if not servers:
         return

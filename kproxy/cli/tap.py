@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.admin_access import admin_options, asking
+from kproxy.cli.admin_access import admin_client, admin_options
 from kproxy.cli.group import kproxy
 
 
@@ -64,7 +64,7 @@ def tap(
     asked = {name: value for name, value in query.items() if value is not None}
     if errors:
         asked["errors"] = "1"
-    other = asking(admin, admin_ca, admin_token_file)
+    other = admin_client(admin, admin_ca, admin_token_file)
     if pcap is not None:
         from kproxy.proxy.app.pcap import LONGEST_LINE, write_capture
 

@@ -191,7 +191,7 @@ class Site:
         assert code in (DONE, UNDONE, STOPPED), (words, code, driver.lines[-30:])
         if driver.held() is not None:
             self.seconds.append(driver.held() or 0.0)
-        wait_until(lambda: not any(asjson.state_of(one).holds for one in self.units()), "all kproxies serve")
+        wait_until(lambda: not any(asjson.state_from_json(one).holds for one in self.units()), "all kproxies serve")
         return code
 
     def _go_on(self) -> int:
@@ -337,9 +337,11 @@ def _doubts(kproxy: Switched) -> list[Mapping[str, object]]:
 def _settled(data: bytes) -> bytes:
     """A state file, as it would be after an end in good order, long after the last switch."""
     unit = json.loads(data)["cluster"]
-    kept = asjson.read(data, unit)
+    kept = asjson.decode_state_file(data, unit)
     last = None if kept.state.last is None else replace(kept.state.last, at=0.0)
-    return asjson.written(unit, replace(kept.state, last=last), ended=True, parts=kept.parts, clients=kept.clients)
+    return asjson.encode_state_file(
+        unit, replace(kept.state, last=last), ended=True, parts=kept.parts, clients=kept.clients
+    )
 
 
 def _named(doubt: Mapping[str, object]) -> bool:

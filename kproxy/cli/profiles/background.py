@@ -35,7 +35,7 @@ _LONGEST_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class BackgroundKproxy:
     """A kproxy in the background. `born`: what tells its process from others with the same id, see `process.birth`.
     `since` is a Unix time. `cert`: the file of the certificate with which it is asked by HTTPS; "" for HTTP."""
 
@@ -52,23 +52,23 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AdminAccess:
     """How the admin endpoint of a profile is asked: with this token, and with HTTPS if there is `tls`."""
 
     token: str | None = None
     tls: ssl.SSLContext | None = None
 
-    def client(self, one: Running, seconds: float) -> AdminClient:
+    def client(self, one: BackgroundKproxy, seconds: float) -> AdminClient:
         """For asking this one. Raises ValueError if the token cannot be one."""
         return AdminClient(Address.parse(one.admin), self.token, seconds, self.tls)
 
-    def page(self, one: Running) -> str:
+    def page(self, one: BackgroundKproxy) -> str:
         """Its address for a browser."""
         return f"{'http' if self.tls is None else 'https'}://{one.admin}/"
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExitedKproxy:
     """It ended before it was ready: its exit code, None if the system has not kept it, and the last lines that it
     logged."""
 
@@ -76,11 +76,11 @@ class Ended:
     lines: Sequence[str]
 
 
-def running(name: str) -> Running | None:
+def running(name: str) -> BackgroundKproxy | None:
     """That of a profile, if it lives."""
     try:
-        said = json.loads((paths.state() / name / _FILE).read_text())
-        found = Running(
+        said = json.loads((paths.state_directory() / name / _FILE).read_text())
+        found = BackgroundKproxy(
             int(said["pid"]), str(said["born"]), str(said["admin"]), float(said["since"]), str(said.get("cert", ""))
         )
         Address.parse(found.admin)
@@ -91,13 +91,13 @@ def running(name: str) -> Running | None:
 
 def log_of(name: str) -> Path:
     """Where it logs."""
-    return paths.state() / name / _LOG
+    return paths.state_directory() / name / _LOG
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def exclusive_lock() -> Iterator[None]:
     """Nobody else begins or ends one meanwhile. Raises ConfigError."""
-    path = paths.state()
+    path = paths.state_directory()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -110,9 +110,9 @@ def alone() -> Iterator[None]:
         os.close(lock)
 
 
-def begin(name: str, words: Sequence[str], admin: str, cert: str = "") -> Running:
+def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> BackgroundKproxy:
     """Begin `kproxy run` with these words. It has no terminal, and outlives whoever began it."""
-    folder = paths.kept(name)
+    folder = paths.profile_directory(name)
     log = folder / _LOG
     if log.exists() and log.stat().st_size > _LONG_LOG:
         log.replace(folder / _FORMER_LOG)
@@ -130,7 +130,7 @@ def begin(name: str, words: Sequence[str], admin: str, cert: str = "") -> Runnin
         )  # fmt: skip
     finally:
         os.close(out)
-    made = Running(pid, birth(pid) or "", admin, time.time(), cert)
+    made = BackgroundKproxy(pid, birth(pid) or "", admin, time.time(), cert)
     text = json.dumps(asdict(made))
     temporary = folder / f"{_FILE}.new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
@@ -139,7 +139,9 @@ def begin(name: str, words: Sequence[str], admin: str, cert: str = "") -> Runnin
     return made
 
 
-def wait_ready(one: Running, asking: Asking, log: Path, since: int, seconds: float) -> Ended | Sequence[str]:
+def wait_ready(
+    one: BackgroundKproxy, asking: AdminAccess, log: Path, since: int, seconds: float
+) -> ExitedKproxy | Sequence[str]:
     """Of one that this process has begun, until it is ready: nothing; until so many seconds are over: why it is not, in
     lines; until it has ended. `since` is how long the log was before."""
     until = time.monotonic() + seconds
@@ -148,16 +150,16 @@ def wait_ready(one: Running, asking: Asking, log: Path, since: int, seconds: flo
         try:
             pid, status = os.waitpid(one.pid, os.WNOHANG)
         except ChildProcessError:  # it has ended where SIGCHLD is ignored
-            return Ended(None, _last_lines(log, since))
+            return ExitedKproxy(None, _last_lines(log, since))
         if pid:
-            return Ended(os.waitstatus_to_exitcode(status), _last_lines(log, since))
+            return ExitedKproxy(os.waitstatus_to_exitcode(status), _last_lines(log, since))
         reasons = client.why_not_ready("one")
         if not reasons or time.monotonic() >= until:
             return reasons
         time.sleep(_LOOK_EVERY)
 
 
-def bootstraps(one: Running, asking: Asking) -> Sequence[tuple[str, str]]:
+def bootstraps(one: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str, str]]:
     """The name of each cluster that it serves, and what clients use as their bootstrap server. Raises AdminError."""
     status = asking.client(one, 2.0).get("/status")
     try:
@@ -170,7 +172,7 @@ def bootstraps(one: Running, asking: Asking) -> Sequence[tuple[str, str]]:
         raise AdminError(f"the server at {one.admin} is no kproxy") from None
 
 
-def end(one: Running, seconds: float, forget: Callable[[], None]) -> bool:
+def stop(one: BackgroundKproxy, seconds: float, forget: Callable[[], None]) -> bool:
     """Let it end as SIGTERM does: it waits for what is in flight. Whether it has, within so many seconds."""
     with contextlib.suppress(ProcessLookupError):
         if one.lives:
@@ -186,7 +188,7 @@ def end(one: Running, seconds: float, forget: Callable[[], None]) -> bool:
 
 def forget(name: str) -> None:
     """Nothing runs under this name any more."""
-    (paths.state() / name / _FILE).unlink(missing_ok=True)
+    (paths.state_directory() / name / _FILE).unlink(missing_ok=True)
 
 
 def _last_lines(log: Path, since: int) -> Sequence[str]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.admin_access import trusting
-from kproxy.cli.flags import ConfiguredCommand, given, words
+from kproxy.cli.admin_access import trusting_context
+from kproxy.cli.flags import ConfiguredCommand, command_words, given_options
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
 if TYPE_CHECKING:
-    from kproxy.cli.profiles.background import Asking, Running
+    from kproxy.cli.profiles.background import AdminAccess, BackgroundKproxy
     from kproxy.cli.profiles.ports import Window
     from kproxy.config import Config
 
@@ -54,8 +54,8 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
     if values.get("config_file") is not None:
         raise click.UsageError("-c cannot be combined with a profile, which is the file")
     file, name = paths.profile(profile), paths.name_of(profile)
-    _, flags = given(values)
-    with background.alone():
+    _, flags = given_options(values)
+    with background.exclusive_lock():
         one = background.running(name)
         if one is None:
             loaded = read(flags, os.environ, file)
@@ -68,13 +68,13 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
             log = background.log_of(name)
             before = log.stat().st_size if log.exists() else 0
             cert = loaded.config.admin_tls_cert
-            begun = background.begin(name, command, admin, "" if cert is None else str(cert.absolute()))
+            begun = background.start(name, command, admin, "" if cert is None else str(cert.absolute()))
     if one is not None:
         click.echo(f"@{name} runs already, with process id {one.pid}")
         _tell(name, one, _asking(read(flags, os.environ, file).config))
         return 0
     outcome = background.wait_ready(begun, asking, log, before, timeout)
-    if isinstance(outcome, background.Ended):
+    if isinstance(outcome, background.ExitedKproxy):
         background.forget(name)
         for line in outcome.lines:
             click.echo(line, err=True)
@@ -103,7 +103,7 @@ def down(profile: str, timeout: float) -> int:
     if one is None:
         click.echo(f"@{name} does not run in the background")
         return 0
-    if background.end(one, timeout, lambda: background.forget(name)):
+    if background.stop(one, timeout, lambda: background.forget(name)):
         click.echo(f"@{name} has ended")
         return 0
     click.echo(f"kproxy: @{name} (process id {one.pid}) has not ended within {timeout:g} s", err=True)
@@ -118,7 +118,8 @@ def list_() -> int:
 
     names = paths.names()
     if not names:
-        click.echo(f"no profile in {places.folder()}: write NAME.yaml there, a file as for -c, and 'kproxy up @NAME'")
+        directory = paths.profiles_directory()
+        click.echo(f"no profile in {directory}: write NAME.yaml there, a file as for -c, and 'kproxy up @NAME'")
     for name in names:
         one = background.running(name)
         if one is None:
@@ -154,7 +155,7 @@ def _command(
     file: Path, flags: Mapping[str, object], window: Window | None, origins: Mapping[tuple[str | int, ...], str]
 ) -> list[str]:
     """The words behind `kproxy run`. What flags say of secrets nobody can see: there are no such flags."""
-    found = list(words(file.absolute(), flags, lambda _: True, mask_passwords=False))
+    found = list(command_words(file.absolute(), flags, lambda _: True, mask_passwords=False))
     if window is not None:
         if ("clusters", 1) not in origins and ("clusters", 0, "listen") not in origins:
             found += ["--listen", window.listen]
@@ -170,13 +171,13 @@ def _write(file: Path, content: bytes, use: str) -> int:
     return 0
 
 
-def _tell(name: str, one: Running, asking: Asking) -> None:
+def _tell(name: str, one: BackgroundKproxy, asking: AdminAccess) -> None:
     for line in _where(name, one, asking):
         click.echo(line)
     click.echo(f"kproxy down @{name} ends it")
 
 
-def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
+def _where(name: str, one: BackgroundKproxy, asking: AdminAccess) -> Iterator[str]:
     from kproxy.base.errors import AdminError
     from kproxy.cli.profiles import background
 
@@ -189,26 +190,26 @@ def _where(name: str, one: Running, asking: Asking) -> Iterator[str]:
     yield f"log: {background.log_of(name)}"
 
 
-def _asking(config: Config) -> Asking:
+def _asking(config: Config) -> AdminAccess:
     """How the profile's kproxy is asked. Raises ConfigError and UsageError."""
-    from kproxy.cli.profiles.background import Asking
+    from kproxy.cli.profiles.background import AdminAccess
     from kproxy.proxy.admin import bearer
 
     token = config.admin_token if config.admin_token_file is None else bearer.read_file(config.admin_token_file)
     if config.admin_tls_cert is None or config.admin is None:
-        return Asking(token)
+        return AdminAccess(token)
     cert, password = config.admin_tls_cert, config.admin_tls_key_password
-    return Asking(token, trusting(cert, config.admin, password, "admin-tls-cert"))
+    return AdminAccess(token, trusting_context(cert, config.admin, password, "admin-tls-cert"))
 
 
-def _asking_of(name: str, one: Running) -> Asking:
+def _asking_of(name: str, one: BackgroundKproxy) -> AdminAccess:
     from kproxy.base.errors import ConfigError
     from kproxy.cli.profiles import paths
-    from kproxy.cli.profiles.background import Asking
+    from kproxy.cli.profiles.background import AdminAccess
     from kproxy.config import load
 
     try:
         flags = {"admin": one.admin, **({"admin_tls_cert": one.cert} if one.cert else {})}
         return _asking(load(flags, os.environ, paths.profile(f"@{name}")))
     except (ConfigError, click.UsageError):  # it has become wrong since: what can be told without it is told
-        return Asking()
+        return AdminAccess()

@@ -28,7 +28,7 @@ def name_of(word: str) -> str:
 
 def profile(word: str) -> Path:
     """The file of the profile `@NAME`. Raises ConfigError if there is none."""
-    file = folder() / f"{name_of(word)}{SUFFIX}"
+    file = profiles_directory() / f"{name_of(word)}{SUFFIX}"
     if not file.is_file():
         others = ", ".join(f"@{name}" for name in names())
         there = f"there are: {others}" if others else "there is none so far"
@@ -38,23 +38,23 @@ def profile(word: str) -> Path:
 
 def names() -> Sequence[str]:
     """The profiles that there are."""
-    found = (file.stem for file in folder().glob(f"*{SUFFIX}") if file.is_file())
+    found = (file.stem for file in profiles_directory().glob(f"*{SUFFIX}") if file.is_file())
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
-def folder() -> Path:
+def profiles_directory() -> Path:
     """Of the profiles."""
     return _base("XDG_CONFIG_HOME", "~/.config") / "kproxy"
 
 
-def state() -> Path:
+def state_directory() -> Path:
     """What kproxy keeps of all profiles."""
     return _base("XDG_STATE_HOME", "~/.local/state") / "kproxy"
 
 
-def kept(name: str) -> Path:
+def profile_directory(name: str) -> Path:
     """What kproxy keeps of one profile; made if it is missing, for this user only. Raises ConfigError."""
-    path = state() / name
+    path = state_directory() / name
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +62,7 @@ def kept(name: str) -> Path:
     return path
 
 
-def units() -> Path:
+def units_directory() -> Path:
     """Where systemd looks for the units of this user."""
     return _base("XDG_CONFIG_HOME", "~/.config") / "systemd" / "user"
 

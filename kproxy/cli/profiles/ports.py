@@ -52,7 +52,7 @@ def window(name: str) -> Window:
     found = _first_free(taken)
     if found is None:
         raise ConfigError(f"no window of ports is free from {_FIRST} on; give the profile 'listen' and 'admin'")
-    (paths.kept(name) / _FILE).write_text(json.dumps({"first": found.first}))
+    (paths.profile_directory(name) / _FILE).write_text(json.dumps({"first": found.first}))
     return found
 
 
@@ -62,11 +62,11 @@ def _first_free(taken: Collection[int]) -> Window | None:
 
 
 def _kept() -> list[str]:
-    return [path.parent.name for path in paths.state().glob(f"*/{_FILE}")]
+    return [path.parent.name for path in paths.state_directory().glob(f"*/{_FILE}")]
 
 
 def _had(name: str) -> Window | None:
-    file: Path = paths.state() / name / _FILE
+    file: Path = paths.state_directory() / name / _FILE
     try:
         first = json.loads(file.read_text())["first"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

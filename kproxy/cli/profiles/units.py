@@ -30,13 +30,13 @@ RestartSec=5
 WantedBy=default.target
 """
     use = f"systemctl --user daemon-reload && systemctl --user enable --now {unit}"
-    return paths.units() / unit, text.encode(), use
+    return paths.units_directory() / unit, text.encode(), use
 
 
 def launchd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
     """The same for launchd on macOS."""
     label = f"kproxy.{name}"
-    log = str(paths.kept(name) / "log")
+    log = str(paths.profile_directory(name) / "log")
     content = {
         "Label": label,
         "ProgramArguments": [sys.executable, "-m", "kproxy", "run", *words],

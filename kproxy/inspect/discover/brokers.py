@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
 from kproxy.base.address import Address
-from kproxy.inspect.discover.results import Found
+from kproxy.inspect.discover.results import ClusterCandidate
 
 _LOCAL = "localhost"
 _PLAIN = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedPort:
     """A port of a container that this machine has. `host`: the address on which it is published, "" for all."""
 
     private: int
@@ -28,7 +28,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class ContainerBroker:
     """One broker. `listens`, `advertises`: by the name of the listener, without controllers'. `address`: at which this
     machine reaches the container itself, "" if it cannot."""
 
@@ -36,12 +36,12 @@ class Broker:
     listens: Mapping[str, int]
     advertised_endpoint: Mapping[str, ListenerEndpoint]
     protocols: Mapping[str, str]
-    published: Sequence[Published]
+    published: Sequence[PublishedPort]
     address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _ReachableAddress:
     """One way from this machine to a broker."""
 
     address: Address
@@ -49,7 +49,9 @@ class _Way:
     works_directly: bool
 
 
-def broker(name: str, settings: Mapping[str, str], published: Sequence[Published], address: str = "") -> Broker | None:
+def broker_from_properties(
+    name: str, settings: Mapping[str, str], published: Sequence[PublishedPort], address: str = ""
+) -> ContainerBroker | None:
     """A broker from its properties; None if it has no listener for clients."""
     listens, advertises = (
         _endpoints(settings.get("listeners", "")),
@@ -64,15 +66,15 @@ def broker(name: str, settings: Mapping[str, str], published: Sequence[Published
         return None
     pairs = (one.partition(":") for one in settings.get("listener.security.protocol.map", "").split(","))
     protocols = {one.strip().upper(): protocol.strip().upper() for one, sign, protocol in pairs if sign}
-    return Broker(name, ports, advertises, protocols, published, address)
+    return ContainerBroker(name, ports, advertises, protocols, published, address)
 
 
-def of_port(name: str, published: Sequence[Published], address: str, port: int) -> Broker:
+def broker_with_port(name: str, published: Sequence[PublishedPort], address: str, port: int) -> ContainerBroker:
     """A broker of which no more is known than that Kafka's port is this one."""
-    return Broker(name, {"": port}, {}, {}, published, address)
+    return ContainerBroker(name, {"": port}, {}, {}, published, address)
 
 
-def cluster(what: str, brokers: Sequence[Broker]) -> Found | None:
+def cluster_candidate(what: str, brokers: Sequence[ContainerBroker]) -> ClusterCandidate | None:
     """What leads to a cluster of these brokers; None if this machine reaches none of them."""
     ways = {one.name: _best(one) for one in brokers}
     reached = {name: way for name, way in ways.items() if way is not None}
@@ -85,15 +87,17 @@ def cluster(what: str, brokers: Sequence[Broker]) -> Found | None:
     if protocols := sorted({way.protocol for way in reached.values() if way.protocol not in ("", _PLAIN)}):
         notes.append(f"the listener is {', '.join(protocols)}: add --tls or --sasl as your clients have it")
     if len(reached) == len(ways) and all(way.works_directly for way in reached.values()):
-        return Found(what, (), (f"clients on this machine need no kproxy: bootstrap.servers={servers}", *notes))
-    return Found(what, ("run", "-b", servers), tuple(notes))
+        return ClusterCandidate(
+            what, (), (f"clients on this machine need no kproxy: bootstrap.servers={servers}", *notes)
+        )
+    return ClusterCandidate(what, ("run", "-b", servers), tuple(notes))
 
 
 def _endpoints(text: str) -> dict[str, ListenerEndpoint]:
     return {one.name: one for one in parse_endpoints(text)[0]}
 
 
-def _best(one: Broker) -> _Way | None:
+def _best(one: ContainerBroker) -> _ReachableAddress | None:
     """The way with which clients need no kproxy, else one through a published port, else to the container itself."""
     ways = []
     for name, port in one.listens.items():
@@ -111,10 +115,10 @@ def _best(one: Broker) -> _Way | None:
                     if host_kind(published.host or "0.0.0.0") in (HostKind.WILDCARD, HostKind.LOOPBACK)
                     else published.host
                 )
-                ways.append(_Way(Address(host, published.public), protocol, directly))
+                ways.append(_ReachableAddress(Address(host, published.public), protocol, directly))
     if not ways and one.address:
         ways = [
-            _Way(Address(one.address, port), one.protocols.get(name, ""), works_directly=False)
+            _ReachableAddress(Address(one.address, port), one.protocols.get(name, ""), works_directly=False)
             for name, port in one.listens.items()
         ]
     # Of several, one without TLS and login, which anybody can use.

@@ -15,8 +15,8 @@ from typing import Any
 from kproxy.advice.lint import images
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
-from kproxy.inspect.discover.brokers import Broker, Published
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.brokers import ContainerBroker, PublishedPort
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 from kproxy.net.dial import engine
 
 _MOST_CONTAINERS = 200
@@ -29,7 +29,7 @@ _NOT_BROKERS = re.compile(
 _PROJECT = "com.docker.compose.project"
 
 
-def look(name: str, path: Path) -> Place:
+def search_docker(name: str, path: Path) -> SearchResult:
     """The brokers among the containers behind this socket."""
     try:
         listed = engine.get(path, "/containers/json")
@@ -37,13 +37,13 @@ def look(name: str, path: Path) -> Place:
         likely = [one for one in containers if _may_be_broker(one)][:_MOST_CONTAINERS]
         told = [engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json") for one in likely]
     except engine.EngineError as error:
-        return Place(name, problem=str(error))
-    return Place(name, list(_clusters(told)))
+        return SearchResult(name, problem=str(error))
+    return SearchResult(name, list(_clusters(told)))
 
 
-def _clusters(told: Sequence[Any]) -> Iterator[Found]:
+def _clusters(told: Sequence[Any]) -> Iterator[ClusterCandidate]:
     """Brokers of one Compose project are one cluster, as are those that share a network."""
-    groups: dict[str, list[tuple[Broker, str]]] = defaultdict(list)
+    groups: dict[str, list[tuple[ContainerBroker, str]]] = defaultdict(list)
     for one in told:
         try:
             made = _broker(one)
@@ -55,8 +55,8 @@ def _clusters(told: Sequence[Any]) -> Iterator[Found]:
     for members in groups.values():
         names = ", ".join(broker.name for broker, _ in members)
         what = f"{names} ({members[0][1]})"
-        found = brokers.cluster(what, [broker for broker, _ in members])
-        yield found or Found(what, (), ("no port of it is published, so this machine cannot reach it",))
+        found = brokers.cluster_candidate(what, [broker for broker, _ in members])
+        yield found or ClusterCandidate(what, (), ("no port of it is published, so this machine cannot reach it",))
 
 
 def _may_be_broker(container: Mapping[str, Any]) -> bool:
@@ -67,7 +67,7 @@ def _may_be_broker(container: Mapping[str, Any]) -> bool:
     return _NAMED.search(image) is not None and _NOT_BROKERS.search(repository.partition(":")[0]) is None
 
 
-def _broker(told: Mapping[str, Any]) -> tuple[str, Broker, str] | None:
+def _broker(told: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
     """The group that a container belongs to, the broker in it, its image; None if there is no broker."""
     config = told["Config"]
     name = one_line(str(told["Name"]).lstrip("/"), 70)
@@ -81,10 +81,10 @@ def _broker(told: Mapping[str, Any]) -> tuple[str, Broker, str] | None:
     group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
     if group in ("bridge", "host", "podman"):
         group = name  # of everybody
-    made = brokers.broker(name, _settings(str(config["Image"]), config), published, address)
+    made = brokers.broker_from_properties(name, _settings(str(config["Image"]), config), published, address)
     if made is None:
         private = next((one.private for one in published if one.private in _KAFKA_PORTS), _KAFKA_PORTS[0])
-        made = brokers.of_port(name, published, address, private)
+        made = brokers.broker_with_port(name, published, address, private)
     return group, made, image
 
 
@@ -118,9 +118,9 @@ def _flag(command: Sequence[str], flag: str) -> str:
     return ""
 
 
-def _published(ports: Mapping[str, Any]) -> Iterator[Published]:
+def _published(ports: Mapping[str, Any]) -> Iterator[PublishedPort]:
     for private, bound in ports.items():
         number, _, protocol = str(private).partition("/")
         for one in bound or ():
             if protocol == "tcp":
-                yield Published(int(number), int(one["HostPort"]), str(one.get("HostIp") or ""))
+                yield PublishedPort(int(number), int(one["HostPort"]), str(one.get("HostIp") or ""))

@@ -13,25 +13,25 @@ from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.advice.lint.variables import parse_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
-from kproxy.inspect.discover.brokers import Published
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.brokers import PublishedPort
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 
 _MOST_FILES = 200
 _LARGEST = 1024 * 1024
 _COMPOSE, _CLIENT = ("*.yml", "*.yaml"), ("*.properties", "*.conf", "*.config")
 
 
-def look(directory: Path) -> Place:
+def search_files(directory: Path) -> SearchResult:
     """The files of this directory, and not of those within."""
-    found: list[Found] = []
+    found: list[ClusterCandidate] = []
     for source in _sources(directory, (*_COMPOSE, *_CLIENT)):
         match recognise_kind(source):
             case FileKind.COMPOSE:
                 found += _of_compose(source, directory)
             case FileKind.CLIENT:
                 name = Path(source.name).name
-                found += of_client(source, name, name)
-    return Place("files here", found)
+                found += client_candidates(source, name, name)
+    return SearchResult("files here", found)
 
 
 def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[SourceFile]:
@@ -47,7 +47,7 @@ def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[SourceFile]
             continue
 
 
-def _of_compose(source: SourceFile, directory: Path) -> Iterator[Found]:
+def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidate]:
     setup = Setup([source])
     variables = {}
     try:
@@ -61,16 +61,18 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[Found]:
         return  # `kproxy lint` says what is wrong with it
     made = [one for broker in setup.brokers if (one := _broker(broker)) is not None]
     name = one_line(Path(source.name).name, 70)
-    found = brokers.cluster(f"{name}: {', '.join(one.name for one in made)}", made) if made else None
+    found = brokers.cluster_candidate(f"{name}: {', '.join(one.name for one in made)}", made) if made else None
     if found is not None:
-        yield Found(found.what, found.words, (*found.notes, "as the file says; kproxy has not looked whether it runs"))
+        yield ClusterCandidate(
+            found.what, found.words, (*found.notes, "as the file says; kproxy has not looked whether it runs")
+        )
 
 
-def _broker(broker: BrokerConfig) -> brokers.Broker | None:
+def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
     if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
-        Published(one.container_port, one.host_port, one.host_ip)
+        PublishedPort(one.container_port, one.host_port, one.host_ip)
         for one in broker.service.published_ports
         if one.container_port is not None and one.host_port is not None
     ]
@@ -78,17 +80,17 @@ def _broker(broker: BrokerConfig) -> brokers.Broker | None:
     listens = {one.name: one.port for one in broker.listeners if one.port is not None and one.name in names}
     protocols = {name: broker.protocol(name) for name in names}
     advertised = {one.name: one for one in broker.client_endpoints}
-    return brokers.Broker(one_line(broker.name, 70), listens, advertised, protocols, published)
+    return brokers.ContainerBroker(one_line(broker.name, 70), listens, advertised, protocols, published)
 
 
-def of_client(source: SourceFile, path: str, at: str) -> Iterator[Found]:
+def client_candidates(source: SourceFile, path: str, at: str) -> Iterator[ClusterCandidate]:
     """The servers in a client's configuration. `at`: what a person knows the file by, `path`: what kproxy does."""
     values = properties.parse(source).values
     servers = values.get("bootstrap.servers") or values.get("metadata.broker.list")
     if servers is None or not servers.text.strip():
         return
     said = one_line(servers.text, 100)
-    yield Found(
+    yield ClusterCandidate(
         f"{one_line(at, 70)}: bootstrap.servers={said}",
         ("run", "--client-config", path),
         ("kproxy takes the servers, TLS and the login from the file",),

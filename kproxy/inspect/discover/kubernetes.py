@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install
 from kproxy.base.printable import one_line
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 from kproxy.net.dial.connector import Limit
 from kproxy.net.dial.direct import Direct
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
@@ -34,16 +34,16 @@ _NOT_KAFKA = re.compile(r"metrics|jmx|controller|replication|exporter|admin|rest
 _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
-async def look(context: str | None, namespace: str | None) -> Place:
+async def search_kubernetes(context: str | None, namespace: str | None) -> SearchResult:
     """What is there, in one namespace or in all that the user may see."""
     if importlib.util.find_spec("websockets") is None:
-        return Place(_NAME, problem=f"needs the package websockets: {install('websockets')}")
+        return SearchResult(_NAME, problem=f"needs the package websockets: {install('websockets')}")
     from kproxy.net.dial.kubeapi import Api  # few have its library
     from kproxy.net.dial.kubehttp import Refusal
 
     async with SupervisedTaskGroup("the search in Kubernetes") as tasks:
         api = Api(_NAME, context, Direct(), tasks)
-        looking = _Looking(context, namespace)
+        looking = _ResourceSearch(context, namespace)
         try:
             limit = Limit.of(_SECONDS)
             strimzi: list[Mapping[str, Any]] = []
@@ -52,20 +52,20 @@ async def look(context: str | None, namespace: str | None) -> Place:
             cfk = await looking.listed(api, _CFK, "kafkas", limit)
             services = await looking.listed(api, "/api/v1", "services", limit)
         except UpstreamError as error:
-            return Place(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
+            return SearchResult(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
         except Refusal as error:
             why = "name one namespace with --namespace" if namespace is None else "ask for the right to list them"
-            return Place(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
+            return SearchResult(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
             await api.close()
     found = [*looking.strimzi(strimzi), *looking.cfk(cfk), *looking.services(services)]
     more = ""
     if looking.left_out or len(found) > _MOST:
         more = f"too many {' and '.join(looking.left_out) or 'clusters'}: name one namespace with --namespace"
-    return Place(_NAME, found[:_MOST], more=more)
+    return SearchResult(_NAME, found[:_MOST], more=more)
 
 
-class _Looking:
+class _ResourceSearch:
     """Makes commands of what the API server has listed. What is not as Kubernetes has it is left out."""
 
     def __init__(self, context: str | None, namespace: str | None) -> None:
@@ -98,7 +98,7 @@ class _Looking:
         self.left_out.append(resource)
         return found
 
-    def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+    def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
         for item in items:
             name, namespace = _named(item)
             if not name:
@@ -112,7 +112,7 @@ class _Looking:
                 if isinstance(port, int):
                     yield self._found_strimzi(name, namespace, port, one)
 
-    def _found_strimzi(self, name: str, namespace: str, port: int, listener: Mapping[str, Any]) -> Found:
+    def _found_strimzi(self, name: str, namespace: str, port: int, listener: Mapping[str, Any]) -> ClusterCandidate:
         words, notes = self._run(namespace, f"{name}-kafka-bootstrap:{port}"), []
         if listener.get("tls"):
             words = (*words, "--tls", "--tls-ca", "ca.crt")
@@ -121,9 +121,9 @@ class _Looking:
         how = _within(listener, "authentication", "type")
         if how:
             notes.append(f"the listener wants a login ({one_line(str(how), 40)}): see docs/recipes/kubernetes.md")
-        return Found(f"Strimzi cluster {name} in namespace {namespace}", words, tuple(notes))
+        return ClusterCandidate(f"Strimzi cluster {name} in namespace {namespace}", words, tuple(notes))
 
-    def cfk(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+    def cfk(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
         for item in items:
             name, namespace = _named(item)
             if not name:
@@ -134,9 +134,9 @@ class _Looking:
             if isinstance(internal, dict) and (internal.get("tls") or internal.get("authentication")):
                 notes.append("the internal listener has TLS or a login: add --tls and --sasl")
             words = self._run(namespace, f"{name}:9071")
-            yield Found(f"Confluent cluster {name} in namespace {namespace}", words, tuple(notes))
+            yield ClusterCandidate(f"Confluent cluster {name} in namespace {namespace}", words, tuple(notes))
 
-    def services(self, items: list[Mapping[str, Any]]) -> Iterator[Found]:
+    def services(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
         """Of brokers that no operator has made. Of several Services of one application, that of all brokers."""
         best: dict[tuple[str, str], tuple[tuple[bool, bool, int], str, int]] = {}
         for item in items:
@@ -158,7 +158,7 @@ class _Looking:
                 best[key] = (rank, name, port)
         for (namespace, _), (_, name, port) in sorted(best.items()):
             words = self._run(namespace, f"{name}:{port}")
-            yield Found(f"Service {name} in namespace {namespace}, by its port", words)
+            yield ClusterCandidate(f"Service {name} in namespace {namespace}, by its port", words)
 
     def _run(self, namespace: str, server: str) -> tuple[str, ...]:
         return ("run", "--via", f"k8s://{self._context}{namespace}", "-b", server)
@@ -190,6 +190,6 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def look_now(context: str | None, namespace: str | None) -> Place:
+def search_kubernetes_now(context: str | None, namespace: str | None) -> SearchResult:
     """`look` for a caller without an event loop."""
-    return asyncio.run(look(context, namespace))
+    return asyncio.run(search_kubernetes(context, namespace))

@@ -6,10 +6,10 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 
 
-def text(places: Sequence[Place]) -> Iterator[str]:
+def text(places: Sequence[SearchResult]) -> Iterator[str]:
     """Lines for a person. Commands are not wrapped, so that they can be copied."""
     for place in places:
         for found in place.found:
@@ -29,12 +29,12 @@ def text(places: Sequence[Place]) -> Iterator[str]:
         yield f"nothing found: {', '.join(nothing)}"
 
 
-def command(found: Found) -> str:
+def command(found: ClusterCandidate) -> str:
     """What to paste."""
     return shlex.join(("kproxy", *found.words))
 
 
-def as_json(places: Sequence[Place]) -> str:
+def as_json(places: Sequence[SearchResult]) -> str:
     """The same for a program."""
     said = [
         {

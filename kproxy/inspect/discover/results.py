@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClusterCandidate:
     """One cluster, as far as can be told without asking it. `words` are those behind `kproxy` that lead to it; none if
     clients on this machine need no kproxy. `notes` say what else is needed, or assumed."""
 
@@ -17,11 +17,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchResult:
     """A place where kproxy has looked. `problem`: why it could not, "" if it could. `more`: what it has left out, since
     there is too much, and how to see that."""
 
     name: str
-    found: Sequence[Found] = ()
+    found: Sequence[ClusterCandidate] = ()
     problem: str = ""
     more: str = ""

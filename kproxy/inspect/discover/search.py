@@ -7,28 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.inspect.discover import docker, files, kubernetes, sockets, tools
-from kproxy.inspect.discover.results import Place
+from kproxy.inspect.discover.results import SearchResult
 from kproxy.net.dial import engine
 
 KUBERNETES, DOCKER, FILES, TOOLS, HERE = "kubernetes", "docker", "files", "tools", "here"
 PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)
 
 
-def look(directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]) -> Iterator[Place]:
+def search_places(
+    directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]
+) -> Iterator[SearchResult]:
     """Each place, when it has been looked at."""
     if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
-        yield kubernetes.look_now(context, namespace)
+        yield kubernetes.search_kubernetes_now(context, namespace)
     if DOCKER in only:
         for name, path in engine.sockets():
-            yield docker.look(name, path)
+            yield docker.search_docker(name, path)
     if FILES in only:
-        yield files.look(directory)
+        yield files.search_files(directory)
     if TOOLS in only:
-        place = tools.look(Path(os.path.expanduser("~")), directory, os.environ)
+        place = tools.search_tools(Path(os.path.expanduser("~")), directory, os.environ)
         if place is not None or only == (TOOLS,):
-            yield place or Place(tools.NAME)
+            yield place or SearchResult(tools.NAME)
     if HERE in only:
-        yield sockets.look()
+        yield sockets.search_sockets()
 
 
 def _has_kubeconfig() -> bool:

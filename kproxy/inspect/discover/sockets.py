@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kproxy.base.printable import one_line
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 
 _LISTENS = "0A"
 _USUAL = (9092, 9093, 9094, 9095, 9096, 9097, 9098, 19092, 29092, 39092)
@@ -24,11 +24,11 @@ _KAFKA = "kafka.Kafka"
 _NOT_THESE = ("docker-proxy", "rootlessport")
 
 
-def look(proc: Path = Path("/proc")) -> Place:
+def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
     """Ports on which something listens that may be a broker."""
     inodes = _listening(proc)
     if not inodes:
-        return Place("this machine")
+        return SearchResult("this machine")
     owners = _owners(proc, inodes)
     forwards: dict[str, list[int]] = {}
     kafkas: dict[tuple[str, ...], list[int]] = {}
@@ -45,7 +45,7 @@ def look(proc: Path = Path("/proc")) -> Place:
             kafkas.setdefault(words, []).append(port)
         elif port in _USUAL:
             plain.append(port)
-    return Place("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
+    return SearchResult("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
 
 
 def _is_kafka(words: Sequence[str], port: int) -> bool:
@@ -55,28 +55,28 @@ def _is_kafka(words: Sequence[str], port: int) -> bool:
     return "kafka" in said.lower() or port in _USUAL or bool(ends & set(_USUAL))
 
 
-def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[Found]:
+def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandidate]:
     for program, ports in forwards.items():
         servers = ",".join(f"localhost:{port}" for port in sorted(set(ports)))
-        yield Found(
+        yield ClusterCandidate(
             f"port-forwards of {program}: {servers}", ("run", "-b", servers),
             ("kproxy finds out which broker each leads to",),
         )  # fmt: skip
 
 
-def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[Found]:
+def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[ClusterCandidate]:
     for ports in kafkas.values():
         said = ", ".join(str(port) for port in sorted(set(ports)))
         first = min(ports, key=lambda port: (port not in _USUAL, port))
-        yield Found(
+        yield ClusterCandidate(
             f"Apache Kafka: a process with the ports {said}", ("doctor", f"localhost:{first}"),
             ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
         )  # fmt: skip
 
 
-def _of_ports(ports: Sequence[int]) -> Iterator[Found]:
+def _of_ports(ports: Sequence[int]) -> Iterator[ClusterCandidate]:
     for port in ports:
-        yield Found(
+        yield ClusterCandidate(
             f"port {port}, which Kafka often has", ("doctor", f"localhost:{port}"),
             ("kproxy has not asked who listens there",),
         )  # fmt: skip

@@ -21,7 +21,7 @@ from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import files
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 
 NAME = "configurations of tools"
 _LARGEST = 1024 * 1024
@@ -31,7 +31,7 @@ _CONFLUENT_CLOUD = ".confluent.cloud"
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _ToolCluster:
     """What a tool knows of one cluster. `tls` None: no TLS; else options of kproxy and their files."""
 
     name: str
@@ -42,29 +42,29 @@ class _Way:
     any_certificate: bool = False
 
 
-class _Node:
+class _YamlValue:
     """A value of a YAML or JSON file. What is not there, or of another kind, is empty. Keys in lower case:
     kafkactl takes them in any."""
 
     def __init__(self, tree: YamlTree, node: yaml.Node | None) -> None:
         self._tree, self._node = tree, node
 
-    def __getitem__(self, name: str) -> _Node:
-        return self.values().get(name, _Node(self._tree, None))
+    def __getitem__(self, name: str) -> _YamlValue:
+        return self.values().get(name, _YamlValue(self._tree, None))
 
-    def values(self) -> dict[str, _Node]:
+    def values(self) -> dict[str, _YamlValue]:
         found = self._tree.mapping(self._node)
-        return {key.lower(): _Node(self._tree, value) for key, (_, value) in found.items()}
+        return {key.lower(): _YamlValue(self._tree, value) for key, (_, value) in found.items()}
 
-    def names(self) -> Iterator[tuple[str, _Node]]:
+    def names(self) -> Iterator[tuple[str, _YamlValue]]:
         """As they are written."""
         for key, (_, value) in self._tree.mapping(self._node).items():
-            yield key, _Node(self._tree, value)
+            yield key, _YamlValue(self._tree, value)
 
-    def items(self) -> Iterator[_Node]:
+    def items(self) -> Iterator[_YamlValue]:
         if isinstance(self._node, yaml.SequenceNode):
             for node in self._node.value:
-                yield _Node(self._tree, node)
+                yield _YamlValue(self._tree, node)
 
     @property
     def text(self) -> str:
@@ -84,9 +84,9 @@ class _Node:
         return tuple(one.text for one in self.items() if one.text)
 
 
-def look(home: Path, directory: Path, environment: Mapping[str, str]) -> Place | None:
+def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> SearchResult | None:
     """What this user's tools are configured for; None if there is no such file. Raises nothing for what is in them."""
-    found: list[Found] = []
+    found: list[ClusterCandidate] = []
     problems: list[str] = []
     paths = [(tool, path) for tool, path in _paths(home, directory, environment) if path.is_file()]
     for tool, path in paths:
@@ -97,13 +97,13 @@ def look(home: Path, directory: Path, environment: Mapping[str, str]) -> Place |
                 continue
             source = read_source(str(path.absolute()))  # a file may be called `-`, which would be the standard input
             if tool == "kcat":
-                found += files.of_client(source, str(path), at)
+                found += files.client_candidates(source, str(path), at)
             else:
                 found += _of(tool, at, source)
         except (OSError, UnreadableError, MalformedError) as error:
             problems.append(f"{at}: {one_line(str(error), 100)}")
     more = f"{len(found) - _MOST} clusters after these" if len(found) > _MOST else ""
-    return Place(NAME, found[:_MOST], "; ".join(problems), more) if paths else None
+    return SearchResult(NAME, found[:_MOST], "; ".join(problems), more) if paths else None
 
 
 def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -138,22 +138,22 @@ def _shown(path: Path, home: Path) -> str:
     return one_line(f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path), 100)
 
 
-def _of(tool: str, at: str, source: SourceFile) -> Iterator[Found]:
+def _of(tool: str, at: str, source: SourceFile) -> Iterator[ClusterCandidate]:
     roots = parse_documents(source)
     if not roots:
         return
-    for way in _READERS[tool](_Node(YamlTree(source), roots[0])):
+    for way in _READERS[tool](_YamlValue(YamlTree(source), roots[0])):
         said = f"{tool}, {one_line(way.name, 70)}" if way.name else tool
         yield _found(f"{said}: {one_line(','.join(way.brokers), 100)}", at, way)
 
 
-def _found(what: str, at: str, way: _Way) -> Found:
+def _found(what: str, at: str, way: _ToolCluster) -> ClusterCandidate:
     try:
         servers = ",".join(str(Address.parse(one, _PORT)) for one in way.brokers)
     except ValueError:
         servers = ""
     if not servers or one_line(servers, len(servers)) != servers:
-        return Found(what, (), (f"{at} has an address there that is none",))
+        return ClusterCandidate(what, (), (f"{at} has an address there that is none",))
     notes = [f"as {at} says; kproxy has asked nobody"]
     words = ["run", *(["--via", way.via] if way.via else []), "-b", servers]
     if way.tls is not None:
@@ -169,10 +169,10 @@ def _found(what: str, at: str, way: _Way) -> Found:
         notes.append("the tool accepts any certificate; kproxy does so only with --tls-insecure")
     if way.login:
         notes.append(f"clients log in themselves ({one_line(way.login, 40)}), as without kproxy")
-    return Found(what, tuple(words), tuple(notes))
+    return ClusterCandidate(what, tuple(words), tuple(notes))
 
 
-def _of_rpk(root: _Node) -> Iterator[_Way]:
+def _of_rpk(root: _YamlValue) -> Iterator[_ToolCluster]:
     for profile in root["profiles"].items():
         api = profile["kafka_api"]
         tls, sasl = api["tls"], api["sasl"]
@@ -183,7 +183,7 @@ def _of_rpk(root: _Node) -> Iterator[_Way]:
             "--tls-cert": tls["cert_file"].text,
             "--tls-key": tls["key_file"].text,
         }
-        yield _Way(
+        yield _ToolCluster(
             profile["name"].text, api["brokers"].texts,
             # An empty mapping is TLS too.
             files_of if tls.is_mapping and tls["enabled"].text.lower() != "false" else None,
@@ -192,7 +192,7 @@ def _of_rpk(root: _Node) -> Iterator[_Way]:
         )  # fmt: skip
 
 
-def _of_kaf(root: _Node) -> Iterator[_Way]:
+def _of_kaf(root: _YamlValue) -> Iterator[_ToolCluster]:
     for cluster in root["clusters"].items():
         tls, sasl = cluster["tls"], cluster["sasl"]
         if not cluster["brokers"].texts:
@@ -203,13 +203,13 @@ def _of_kaf(root: _Node) -> Iterator[_Way]:
             "--tls-key": tls["clientkeyfile"].text,
         }
         is_tls = tls.is_mapping or "SSL" in cluster["security-protocol"].text.upper()
-        yield _Way(
+        yield _ToolCluster(
             cluster["name"].text, cluster["brokers"].texts, files_of if is_tls else None,
             (sasl["mechanism"].text or "SASL") if sasl.is_mapping else "", any_certificate=tls["insecure"].is_true,
         )  # fmt: skip
 
 
-def _of_kafkactl(root: _Node) -> Iterator[_Way]:
+def _of_kafkactl(root: _YamlValue) -> Iterator[_ToolCluster]:
     for name, context in root["contexts"].names():
         tls, sasl, kubernetes = context["tls"], context["sasl"], context["kubernetes"]
         if not context["brokers"].texts:
@@ -219,14 +219,14 @@ def _of_kafkactl(root: _Node) -> Iterator[_Way]:
             place = [kubernetes["kubecontext"].text, kubernetes["namespace"].text or "default"]
             via = f"k8s://{'/'.join(one for one in place if one)}"
         files_of = {"--tls-ca": tls["ca"].text, "--tls-cert": tls["cert"].text, "--tls-key": tls["certkey"].text}
-        yield _Way(
+        yield _ToolCluster(
             name, context["brokers"].texts, files_of if tls["enabled"].is_true else None,
             (sasl["mechanism"].text or "PLAIN") if sasl["enabled"].is_true else "",
             one_line(via, 200), tls["insecure"].is_true,
         )  # fmt: skip
 
 
-def _of_confluent(root: _Node) -> Iterator[_Way]:
+def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
     for context in root["contexts"].values().values():
         told = context["kafka_cluster_context"]
         groups = [told["kafka_cluster_configs"]]
@@ -238,13 +238,13 @@ def _of_confluent(root: _Node) -> Iterator[_Way]:
                 continue
             is_cloud = any(one.partition(":")[0].endswith(_CONFLUENT_CLOUD) for one in brokers)
             is_tls = is_cloud or "SSL" in scheme.upper()
-            yield _Way(
+            yield _ToolCluster(
                 cluster["name"].text or cluster["id"].text, brokers, {} if is_tls else None,
                 "PLAIN, an API key" if is_cloud else "",
             )  # fmt: skip
 
 
-_READERS: Mapping[str, Callable[[_Node], Iterator[_Way]]] = {
+_READERS: Mapping[str, Callable[[_YamlValue], Iterator[_ToolCluster]]] = {
     "rpk": _of_rpk,
     "kaf": _of_kaf,
     "kafkactl": _of_kafkactl,

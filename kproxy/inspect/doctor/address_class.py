@@ -13,7 +13,7 @@ _KUBERNETES = re.compile(r"\.svc(\.|$)|\.pod(\.|$)|\.cluster\.local\.?$|\.local\
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
 
 
-class Place(Enum):
+class AddressClass(Enum):
     """Where an address means something."""
 
     LOOPBACK = "each machine itself"
@@ -25,7 +25,7 @@ class Place(Enum):
     PUBLIC = "everywhere"
 
 
-def place_of(host: str) -> Place:
+def classify(host: str) -> AddressClass:
     """Where this host, a name or an IP address, means something."""
     name = host.lower().removesuffix(".")
     try:
@@ -33,12 +33,12 @@ def place_of(host: str) -> Place:
     except ValueError:
         return _place_of_name(name)
     if address.is_unspecified:
-        return Place.WILDCARD
+        return AddressClass.WILDCARD
     if address.is_loopback:
-        return Place.LOOPBACK
+        return AddressClass.LOOPBACK
     if is_private(str(address)):
-        return Place.PRIVATE
-    return Place.PUBLIC
+        return AddressClass.PRIVATE
+    return AddressClass.PUBLIC
 
 
 def is_private(address: str) -> bool:
@@ -54,14 +54,14 @@ def is_private(address: str) -> bool:
 
 def is_loopback(address: str) -> bool:
     """Whether an IP address or name is the machine itself."""
-    return place_of(address) is Place.LOOPBACK
+    return classify(address) is AddressClass.LOOPBACK
 
 
-def _place_of_name(name: str) -> Place:
+def _place_of_name(name: str) -> AddressClass:
     if name == "localhost" or name.endswith((".localhost", ".localdomain")):
-        return Place.LOOPBACK
+        return AddressClass.LOOPBACK
     if _CONTAINER_ID.fullmatch(name) or name == "host.docker.internal":
-        return Place.CONTAINER
+        return AddressClass.CONTAINER
     if _KUBERNETES.search(name):
-        return Place.KUBERNETES
-    return Place.SHORT_NAME if "." not in name else Place.PUBLIC
+        return AddressClass.KUBERNETES
+    return AddressClass.SHORT_NAME if "." not in name else AddressClass.PUBLIC

@@ -13,9 +13,15 @@ from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import lint_check
 from kproxy.inspect.doctor import listeners as settings
-from kproxy.inspect.doctor.listener_changes import Broker, Change, Seen, brokers_of, changes
-from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.inspect.doctor.address_class import is_loopback
+from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.listener_changes import (
+    ExaminedBroker,
+    ListenerChange,
+    VisibleSettings,
+    brokers_of,
+    listener_changes,
+)
 
 _PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
 # Where Kafka keeps its data by itself, in Apache's image as elsewhere. The image has defaults for these settings, and
@@ -39,7 +45,7 @@ def lines(
     every = [{name: value for name, value in one.values.items() if value} for one in found.told.values()]
     if any(settings.image(values) == "strimzi" for values in every):
         return _strimzi([values for values in every if settings.are_readable(values)], found)
-    made = changes(fault, contacts, found, brokers)
+    made = listener_changes(fault, contacts, found, brokers)
     if not made:
         return ()
     seen = [(one, one.broker.seen) for one in made if one.broker.seen is not None]
@@ -55,13 +61,13 @@ def lines(
     )
 
 
-def _for_whom(brokers: Sequence[Broker]) -> Iterator[str]:
+def _for_whom(brokers: Sequence[ExaminedBroker]) -> Iterator[str]:
     local = next((one.here for one in brokers if one.here is not None and is_loopback(one.here.host)), None)
     if local is not None:
         yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
 
 
-def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: bool) -> Iterator[str]:
+def _whole(change: ListenerChange, seen: VisibleSettings, worse: Sequence[str] | None, several: bool) -> Iterator[str]:
     """All lines of a broker whose settings kproxy sees."""
     if worse or not settings.are_readable({**seen.values, **change.changed}):
         why = "; ".join(worse or ["they have a form that Kafka does not know"])
@@ -84,7 +90,7 @@ def _whole(change: Change, seen: Seen, worse: Sequence[str] | None, several: boo
         yield from _open(change)
 
 
-def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
+def _own_settings(change: ListenerChange, seen: VisibleSettings) -> Iterator[str]:
     """The settings of its own that the new listener needs, and kproxy cannot write."""
     old, new = seen.listener.name.lower(), change.name.lower()
     if seen.secret:
@@ -93,7 +99,7 @@ def _own_settings(change: Change, seen: Seen) -> Iterator[str]:
         yield f"# if the broker's JAAS file has a section {old}.KafkaServer, it needs one {new}.KafkaServer too"
 
 
-def _open(change: Change) -> Iterator[str]:
+def _open(change: ListenerChange) -> Iterator[str]:
     """The way of clients to the new listener."""
     broker, port = change.broker, change.port
     if broker.here is None:
@@ -107,9 +113,9 @@ def _open(change: Change) -> Iterator[str]:
         yield f"# and let clients reach port {port} of {broker.key} at {change.address} (open, publish or forward it)"
 
 
-def _parts(made: Sequence[Change], several: bool) -> Iterator[str]:
+def _parts(made: Sequence[ListenerChange], several: bool) -> Iterator[str]:
     """The entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
-    groups: dict[tuple[str, Address, str], list[Change]] = {}
+    groups: dict[tuple[str, Address, str], list[ListenerChange]] = {}
     for one in made:
         alone = str(one.broker.key) if one.broker.here is not None else ""
         groups.setdefault((alone, one.address, one.broker.unseen), []).append(one)
@@ -146,7 +152,7 @@ def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
     return (lambda line: settings.variable(line, prefix)), True
 
 
-def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[str]:
+def _containers(seen: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
     """The form of lines as variables, where nothing tells how a broker is configured."""
     untold = [(one, its) for one, its in seen if not _writer(its.values)[1]]
     if not untold and len(seen) == brokers:
@@ -163,7 +169,7 @@ def _containers(seen: Sequence[tuple[Change, Seen]], brokers: int) -> Iterator[s
             yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
-def _then(made: Sequence[Change], found: Examination) -> Iterator[str]:
+def _then(made: Sequence[ListenerChange], found: Examination) -> Iterator[str]:
     """The client's own line, if it changes."""
     known = list(dict.fromkeys(str(one.address) for one in made if one.broker.here is not None))
     restart = "# restart the broker" if len(made) == 1 else "# restart the brokers, one after the other"

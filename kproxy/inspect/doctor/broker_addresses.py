@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from kproxy.base.address import Address
-from kproxy.inspect.doctor.contact import Contacts, Then
+from kproxy.inspect.doctor.contact import ContactMaker, FollowUp
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -17,7 +17,9 @@ from kproxy.proxy.cluster.topology import NodeKey
 _MOST_NODES = 64
 
 
-async def whereabouts(found: Examination, contacts: Contacts, then: Then) -> Mapping[NodeKey, Address]:
+async def find_broker_addresses(
+    found: Examination, contacts: ContactMaker, then: FollowUp
+) -> Mapping[NodeKey, Address]:
     """One address of each broker that is reached. `then` asks more on the connections that are made for this. None is
     made if kproxy would have to log in: a port may lead to something that must not see the credentials."""
     if found.asked is None or found.asked.identity is None:
@@ -44,7 +46,7 @@ def _known(found: Examination) -> Mapping[NodeKey, Address]:
 
 
 async def _at_the_same_host(
-    found: Examination, asked: Contact, lost: Sequence[Contact], contacts: Contacts, then: Then
+    found: Examination, asked: Contact, lost: Sequence[Contact], contacts: ContactMaker, then: FollowUp
 ) -> Mapping[NodeKey, Address]:
     """Ports of the bootstrap server's host: the advertised ones, and those in the order of the brokers' ids, as people
     forward them."""

@@ -6,46 +6,52 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.inspect.doctor.findings import Whose
-from kproxy.inspect.doctor.evidence import Contact, Examination, Spoken
+from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback, is_private
+from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
+from kproxy.inspect.doctor.findings import Responsible
 from kproxy.inspect.doctor.name_advice import looks_like
-from kproxy.inspect.doctor.address_class import Place, is_loopback, is_private, place_of
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ContactCause:
     """Why a contact failed. `why` is a sentence without the address, which comes before it."""
 
     fault: Fault
     why: str
-    whose: Whose
+    whose: Responsible
 
 
 _BY_NAME = {
-    Place.CONTAINER: (Fault.CONTAINER_NAME_ADVERTISED, "this is a container's name, which only its network knows"),
-    Place.SHORT_NAME: (
+    AddressClass.CONTAINER: (
+        Fault.CONTAINER_NAME_ADVERTISED,
+        "this is a container's name, which only its network knows",
+    ),
+    AddressClass.SHORT_NAME: (
         Fault.CONTAINER_NAME_ADVERTISED,
         "this name has no domain: only the network that the broker runs in knows it, usually one of Docker or Compose",
     ),
-    Place.KUBERNETES: (Fault.KUBERNETES_NAME_ADVERTISED, "only pods of that Kubernetes cluster can resolve this name"),
+    AddressClass.KUBERNETES: (
+        Fault.KUBERNETES_NAME_ADVERTISED,
+        "only pods of that Kubernetes cluster can resolve this name",
+    ),
 }
 # What a hop says of an address that it does not connect to, whatever is there.
 _OF_HOPS = ("ssh-forbidden", "proxy", "kubernetes", "kubernetes-forbidden", "docker", "other")
 _NOT_KAFKA = {
-    Spoken.HTTP: "a web server or an HTTP proxy listens there (it speaks HTTP)",
-    Spoken.SSH: "an SSH server listens there",
-    Spoken.SOCKS: "a SOCKS proxy listens there",
-    Spoken.PROXY: "the server expects the PROXY protocol before Kafka's: it is behind a load balancer that sends it,"
-    " and cannot be reached directly",
-    Spoken.TLS: "a TLS server listens there that is not a Kafka broker",
-    Spoken.OTHER: "the server there does not speak Kafka's protocol",
+    PortProtocol.HTTP: "a web server or an HTTP proxy listens there (it speaks HTTP)",
+    PortProtocol.SSH: "an SSH server listens there",
+    PortProtocol.SOCKS: "a SOCKS proxy listens there",
+    PortProtocol.PROXY: "the server expects the PROXY protocol before Kafka's: it is behind a load balancer that sends"
+    " it, and cannot be reached directly",
+    PortProtocol.TLS: "a TLS server listens there that is not a Kafka broker",
+    PortProtocol.OTHER: "the server there does not speak Kafka's protocol",
 }
 
 
-def cause_of(contact: Contact, found: Examination, now: datetime | None = None) -> Cause | None:
+def cause_of(contact: Contact, found: Examination, now: datetime | None = None) -> ContactCause | None:
     """Why a client cannot use this address; None if it can, as far as was seen."""
     if contact.via_failed:
-        return Cause(Fault.HOP_FAILED, contact.problem, Whose.HOP)
+        return ContactCause(Fault.HOP_FAILED, contact.problem, Responsible.HOP)
     if contact.wants_login:
         return _wants_login(contact, found)
     if contact.reason:
@@ -53,94 +59,102 @@ def cause_of(contact: Contact, found: Examination, now: datetime | None = None) 
     return _wrong(contact, found)
 
 
-def _wrong(contact: Contact, found: Examination) -> Cause | None:
+def _wrong(contact: Contact, found: Examination) -> ContactCause | None:
     """A broker has answered: whether it is the right one."""
     if contact.other_clusters:
         ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
         why = f"connections to it lead to different Kafka clusters, with the ids {ids}"
-        return Cause(Fault.MIXED_CLUSTERS, why, Whose.NETWORK)
+        return ContactCause(Fault.MIXED_CLUSTERS, why, Responsible.NETWORK)
     identity, asked = contact.identity, found.asked.identity if found.asked else None
     if identity is None or contact.expected is None:
         return _mixes(contact)
     if asked is not None and asked.cluster_id and identity.cluster_id not in (None, asked.cluster_id):
         where = f" (it resolves to {', '.join(contact.resolved)})" if _is_name(contact) else ""
         why = f"another Kafka cluster answers there, with the id {identity.cluster_id}{where}"
-        return Cause(Fault.WRONG_CLUSTER, why, Whose.BROKER)
+        return ContactCause(Fault.WRONG_CLUSTER, why, Responsible.BROKER)
     mixes = _mixes(contact)
     if mixes is None and identity.key is not None and identity.key != contact.expected:
         why = f"{identity.key} of this cluster answers there, not {contact.expected}"
-        return Cause(Fault.WRONG_NODE, why, Whose.BROKER)
+        return ContactCause(Fault.WRONG_NODE, why, Responsible.BROKER)
     return mixes
 
 
-def _mixes(contact: Contact) -> Cause | None:
+def _mixes(contact: Contact) -> ContactCause | None:
     if not contact.others or contact.expected is None:
         return None  # a load balancer in front of all brokers is a good bootstrap server
     first = contact.identity.key if contact.identity is not None else None
     met = ", ".join(str(key) for key in (first, *contact.others) if key is not None)
     why = f"connections to it lead to different brokers ({met}): a load balancer mixes them"
-    return Cause(Fault.MIXING_LOAD_BALANCER, why, Whose.NETWORK)
+    return ContactCause(Fault.MIXING_LOAD_BALANCER, why, Responsible.NETWORK)
 
 
-def _wants_login(contact: Contact, found: Examination) -> Cause:
+def _wants_login(contact: Contact, found: Examination) -> ContactCause:
     if contact.mechanisms:
         names = ", ".join(contact.mechanisms)
-        return Cause(Fault.LOGIN_NEEDED, f"this listener needs a SASL login; it offers {names}", Whose.CLIENT)
+        return ContactCause(
+            Fault.LOGIN_NEEDED, f"this listener needs a SASL login; it offers {names}", Responsible.CLIENT
+        )
     text = "the broker closes the connection on the first request without a login"
-    return Cause(Fault.LOGIN_NEEDED, text, Whose.CLIENT)
+    return ContactCause(Fault.LOGIN_NEEDED, text, Responsible.CLIENT)
 
 
-def _failed(contact: Contact, found: Examination, now: datetime) -> Cause:
+def _failed(contact: Contact, found: Examination, now: datetime) -> ContactCause:
     reason = contact.reason
     if reason == "resolve":
         return _resolving(contact, found)
-    if reason == "other" and contact.spoken is Spoken.UNKNOWN and not contact.answered and not found.via:
-        return Cause(Fault.NO_ROUTE, contact.problem, Whose.ADDRESS if contact.expected is None else Whose.BROKER)
+    if reason == "other" and contact.spoken is PortProtocol.UNKNOWN and not contact.answered and not found.via:
+        return ContactCause(
+            Fault.NO_ROUTE, contact.problem, Responsible.ADDRESS if contact.expected is None else Responsible.BROKER
+        )
     if found.via and reason in _OF_HOPS and not contact.answered:
-        return Cause(Fault.HOP_FAILED, contact.problem, Whose.HOP)
-    if reason in ("refused", "timeout", "unreachable") and not contact.answered and contact.spoken is Spoken.UNKNOWN:
+        return ContactCause(Fault.HOP_FAILED, contact.problem, Responsible.HOP)
+    if (
+        reason in ("refused", "timeout", "unreachable")
+        and not contact.answered
+        and contact.spoken is PortProtocol.UNKNOWN
+    ):
         return _connecting(contact, found)
     if reason == "limit":
-        return Cause(Fault.TOO_MANY_FILES, contact.problem, Whose.MACHINE)
+        return ContactCause(Fault.TOO_MANY_FILES, contact.problem, Responsible.MACHINE)
     if reason == "loop":
-        return Cause(Fault.PROXY_LOOP, contact.problem, Whose.MACHINE)
+        return ContactCause(Fault.PROXY_LOOP, contact.problem, Responsible.MACHINE)
     if contact.refused:
-        return Cause(Fault.CREDENTIALS_REFUSED, _plain(contact.problem), Whose.CLIENT)
-    if reason == "sasl" and contact.spoken in (Spoken.UNKNOWN, Spoken.KAFKA, Spoken.KAFKA_TLS):
+        return ContactCause(Fault.CREDENTIALS_REFUSED, _plain(contact.problem), Responsible.CLIENT)
+    if reason == "sasl" and contact.spoken in (PortProtocol.UNKNOWN, PortProtocol.KAFKA, PortProtocol.KAFKA_TLS):
         return _login(contact)
     if reason.startswith("tls") and found.tls:
         return _tls(contact, found, now)
     return _speaking(contact, found)
 
 
-def _resolving(contact: Contact, found: Examination) -> Cause:
+def _resolving(contact: Contact, found: Examination) -> ContactCause:
     if "no answer from DNS" in contact.problem:
-        return Cause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Whose.MACHINE)
+        return ContactCause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Responsible.MACHINE)
     host = (contact.address).host
-    named = _BY_NAME.get(place_of(host)) if contact.expected is not None else None
+    named = _BY_NAME.get(classify(host)) if contact.expected is not None else None
     cannot = f"{found.dialler} cannot resolve the name"
     if named is not None:
-        return Cause(named[0], f"{cannot}: {named[1]}", Whose.BROKER)
+        return ContactCause(named[0], f"{cannot}: {named[1]}", Responsible.BROKER)
     if contact.expected is not None:
-        return Cause(Fault.NAME_NOT_RESOLVED, cannot, Whose.BROKER)
-    return Cause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Whose.ADDRESS)
+        return ContactCause(Fault.NAME_NOT_RESOLVED, cannot, Responsible.BROKER)
+    return ContactCause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Responsible.ADDRESS)
 
 
-def _connecting(contact: Contact, found: Examination) -> Cause:
+def _connecting(contact: Contact, found: Examination) -> ContactCause:
     host, reason = contact.address.host, contact.reason
     advertised = contact.expected is not None
-    if advertised and place_of(host) is Place.WILDCARD:
+    if advertised and classify(host) is AddressClass.WILDCARD:
         why = "this means every interface of the broker; a client takes it for its own machine"
-        return Cause(Fault.WILDCARD_ADVERTISED, why, Whose.BROKER)
+        return ContactCause(Fault.WILDCARD_ADVERTISED, why, Responsible.BROKER)
     if advertised and is_loopback(host) and not _asked_here(found):
         whose = f"the machine of {found.via[-1]}" if found.via else "the client's own machine"
         why = f"localhost is {whose}, where no broker listens"
-        return Cause(Fault.LOOPBACK_ADVERTISED, why, Whose.BROKER)
+        return ContactCause(Fault.LOOPBACK_ADVERTISED, why, Responsible.BROKER)
     where = f"the name resolves to {', '.join(contact.resolved)}" if _is_name(contact) and contact.resolved else ""
     if reason == "refused":
         if advertised and _is_name(contact) and contact.resolved and all(map(is_loopback, contact.resolved)):
             why = f"{where}, which is this machine itself, and nothing listens on the port"
-            return Cause(Fault.NAME_RESOLVES_WRONGLY, why, Whose.MACHINE)
+            return ContactCause(Fault.NAME_RESOLVES_WRONGLY, why, Responsible.MACHINE)
         why = "connection refused: the host answers, and nothing listens on that port" + (f"; {where}" if where else "")
         same_host = found.asked is not None and found.asked.address.host == host
         if advertised and same_host and found.asked is not None:
@@ -148,86 +162,98 @@ def _connecting(contact: Contact, found: Examination) -> Cause:
                 f". The broker itself answers on port {found.asked.address.port} of the same host: the port is"
                 " published, forwarded or mapped under another number"
             )
-        return Cause(Fault.PORT_CLOSED, why, Whose.BROKER if advertised else Whose.ADDRESS)
+        return ContactCause(Fault.PORT_CLOSED, why, Responsible.BROKER if advertised else Responsible.ADDRESS)
     addresses = contact.resolved or (host,)
     if reason == "unreachable" and all(":" in address for address in addresses):
         why = f"it has IPv6 addresses only, and {found.dialler} has no route for IPv6"
-        return Cause(Fault.IPV6_ONLY, why, Whose.MACHINE)
+        return ContactCause(Fault.IPV6_ONLY, why, Responsible.MACHINE)
     how = "no route leads there" if reason == "unreachable" else "nothing answers (a firewall drops the packets)"
     if advertised and any(is_private(address) for address in addresses):
         text = f"{where}, a private address" if where else "this is a private address"
         why = f"{text}, which {found.dialler} cannot reach: {how}"
-        return Cause(Fault.PRIVATE_ADDRESS_ADVERTISED, why, Whose.BROKER)
+        return ContactCause(Fault.PRIVATE_ADDRESS_ADVERTISED, why, Responsible.BROKER)
     fault = Fault.NO_ROUTE if reason == "unreachable" else Fault.FILTERED
-    return Cause(fault, f"{where}: {how}" if where else how, Whose.NETWORK if advertised else Whose.ADDRESS)
+    return ContactCause(
+        fault, f"{where}: {how}" if where else how, Responsible.NETWORK if advertised else Responsible.ADDRESS
+    )
 
 
-def _login(contact: Contact) -> Cause:
+def _login(contact: Contact) -> ContactCause:
     """Texts of `kproxy.client.sasl`: the reason is the same for all of them."""
     text = _plain(contact.problem)
     if "has not enabled" in text:
-        return Cause(Fault.SASL_MECHANISM, text, Whose.CLIENT)
+        return ContactCause(Fault.SASL_MECHANISM, text, Responsible.CLIENT)
     if "does not support SASL" in text:
-        return Cause(Fault.LOGIN_NOT_OFFERED, text, Whose.CLIENT)
+        return ContactCause(Fault.LOGIN_NOT_OFFERED, text, Responsible.CLIENT)
     if "Kerberos" in text or "KDC" in text:
         fault = Fault.CLOCK if "clock skew" in text.lower() else Fault.KERBEROS
-        return Cause(fault, text, Whose.CLIENT)
+        return ContactCause(fault, text, Responsible.CLIENT)
     if any(word in text for word in ("cannot be read", "the command", "token endpoint", "AWS", "package")):
-        return Cause(Fault.CREDENTIALS_UNREADABLE, text, Whose.MACHINE)
-    return Cause(Fault.CREDENTIALS_REFUSED, text, Whose.CLIENT)
+        return ContactCause(Fault.CREDENTIALS_UNREADABLE, text, Responsible.MACHINE)
+    return ContactCause(Fault.CREDENTIALS_REFUSED, text, Responsible.CLIENT)
 
 
-def _tls(contact: Contact, found: Examination, now: datetime) -> Cause:
+def _tls(contact: Contact, found: Examination, now: datetime) -> ContactCause:
     reason, certificate = contact.reason, contact.certificate
     names = f" It has the names {', '.join(certificate.names[:5])}." if certificate and certificate.names else ""
     if reason == "tls-name":
         expected = (contact.advertised or contact.address).host
-        return Cause(Fault.CERTIFICATE_NAME, f"the certificate is not for {expected}.{names}", Whose.CERTIFICATE)
+        return ContactCause(
+            Fault.CERTIFICATE_NAME, f"the certificate is not for {expected}.{names}", Responsible.CERTIFICATE
+        )
     if reason == "tls-expired":
         here = f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
         if certificate is not None and certificate.not_before > now:
             begins = f"{certificate.not_before:%Y-%m-%d %H:%M} UTC"
             why = f"the certificate is valid from {begins} on, and {here}: one of the two clocks is wrong"
-            return Cause(Fault.CERTIFICATE_NOT_YET_VALID, why, Whose.MACHINE)
+            return ContactCause(Fault.CERTIFICATE_NOT_YET_VALID, why, Responsible.MACHINE)
         ended = f"ended {certificate.not_after:%Y-%m-%d %H:%M} UTC" if certificate else "has ended"
-        return Cause(Fault.CERTIFICATE_EXPIRED, f"the certificate {ended}, and {here}", Whose.CERTIFICATE)
+        return ContactCause(Fault.CERTIFICATE_EXPIRED, f"the certificate {ended}, and {here}", Responsible.CERTIFICATE)
     if reason == "tls-untrusted":
         issuer = f" (issuer: {certificate.issuer})" if certificate else ""
         why = f"the certificate is of a CA that this machine does not trust{issuer}"
-        return Cause(Fault.CERTIFICATE_UNTRUSTED, why, Whose.CLIENT)
+        return ContactCause(Fault.CERTIFICATE_UNTRUSTED, why, Responsible.CLIENT)
     if reason == "tls-client-certificate":
         fault = Fault.CLIENT_CERTIFICATE_REFUSED if found.certificate_given else Fault.CLIENT_CERTIFICATE_MISSING
         missing = "the broker requires a client certificate, and the client has none"
-        return Cause(fault, _plain(contact.problem) if found.certificate_given else missing, Whose.CLIENT)
+        return ContactCause(fault, _plain(contact.problem) if found.certificate_given else missing, Responsible.CLIENT)
     if reason == "tls-version":
-        return Cause(Fault.TLS_VERSION, _plain(contact.problem), Whose.BROKER)
-    if contact.spoken is Spoken.KAFKA:
-        return Cause(Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Whose.CLIENT)
-    if contact.spoken in _NOT_KAFKA and contact.spoken is not Spoken.TLS:
-        return Cause(Fault.NOT_KAFKA, _NOT_KAFKA[contact.spoken], Whose.CLIENT)
-    if contact.spoken in (Spoken.TLS, Spoken.KAFKA_TLS) and not found.certificate_given:
+        return ContactCause(Fault.TLS_VERSION, _plain(contact.problem), Responsible.BROKER)
+    if contact.spoken is PortProtocol.KAFKA:
+        return ContactCause(
+            Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Responsible.CLIENT
+        )
+    if contact.spoken in _NOT_KAFKA and contact.spoken is not PortProtocol.TLS:
+        return ContactCause(Fault.NOT_KAFKA, _NOT_KAFKA[contact.spoken], Responsible.CLIENT)
+    if contact.spoken in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not found.certificate_given:
         why = "the broker ends the handshake, as one does that wants a client certificate"
-        return Cause(Fault.CLIENT_CERTIFICATE_MISSING, why, Whose.CLIENT)
-    return Cause(Fault.TLS_FAILED, _plain(contact.problem), Whose.BROKER)
+        return ContactCause(Fault.CLIENT_CERTIFICATE_MISSING, why, Responsible.CLIENT)
+    return ContactCause(Fault.TLS_FAILED, _plain(contact.problem), Responsible.BROKER)
 
 
-def _speaking(contact: Contact, found: Examination) -> Cause:
+def _speaking(contact: Contact, found: Examination) -> ContactCause:
     """The connection is there, and what came over it is no answer of a broker."""
     spoken = contact.spoken
-    if spoken is Spoken.KAFKA_TLS and not found.tls:
-        return Cause(Fault.PLAINTEXT_TO_TLS, "the listener speaks TLS, and the client does not", Whose.CLIENT)
-    if spoken is Spoken.TLS and not found.tls:
+    if spoken is PortProtocol.KAFKA_TLS and not found.tls:
+        return ContactCause(
+            Fault.PLAINTEXT_TO_TLS, "the listener speaks TLS, and the client does not", Responsible.CLIENT
+        )
+    if spoken is PortProtocol.TLS and not found.tls:
         why = "the server speaks TLS, and the client does not; whether it is a Kafka broker shows after the handshake"
-        return Cause(Fault.PLAINTEXT_TO_TLS, why, Whose.CLIENT)
-    if spoken is Spoken.KAFKA and found.tls:
-        return Cause(Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Whose.CLIENT)
+        return ContactCause(Fault.PLAINTEXT_TO_TLS, why, Responsible.CLIENT)
+    if spoken is PortProtocol.KAFKA and found.tls:
+        return ContactCause(
+            Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Responsible.CLIENT
+        )
     if spoken in _NOT_KAFKA:
-        return Cause(Fault.NOT_KAFKA, _NOT_KAFKA[spoken], Whose.CLIENT)
-    if spoken is Spoken.CLOSED or contact.reason == "closed":
+        return ContactCause(Fault.NOT_KAFKA, _NOT_KAFKA[spoken], Responsible.CLIENT)
+    if spoken is PortProtocol.CLOSED or contact.reason == "closed":
         why = "the server accepts the connection and closes it without an answer: a port-forward or load balancer whose"
-        return Cause(Fault.CLOSED, f"{why} target is down, or a broker that is stopping", Whose.NETWORK)
+        return ContactCause(Fault.CLOSED, f"{why} target is down, or a broker that is stopping", Responsible.NETWORK)
     why = "the server accepts the connection and answers nothing: a port-forward or load balancer whose target is"
-    return Cause(Fault.SILENT, f"{why} unreachable, a hanging broker, or not a Kafka broker", Whose.NETWORK)
+    return ContactCause(
+        Fault.SILENT, f"{why} unreachable, a hanging broker, or not a Kafka broker", Responsible.NETWORK
+    )
 
 
 def _asked_here(found: Examination) -> bool:

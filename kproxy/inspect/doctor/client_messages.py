@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies.remedy import Program
-from kproxy.inspect.doctor.findings import Finding
+from kproxy.inspect.doctor.findings import DoctorFinding
 
 _PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
 # What is shown of each program.
@@ -16,7 +16,7 @@ _MOST = 2
 _BEFORE_ADDRESS = re.compile(r"(resolve '|[Nn]ode |lookup failed for |Connect to )…")
 
 
-def messages(finding: Finding) -> Iterator[tuple[str, str]]:
+def messages(finding: DoctorFinding) -> Iterator[tuple[str, str]]:
     """Program and message, the most telling first."""
     told_by_brokers = [one.partition(" at ")[2] for one in finding.about if " at " in one]
     address = next(iter(told_by_brokers or finding.about), "")

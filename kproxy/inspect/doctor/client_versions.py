@@ -25,14 +25,14 @@ _JAVA_NEEDS_2_1 = (4, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientVersion:
     """A client in use: one of OLDEST, and its version."""
 
     name: str
     version: tuple[int, int, int]
 
     @classmethod
-    def parse(cls, text: str) -> Client:
+    def parse(cls, text: str) -> ClientVersion:
         """Read `java:3.9.0`. Raises ValueError with a message that says what is allowed."""
         name, _, version = text.strip().lower().partition(":")
         numbers = re.fullmatch(r"v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?(?:[^\d.].*)?", version)
@@ -56,7 +56,7 @@ def is_before_2_1(versions: Versions) -> bool:
     return fetch is not None and fetch[-1] < 10
 
 
-def misfit(client: Client, versions: Versions) -> tuple[Fault, str] | None:
+def version_conflict(client: ClientVersion, versions: Versions) -> tuple[Fault, str] | None:
     """Why this client cannot use this broker; None if it can, as far as the versions tell."""
     if is_4_0(versions) and client.version < OLDEST[client.name]:
         oldest = ".".join(map(str, OLDEST[client.name]))

@@ -9,8 +9,8 @@ from kproxy.advice.remedies.faults import Fault
 from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.client.ask.questions import NONE
 from kproxy.inspect.doctor import client_versions, fixes
-from kproxy.inspect.doctor.findings import Finding, Whose
 from kproxy.inspect.doctor.evidence import Examination
+from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 from kproxy.protocol.rewrite.endpoints import Kind
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
@@ -18,7 +18,7 @@ _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 
 _SOON = timedelta(days=30)
 
 
-def findings(found: Examination, now: datetime | None = None) -> Iterator[Finding]:
+def findings(found: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
     """Nothing where nobody answered."""
     if found.asked is None:
         return
@@ -30,7 +30,7 @@ def findings(found: Examination, now: datetime | None = None) -> Iterator[Findin
     yield from _certificates(found, now or datetime.now(UTC))
 
 
-def _nodes(found: Examination) -> Iterator[Finding]:
+def _nodes(found: Examination) -> Iterator[DoctorFinding]:
     contents = found.contents
     if contents is None:
         return
@@ -44,13 +44,13 @@ def _nodes(found: Examination) -> Iterator[Finding]:
             f"{named}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
             " reach its controller. Clients cannot be told where it is."
         )
-        yield Finding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Whose.CLUSTER)
+        yield DoctorFinding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
     if contents.controller_id < 0:
         why = "The cluster names no controller. Topics cannot be created, and leaders cannot move."
-        yield Finding(Fault.NO_CONTROLLER, (), why, Whose.CLUSTER)
+        yield DoctorFinding(Fault.NO_CONTROLLER, (), why, Responsible.CLUSTER)
 
 
-def _topics(found: Examination) -> Iterator[Finding]:
+def _topics(found: Examination) -> Iterator[DoctorFinding]:
     topics = found.contents.topics if found.contents else ()
     lost = {one.name: [part.index for part in one.partitions if part.leaderless] for one in topics}
     leaderless = [name for name, parts in lost.items() if parts]
@@ -59,10 +59,10 @@ def _topics(found: Examination) -> Iterator[Finding]:
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
-        yield Finding(Fault.NO_LEADER, about, why, Whose.CLUSTER, fix=fixes.leaderless(found))
+        yield DoctorFinding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(found))
 
 
-def _asked_topic(found: Examination) -> Iterator[Finding]:
+def _asked_topic(found: Examination) -> Iterator[DoctorFinding]:
     """What this user may do with the topic that was named with --topic."""
     if found.topic is None or found.contents is None:
         return
@@ -71,14 +71,14 @@ def _asked_topic(found: Examination) -> Iterator[Finding]:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
         why = f"The topic {found.topic} {hidden}. A broker answers both alike."
         fix = fixes.rights(found, found.topic, ("Describe",))
-        yield Finding(Fault.TOPIC_UNKNOWN, (found.topic,), why, Whose.RIGHTS, fix=fix)
+        yield DoctorFinding(Fault.TOPIC_UNKNOWN, (found.topic,), why, Responsible.RIGHTS, fix=fix)
         return
     denied = _denied(topic)
     if denied:
         text = " and ".join(denied)
-        why = f"The principal {mend.principal(found)} may not {text} the topic {found.topic}."
+        why = f"The principal {fixes.principal(found)} may not {text} the topic {found.topic}."
         fix = fixes.rights(found, found.topic, denied)
-        yield Finding(Fault.NOT_AUTHORIZED, (found.topic,), why, Whose.RIGHTS, fix=fix)
+        yield DoctorFinding(Fault.NOT_AUTHORIZED, (found.topic,), why, Responsible.RIGHTS, fix=fix)
 
 
 def _denied(topic: Topic) -> tuple[str, ...]:
@@ -87,53 +87,55 @@ def _denied(topic: Topic) -> tuple[str, ...]:
     return tuple(name for name in ("Read", "Write") if name not in topic.allowed)
 
 
-def _coordinator(found: Examination) -> Iterator[Finding]:
+def _coordinator(found: Examination) -> Iterator[DoctorFinding]:
     if found.coordinator is None:
         return
     error, _ = found.coordinator
     group = found.group or "a group"
     if error == GROUP_REFUSED:
-        why = f"The principal {mend.principal(found)} may not use {group} (the operations Describe and Read)."
+        why = f"The principal {fixes.principal(found)} may not use {group} (the operations Describe and Read)."
         fix = fixes.group_rights(found)
         # Without --group, the group is one that nobody uses.
-        yield Finding(Fault.NOT_AUTHORIZED, (group,), why, Whose.RIGHTS, fix=fix, problem=found.group is not None)
+        yield DoctorFinding(
+            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, problem=found.group is not None
+        )
     elif error != NONE:
         why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
-        yield Finding(Fault.NO_COORDINATOR, (group,), why, Whose.CLUSTER)
+        yield DoctorFinding(Fault.NO_COORDINATOR, (group,), why, Responsible.CLUSTER)
 
 
-def _versions(found: Examination) -> Iterator[Finding]:
+def _versions(found: Examination) -> Iterator[DoctorFinding]:
     asked = found.asked
     if asked is None or not asked.versions:
         return
     about = (str(asked.address),)
     if found.client is not None:
-        misfit = client_versions.misfit(found.client, asked.versions)
+        misfit = client_versions.version_conflict(found.client, asked.versions)
         if misfit is not None:
-            yield Finding(misfit[0], about, misfit[1], Whose.CLIENT)
+            yield DoctorFinding(misfit[0], about, misfit[1], Responsible.CLIENT)
         return
     if client_versions.is_4_0(asked.versions):
         why = (
             "The brokers are Kafka 4.0 or newer. They refuse old clients (KIP-896), such as the Java client before 2.1."
             " --client NAME:VERSION checks yours."
         )
-        yield Finding(Fault.CLIENT_TOO_OLD, about, why, Whose.CLIENT, problem=False)
+        yield DoctorFinding(Fault.CLIENT_TOO_OLD, about, why, Responsible.CLIENT, problem=False)
     elif client_versions.is_before_2_1(asked.versions):
         why = (
             "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
             " --client NAME:VERSION checks yours."
         )
-        yield Finding(Fault.BROKER_TOO_OLD, about, why, Whose.CLUSTER, problem=False)
+        yield DoctorFinding(Fault.BROKER_TOO_OLD, about, why, Responsible.CLUSTER, problem=False)
 
 
-def _certificates(found: Examination, now: datetime) -> Iterator[Finding]:
+def _certificates(found: Examination, now: datetime) -> Iterator[DoctorFinding]:
     for one in (*found.bootstrap, *found.nodes):
         certificate = one.certificate
         if certificate is not None and not one.reason and now < certificate.not_after < now + _SOON:
             days = (certificate.not_after - now).days
             why = f"The certificate of {one.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
             about = (str(one.address),)
-            yield Finding(Fault.CERTIFICATE_EXPIRED, about, why, Whose.CERTIFICATE, problem=False)
+            yield DoctorFinding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, problem=False)
             return
 
 

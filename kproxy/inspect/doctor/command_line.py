@@ -12,14 +12,14 @@ from kproxy.config.options import all_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommandLine:
     """Options by name, as `kproxy.config.load` takes flags, and the file beside them. Secrets are in neither: they have
     no flag."""
 
     options: Mapping[str, object] = field(default_factory=dict)
     file: Path | None = None
 
-    def with_options(self, **changes: object) -> Line:
+    def with_options(self, **changes: object) -> CommandLine:
         """The same with other options; one that is None is left out, one that is a tuple comes before what is there."""
         options = dict(self.options)
         for name, value in changes.items():
@@ -28,7 +28,7 @@ class Line:
                 options[name] = (*value, *(before if isinstance(before, tuple | list) else ()))
             elif value is not None:
                 options[name] = value
-        return Line(options, self.file)
+        return CommandLine(options, self.file)
 
     def words(self, command: str = "run") -> list[str]:
         """`kproxy`, the command and the options, with the passwords of URLs masked."""

@@ -19,9 +19,9 @@ from kproxy.client.ask.channel import Over
 from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.inspect.doctor.certificate_names import server_names
-from kproxy.inspect.doctor.contact import Contacts
-from kproxy.inspect.doctor.evidence import Contact, Examination, Spoken
-from kproxy.inspect.doctor.command_line import Line
+from kproxy.inspect.doctor.command_line import CommandLine
+from kproxy.inspect.doctor.contact import ContactMaker
+from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
 from kproxy.proxy.cluster.allsessions import AllSessions
@@ -34,7 +34,7 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status.model import another_address_may_help
 
-Load = Callable[[Line], ClusterConfig]
+Load = Callable[[CommandLine], ClusterConfig]
 """The cluster that a line configures. Raises ConfigError."""
 
 # The connections of a trial are few.
@@ -51,11 +51,11 @@ _FOR_A_TRIAL: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialResult:
     """What came of a line: how many brokers a client reached through it, of those that there are; in `problem` why not
     all, and in `lost` those that may be at another address."""
 
-    line: Line
+    line: CommandLine
     reached: int
     nodes: int
     listen: Address | None = None
@@ -68,43 +68,47 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """What came of looking for a line: the best that was `tried`, None if none reached a broker; how many were; or in
     `why_none` why none was."""
 
-    tried: Tried | None = None
+    tried: TrialResult | None = None
     count: int = 0
     why_none: str = ""
 
 
-async def find(found: Examination, line: Line, load: Load, contacts: Contacts, selector: RelaySelector) -> Outcome:
+async def find_working_line(
+    found: Examination, line: CommandLine, load: Load, contacts: ContactMaker, selector: RelaySelector
+) -> TrialOutcome:
     """The first line that reaches every broker; else the one that reaches most."""
     everyone = (*found.bootstrap, *found.nodes)
     if any(one.refused for one in everyone):
-        return Outcome(why_none="the broker refuses the credentials, and tries may lock the account")
+        return TrialOutcome(why_none="the broker refuses the credentials, and tries may lock the account")
     if any(one.other_clusters for one in everyone):
-        return Outcome(why_none="an address leads to several clusters, so each connection would be a matter of luck")
+        return TrialOutcome(
+            why_none="an address leads to several clusters, so each connection would be a matter of luck"
+        )
     if found.asked is None:
-        return Outcome(why_none="no bootstrap server tells which brokers there are")
-    best: Tried | None = None
+        return TrialOutcome(why_none="no bootstrap server tells which brokers there are")
+    best: TrialResult | None = None
     now = asyncio.get_running_loop().time
     until = now() + _LONGEST
     candidates = _candidates(found, line, contacts)
     for count, candidate in enumerate(candidates, 1):
         if now() >= until:
-            return Outcome(best, count - 1)
+            return TrialOutcome(best, count - 1)
         try:
             tried = await _try(candidate, load, selector)
         except ConfigError:
             continue
         if tried.works:
-            return Outcome(tried, count)
+            return TrialOutcome(tried, count)
         if tried.reached and (best is None or tried.reached > best.reached):
             best = tried
-    return Outcome(best, len(candidates))
+    return TrialOutcome(best, len(candidates))
 
 
-def _candidates(found: Examination, line: Line, contacts: Contacts) -> list[Line]:
+def _candidates(found: Examination, line: CommandLine, contacts: ContactMaker) -> list[CommandLine]:
     """Lines that might work, the simplest first."""
     lost = [one for one in found.nodes if not one.is_right]
     lines = [line, *_other_names(found, line)]
@@ -115,21 +119,21 @@ def _candidates(found: Examination, line: Line, contacts: Contacts) -> list[Line
     return lines
 
 
-def with_right_tls(found: Examination, line: Line) -> Line | None:
+def with_right_tls(found: Examination, line: CommandLine) -> CommandLine | None:
     """The line with TLS where it was missing, without where there is none; None if that is not what is wrong."""
     if found.asked is not None:
         return None
     spoken = {one.spoken for one in found.bootstrap}
-    if not found.tls and Spoken.KAFKA_TLS in spoken:
+    if not found.tls and PortProtocol.KAFKA_TLS in spoken:
         return line.with_options(tls=True)
-    if found.tls and Spoken.KAFKA in spoken:
+    if found.tls and PortProtocol.KAFKA in spoken:
         return line.with_options(tls=False)
     if found.tls and any(one.reason == "tls-name" for one in found.bootstrap):
         return next(_other_names(found, line), None)
     return None
 
 
-def _other_names(found: Examination, line: Line) -> Iterator[Line]:
+def _other_names(found: Examination, line: CommandLine) -> Iterator[CommandLine]:
     """With a name that the certificates have."""
     return (line.with_options(tls_server_name=name) for name in server_names(found))
 
@@ -151,7 +155,7 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def _try(line: Line, load: Load, selector: RelaySelector) -> Tried:
+async def _try(line: CommandLine, load: Load, selector: RelaySelector) -> TrialResult:
     """Run kproxy with this line's options, and connect through it. Raises ConfigError if it cannot listen."""
     try:
         return await _run(line, load(line), selector)
@@ -170,7 +174,7 @@ def _before(listen: str) -> Address:
     return Address(address.host, address.port - 1)
 
 
-async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tried:
+async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector) -> TrialResult:
     metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
     async with SupervisedTaskGroup("a trial") as tasks:
         sessions = AllSessions(selector, metrics, tasks)
@@ -184,9 +188,9 @@ async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tr
             async with asyncio.timeout(config.connect_timeout + _MORE):
                 return await _through(line, gateway, config)
         except TimeoutError:
-            return Tried(line, 0, len(gateway.topology.nodes), gateway.bootstrap, "no answer in time")
+            return TrialResult(line, 0, len(gateway.topology.nodes), gateway.bootstrap, "no answer in time")
         except KproxyError as error:
-            return Tried(line, 0, len(gateway.topology.nodes), gateway.bootstrap, str(error))
+            return TrialResult(line, 0, len(gateway.topology.nodes), gateway.bootstrap, str(error))
         finally:
             exploring.cancel()
             gateway.stop_accepting()
@@ -194,9 +198,9 @@ async def _run(line: Line, config: ClusterConfig, selector: RelaySelector) -> Tr
             await gateway.close()
 
 
-async def _through(line: Line, gateway: Gateway, config: ClusterConfig) -> Tried:
+async def _through(line: CommandLine, gateway: Gateway, config: ClusterConfig) -> TrialResult:
     """What a client reaches that knows only kproxy's address. Raises UpstreamError and WireError."""
-    client = _Client(config, gateway.tasks)
+    client = _TrialClient(config, gateway.tasks)
     nodes = await client.nodes(gateway.bootstrap)
     known = gateway.reach.known
     found = [key for key in nodes if known.reached(key).problem is None and known.reached(key).route is not None]
@@ -204,10 +208,10 @@ async def _through(line: Line, gateway: Gateway, config: ClusterConfig) -> Tried
     failed = (key for key in nodes if not met.get(key))
     lost = tuple(key for key in failed if another_address_may_help(known.reached(key).reason))
     problems = list(dict.fromkeys(known.problems.values()))[:3]
-    return Tried(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
+    return TrialResult(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
 
 
-class _Client:
+class _TrialClient:
     """A Kafka client beside kproxy, which speaks plaintext to it."""
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup) -> None:

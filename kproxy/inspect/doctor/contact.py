@@ -16,7 +16,7 @@ from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.sasl.mechanism import Refused
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor import protocol_probe
-from kproxy.inspect.doctor.evidence import Contact, Spoken, Step, Verdict
+from kproxy.inspect.doctor.evidence import Contact, ExaminationStep, PortProtocol, StepVerdict
 from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kproxy.client.ask.channel import Over
     from kproxy.client.ask.questions import Versions
 
-OnStep = Callable[[Step], None]
-Then = Callable[["Over", "Versions", BrokerIdentity], Awaitable[None]]
+OnStep = Callable[[ExaminationStep], None]
+FollowUp = Callable[["Over", "Versions", BrokerIdentity], Awaitable[None]]
 
 # How often an address is asked again which node it is: a load balancer that mixes brokers answers differently.
 _AGAIN = 3
@@ -38,40 +38,40 @@ _HANG_UPS = 3
 # Reasons for which it is worth while to listen to what the port speaks.
 _WORTH_LISTENING = ("closed", "malformed", "timeout", "sasl", "other")
 _SPOKEN = {
-    "upstream-speaks-http": Spoken.HTTP,
-    "upstream-speaks-ssh": Spoken.SSH,
-    "upstream-speaks-socks": Spoken.SOCKS,
-    "upstream-speaks-tls-alert": Spoken.TLS,
-    "upstream-speaks-tls": Spoken.TLS,
+    "upstream-speaks-http": PortProtocol.HTTP,
+    "upstream-speaks-ssh": PortProtocol.SSH,
+    "upstream-speaks-socks": PortProtocol.SOCKS,
+    "upstream-speaks-tls-alert": PortProtocol.TLS,
+    "upstream-speaks-tls": PortProtocol.TLS,
 }
 
 
 @dataclass(slots=True)
-class _Notes:
+class _StepLog:
     """What is noted while one address is contacted."""
 
     target: str
     on_step: OnStep
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ExaminationStep] = field(default_factory=list)
 
     def dialled(self, step: dialling.Step) -> None:
         """A step of opening the connection."""
-        verdict = Verdict.OK if step.problem is None else Verdict.FAILED
+        verdict = StepVerdict.OK if step.problem is None else StepVerdict.FAILED
         text = (step.problem or "").removeprefix(f"{self.target}: ")
         self.note(step.kind.value, step.target, verdict, step.seconds, text)
 
-    def note(self, kind: str, target: str, verdict: Verdict, seconds: float, text: str = "") -> None:
-        step = Step(kind, target, verdict, seconds, text)
+    def note(self, kind: str, target: str, verdict: StepVerdict, seconds: float, text: str = "") -> None:
+        step = ExaminationStep(kind, target, verdict, seconds, text)
         self.steps.append(step)
         self.on_step(step)
 
     @property
     def has_connected(self) -> bool:
         """Whether the connection was there, so that a time-out is the server's silence and not the network's."""
-        return any(one.kind == "connect" and one.verdict is Verdict.OK for one in self.steps)
+        return any(one.kind == "connect" and one.verdict is StepVerdict.OK for one in self.steps)
 
 
-class Contacts:
+class ContactMaker:
     """Contacts with the addresses of one cluster, along the routes of its configuration."""
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, on_step: OnStep) -> None:
@@ -88,7 +88,7 @@ class Contacts:
         """Close what is kept open for connections to come."""
         await self._opener.close()
 
-    def quiet(self) -> Contacts:
+    def quiet(self) -> ContactMaker:
         """The same, for contacts that are no steps of the examination."""
         made = copy(self)
         made._on_step = lambda step: None
@@ -103,12 +103,12 @@ class Contacts:
         dialled: Address,
         expected: NodeKey | None = None,
         name: Address | None = None,
-        then: Then | None = None,
+        then: FollowUp | None = None,
     ) -> Contact:
         """What comes of contacting an address. `expected`: the node that should be there; `name`: what it advertises,
         if another address is dialled for it. `then` asks more on the same connection: nobody logs in twice for that.
         Never raises an error of the network."""
-        notes = _Notes(str(dialled), self._on_step)
+        notes = _StepLog(str(dialled), self._on_step)
         found = Contact(dialled, expected, name, resolved=await self._resolved(dialled))
         host = (name or dialled).host
         try:
@@ -149,13 +149,13 @@ class Contacts:
             return ()
         return tuple(dict.fromkeys(str(info[4][0]) for info in found))
 
-    async def _meet(self, opened: UpstreamConnection, found: Contact, notes: _Notes) -> Contact:
+    async def _meet(self, opened: UpstreamConnection, found: Contact, notes: _StepLog) -> Contact:
         """Ask who is there. Raises UpstreamError and WireError."""
         began = perf_counter()
         try:
             async with asyncio.timeout(self._seconds):
                 versions = await questions.ask_versions(opened.ask)
-                notes.note("versions", notes.target, Verdict.OK, perf_counter() - began)
+                notes.note("versions", notes.target, StepVerdict.OK, perf_counter() - began)
                 found = replace(found, versions=versions, spoken=self._speaks())
                 began = perf_counter()
                 identity = await self._identities.ask(
@@ -165,23 +165,25 @@ class Contacts:
                 asking = doctorquestions.features(versions)
                 features = {} if asking is None else await asking.put(opened.ask)
         except LoginRequired:
-            notes.note("metadata", notes.target, Verdict.FAILED, perf_counter() - began, "answers after a login only")
+            notes.note(
+                "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers after a login only"
+            )
             return replace(found, wants_login=True, mechanisms=await self._mechanisms(found))
         except TimeoutError:
             text = "connected, but no Kafka broker answers there"
-            notes.note("versions", notes.target, Verdict.FAILED, perf_counter() - began, text)
+            notes.note("versions", notes.target, StepVerdict.FAILED, perf_counter() - began, text)
             raise UpstreamError("silent", text) from None
         except ClosedOnOptionalRequest:
             raise
         except KproxyError as error:
             kind = "metadata" if found.answered else "versions"
-            notes.note(kind, notes.target, Verdict.FAILED, perf_counter() - began, str(error))
+            notes.note(kind, notes.target, StepVerdict.FAILED, perf_counter() - began, str(error))
             raise
-        notes.note("metadata", notes.target, Verdict.OK, perf_counter() - began, _who(identity))
+        notes.note("metadata", notes.target, StepVerdict.OK, perf_counter() - began, _who(identity))
         return replace(found, identity=identity, features=features)
 
-    def _speaks(self) -> Spoken:
-        return Spoken.KAFKA_TLS if self._config.tls else Spoken.KAFKA
+    def _speaks(self) -> PortProtocol:
+        return PortProtocol.KAFKA_TLS if self._config.tls else PortProtocol.KAFKA
 
     async def _mechanisms(self, found: Contact) -> tuple[str, ...] | None:
         """What the listener has enabled, asked on a connection of its own: the broker closes it."""
@@ -195,19 +197,19 @@ class Contacts:
         except (KproxyError, TimeoutError):
             return None
 
-    async def _heard(self, found: Contact, host: str, notes: _Notes) -> Contact:
+    async def _heard(self, found: Contact, host: str, notes: _StepLog) -> Contact:
         """With what the port speaks, where it was not what was expected; and the certificate, where there is one."""
         known = _SPOKEN.get(found.reason)
-        if known is not None and known is not Spoken.TLS:
+        if known is not None and known is not PortProtocol.TLS:
             return replace(found, spoken=known)
         connect = self._connect(found.address)
         failed_later = found.reason == "silent" or (found.reason in _WORTH_LISTENING and notes.has_connected)
         if not found.answered and not found.via_failed and (
-            known is Spoken.TLS or failed_later or found.reason.startswith("tls")
+            known is PortProtocol.TLS or failed_later or found.reason.startswith("tls")
         ) and not found.refused:  # fmt: skip
             began = perf_counter()
-            heard = await protocol_probe.listen_to(connect, host, self._seconds)
-            notes.note("spoken", notes.target, Verdict.NOTE, perf_counter() - began, heard.spoken.value)
+            heard = await protocol_probe.probe(connect, host, self._seconds)
+            notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, heard.spoken.value)
             return replace(found, spoken=heard.spoken, certificate=heard.certificate)
         if self._config.tls and found.answered:
             return replace(found, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))

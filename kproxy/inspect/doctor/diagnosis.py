@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.inspect.doctor import cluster_checks, hop_checks, fixes, direct_access
-from kproxy.inspect.doctor.causes import Cause, cause_of
-from kproxy.inspect.doctor.findings import Finding, Whose
+from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_checks
+from kproxy.inspect.doctor.address_class import AddressClass, classify
+from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
 from kproxy.inspect.doctor.name_advice import advice_for_name
-from kproxy.inspect.doctor.address_class import Place, place_of
 
 # Different reasons of one fault that are said.
 _REASONS = 3
@@ -35,7 +35,7 @@ _USELESS_HERE = (
 )
 
 
-def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
+def diagnose(found: Examination, now: datetime | None = None) -> list[DoctorFinding]:
     """All findings, the first to mend first; notes come last."""
     hop = hop_checks.failing(found)
     if hop is not None:
@@ -58,7 +58,7 @@ def judge(found: Examination, now: datetime | None = None) -> list[Finding]:
 class _Group:
     """Contacts that fail for the same fault. `cause` is the first one's; `why` says it of all."""
 
-    cause: Cause
+    cause: ContactCause
     contacts: list[Contact]
     names: tuple[str, ...]
     why: str
@@ -68,7 +68,7 @@ def _grouped(
     contacts: Sequence[Contact], found: Examination, now: datetime | None, name: Callable[[Contact], str]
 ) -> list[_Group]:
     """The contacts that fail, by fault and by who can mend it: one cause is said once."""
-    groups: dict[tuple[Fault, Whose], list[tuple[Contact, Cause]]] = {}
+    groups: dict[tuple[Fault, Responsible], list[tuple[Contact, ContactCause]]] = {}
     for contact in contacts:
         cause = cause_of(contact, found, now)
         if cause is not None:
@@ -76,7 +76,7 @@ def _grouped(
     return [_group(members, name) for members in groups.values()]
 
 
-def _group(members: Sequence[tuple[Contact, Cause]], name: Callable[[Contact], str]) -> _Group:
+def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Contact], str]) -> _Group:
     reasons: dict[str, list[str]] = {}
     for contact, cause in members:
         reasons.setdefault(cause.why, []).append(name(contact))
@@ -95,7 +95,7 @@ def _at_advertised(contact: Contact) -> str:
     return f"{contact.expected} at {contact.advertised or contact.address}"
 
 
-def _bootstrap(found: Examination, now: datetime | None) -> Iterator[Finding]:
+def _bootstrap(found: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
     for group in _grouped(found.bootstrap, found, now, _at_address):
         fault = group.cause.fault
         # Others have answered: a client goes on to the next server, with a delay.
@@ -103,10 +103,10 @@ def _bootstrap(found: Examination, now: datetime | None) -> Iterator[Finding]:
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
         fix = fixes.bootstrap(fault, group.contacts[0], found)
         advice = advice_for_name(found) if fault is Fault.NAME_NOT_RESOLVED else ""
-        yield Finding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
+        yield DoctorFinding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
 
 
-def _mixed(found: Examination) -> Iterator[Finding]:
+def _mixed(found: Examination) -> Iterator[DoctorFinding]:
     clusters: dict[str, list[str]] = {}
     for one in found.bootstrap:
         if one.cluster_id is not None:
@@ -117,10 +117,10 @@ def _mixed(found: Examination) -> Iterator[Finding]:
         about = tuple(server for servers in clusters.values() for server in servers)
         line = f"bootstrap.servers={','.join(about)}"
         fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
-        yield Finding(Fault.MIXED_BOOTSTRAP, about, why, Whose.CLIENT, line, fix)
+        yield DoctorFinding(Fault.MIXED_BOOTSTRAP, about, why, Responsible.CLIENT, line, fix)
 
 
-def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
+def _advertised(found: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
     groups = _grouped(found.nodes, found, now, _at_advertised)
     better = None if found.via else better_listener(found)  # the client asks without the hop
     for group in groups:
@@ -129,12 +129,12 @@ def _advertised(found: Examination, now: datetime | None) -> Iterator[Finding]:
             yield _wrong_listener(found, group, better)
             continue
         why = group.why
-        if cause.whose is Whose.BROKER and not found.mapped:
+        if cause.whose is Responsible.BROKER and not found.mapped:
             why = f"The broker tells clients an address that does not work here. {why}"
         line, fix = fixes.advertised(cause.fault, group.contacts, found)
-        if cause.whose is not Whose.BROKER and not found.mapped:
+        if cause.whose is not Responsible.BROKER and not found.mapped:
             line = ""  # what the broker advertises is not what is wrong
-        yield Finding(cause.fault, group.names, why, cause.whose, line, fix)
+        yield DoctorFinding(cause.fault, group.names, why, cause.whose, line, fix)
     if not groups:
         yield from _works_here_only(found)
 
@@ -146,7 +146,7 @@ def better_listener(found: Examination) -> Contact | None:
     return next((one for one in works if one.cluster_id == cluster), None)
 
 
-def _wrong_listener(found: Examination, group: _Group, better: Contact) -> Finding:
+def _wrong_listener(found: Examination, group: _Group, better: Contact) -> DoctorFinding:
     listeners = listeners_of(found.settings or {})
     own = found.of_asked(group.contacts)
     wrong = listener_that_advertises(listeners, own.advertised or own.address)
@@ -159,28 +159,34 @@ def _wrong_listener(found: Examination, group: _Group, better: Contact) -> Findi
     )
     line = f"bootstrap.servers={','.join(str(one.address) for one in found.bootstrap)}"
     fix = (f"bootstrap.servers={better.address}", *fixes.protocol(right.protocol if right else "PLAINTEXT"))
-    return Finding(
-        Fault.WRONG_LISTENER, group.names, " ".join(why.split()), Whose.CLIENT, line, fix, symptom=group.cause.fault
+    return DoctorFinding(
+        Fault.WRONG_LISTENER,
+        group.names,
+        " ".join(why.split()),
+        Responsible.CLIENT,
+        line,
+        fix,
+        symptom=group.cause.fault,
     )
 
 
-def _works_here_only(found: Examination) -> Iterator[Finding]:
+def _works_here_only(found: Examination) -> Iterator[DoctorFinding]:
     """Addresses that work, and only for clients on this machine."""
     for one in found.nodes:
-        place = place_of((one.advertised or one.address).host)
-        if place in (Place.LOOPBACK, Place.WILDCARD):
-            fault = Fault.LOOPBACK_ADVERTISED if place is Place.LOOPBACK else Fault.WILDCARD_ADVERTISED
+        place = classify((one.advertised or one.address).host)
+        if place in (AddressClass.LOOPBACK, AddressClass.WILDCARD):
+            fault = Fault.LOOPBACK_ADVERTISED if place is AddressClass.LOOPBACK else Fault.WILDCARD_ADVERTISED
             where = "this machine" if not found.via else f"the machine of {found.via[-1]}"
             why = (
                 f"{one.expected} advertises {one.advertised or one.address}, which works on {where} only. Clients"
                 " in containers and on other machines will fail."
             )
             line, fix = fixes.advertised(fault, [one], found)
-            yield Finding(fault, (str(one.advertised),), why, Whose.BROKER, line, fix, problem=False)
+            yield DoctorFinding(fault, (str(one.advertised),), why, Responsible.BROKER, line, fix, problem=False)
             return
 
 
-def _twice(found: Examination) -> Iterator[Finding]:
+def _twice(found: Examination) -> Iterator[DoctorFinding]:
     brokers: dict[str, list[Contact]] = {}
     for one in found.nodes:
         brokers.setdefault(str(one.advertised or one.address), []).append(one)
@@ -191,7 +197,7 @@ def _twice(found: Examination) -> Iterator[Finding]:
                 " them reaches whichever listens there."
             )
             line, fix = fixes.same_address(contacts, found)
-            yield Finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Whose.BROKER, line, fix)
+            yield DoctorFinding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.inspect.doctor.causes import Cause, cause_of
-from kproxy.inspect.doctor.findings import Finding, Whose
+from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 
 # Addresses that are named.
 _NAMED = 3
 
 
-def needs_kproxy(found: Examination) -> Iterator[Finding]:
+def needs_kproxy(found: Examination) -> Iterator[DoctorFinding]:
     """Find that only kproxy reaches the cluster. If kproxy does not either, other findings come first."""
     lost = _lost(found)
     if not lost or not all(one.is_right for one in found.nodes):
@@ -29,7 +29,9 @@ def needs_kproxy(found: Examination) -> Iterator[Finding]:
         f" from this machine: {said}{more}."
     )
     about = tuple(str(one.advertised or one.address) for one in lost)
-    yield Finding(Fault.KPROXY_NEEDED, about, why, Whose.NETWORK, symptom=causes[0][1].fault if causes else None)
+    yield DoctorFinding(
+        Fault.KPROXY_NEEDED, about, why, Responsible.NETWORK, symptom=causes[0][1].fault if causes else None
+    )
 
 
 def with_means(found: Examination) -> str:
@@ -58,9 +60,9 @@ def _lost(found: Examination) -> list[Contact]:
     return [one for one in found.direct if one.expected is not None and not is_usable(one, found)]
 
 
-def _cause(contact: Contact, bare: Examination) -> Cause | None:
+def _cause(contact: Contact, bare: Examination) -> ContactCause | None:
     found = cause_of(contact, bare)
     if found is not None or contact.identity is None:
         return found
     why = f"another Kafka cluster answers there, with the id {contact.cluster_id}"
-    return Cause(Fault.WRONG_CLUSTER, why, Whose.NETWORK)
+    return ContactCause(Fault.WRONG_CLUSTER, why, Responsible.NETWORK)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 
 from kproxy.config import ClusterConfig
-from kproxy.inspect.doctor.contact import Contacts
-from kproxy.inspect.doctor.evidence import Contact, Examination
+from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.direct_access import is_usable
+from kproxy.inspect.doctor.evidence import Contact, Examination
 
 # Addresses that are contacted at the same time.
 _AT_ONCE = 64
@@ -16,7 +16,7 @@ _AT_ONCE = 64
 _AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
 
 
-def means_of(config: ClusterConfig) -> tuple[str, ...]:
+def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
     """The options of this configuration that only kproxy can use."""
     hops = [f"--via {hop}" for hop in config.via]
     maps = ["--map"] if config.map else []
@@ -27,7 +27,7 @@ async def contacts_of_a_client(
     config: ClusterConfig, found: Examination, tasks: asyncio.TaskGroup
 ) -> tuple[Contact, ...]:
     """The contacts with the bootstrap servers and, if one of them can be used, with what the nodes advertise."""
-    contacts = Contacts(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
+    contacts = ContactMaker(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def again(contact: Contact) -> Contact:

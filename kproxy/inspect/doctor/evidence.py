@@ -11,12 +11,12 @@ from kproxy.base.address import Address
 from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import Versions
 from kproxy.client.ask.settings import Settings
-from kproxy.inspect.doctor.client_versions import Client
+from kproxy.inspect.doctor.client_versions import ClientVersion
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
 
-class Verdict(Enum):
+class StepVerdict(Enum):
     """What came of one step."""
 
     OK = "ok"
@@ -26,17 +26,17 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExaminationStep:
     """One step of the examination towards `target`: its kind, what came of it, in how many seconds, and in words."""
 
     kind: str
     target: str
-    verdict: Verdict
+    verdict: StepVerdict
     seconds: float
     text: str
 
 
-class Spoken(Enum):
+class PortProtocol(Enum):
     """What a port speaks."""
 
     KAFKA = "Kafka (plaintext)"
@@ -77,13 +77,13 @@ class Contact:
     address: Address
     expected: NodeKey | None
     advertised: Address | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ExaminationStep, ...] = ()
     resolved: tuple[str, ...] = ()
     reason: str = ""
     problem: str = ""
     via_failed: bool = False
     refused: bool = False
-    spoken: Spoken = Spoken.UNKNOWN
+    spoken: PortProtocol = PortProtocol.UNKNOWN
     certificate: Certificate | None = None
     versions: Versions | None = None
     features: Mapping[str, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Contact:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerListener:
     """One listener of a broker as its settings have it. `bind` and `advertised` are None where a setting has none."""
 
     name: str
@@ -121,7 +121,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherListener:
     """Another listener of the broker that was asked: the contact with its advertised address, and with the addresses
     that it tells clients."""
 
@@ -135,7 +135,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class NeighbourKproxy:
     """A kproxy that runs on this machine: the port that was examined is one of its own. `admin`: its admin endpoint;
     `servers`: the bootstrap servers that it leads to, and `via` along which hops."""
 
@@ -167,7 +167,7 @@ class Examination:
     settings: Mapping[str, str] | None = None
     told: Mapping[NodeKey, Settings] = field(default_factory=dict)
     here: Mapping[NodeKey, Address] = field(default_factory=dict)
-    elsewhere: tuple[Elsewhere, ...] = ()
+    elsewhere: tuple[OtherListener, ...] = ()
     coordinator: tuple[int, int] | None = None
     topic: str | None = None
     group: str | None = None
@@ -178,8 +178,8 @@ class Examination:
     via: tuple[str, ...] = ()
     mapped: bool = False
     means: tuple[str, ...] = ()
-    client: Client | None = None
-    neighbour: Neighbour | None = None
+    client: ClientVersion | None = None
+    neighbour: NeighbourKproxy | None = None
     direct: tuple[Contact, ...] = ()
     through: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()

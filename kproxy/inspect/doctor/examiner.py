@@ -20,11 +20,11 @@ from kproxy.client.ask.contents import Contents
 from kproxy.client.ask.questions import NONE, Question
 from kproxy.client.ask.settings import Settings, broker_settings
 from kproxy.config import ClusterConfig
-from kproxy.inspect.doctor.client_versions import Client
-from kproxy.inspect.doctor.contact import Contacts, OnStep
-from kproxy.inspect.doctor.evidence import Contact, Elsewhere, Examination, Step, Verdict
+from kproxy.inspect.doctor.broker_addresses import find_broker_addresses
+from kproxy.inspect.doctor.client_versions import ClientVersion
+from kproxy.inspect.doctor.contact import ContactMaker, OnStep
+from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, OtherListener, StepVerdict
 from kproxy.inspect.doctor.listeners import listeners_of
-from kproxy.inspect.doctor.broker_addresses import whereabouts
 from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
 from kproxy.proxy.cluster.identity import BrokerIdentity
@@ -43,16 +43,16 @@ _ELSEWHERE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ExtraChecks:
     """What the user wants to know beside the connection: about a topic, a group, a client in use."""
 
     topic: str | None = None
     group: str | None = None
-    client: Client | None = None
+    client: ClientVersion | None = None
 
 
 @dataclass(slots=True)
-class _More:
+class _ClusterQuestions:
     """What is asked of the first bootstrap server that answers, on its own connection."""
 
     topic: str | None
@@ -117,24 +117,24 @@ class _More:
                 answer = await question.put(ask)
         except (KproxyError, TimeoutError) as failed:
             error = failed if isinstance(failed, KproxyError) else f"no answer within {self.seconds:g} s"
-            self.on_step(Step(kind, target, Verdict.FAILED, perf_counter() - began, str(error)))
+            self.on_step(ExaminationStep(kind, target, StepVerdict.FAILED, perf_counter() - began, str(error)))
             self.not_checked.append(f"{kind}: {error}")
             return None
-        self.on_step(Step(kind, target, Verdict.OK, perf_counter() - began, ""))
+        self.on_step(ExaminationStep(kind, target, StepVerdict.OK, perf_counter() - began, ""))
         return answer
 
 
 async def examine(
     config: ClusterConfig,
-    contacts: Contacts,
+    contacts: ContactMaker,
     on_step: OnStep,
-    wish: Wish,
-    of_nodes: Contacts | None = None,
+    wish: ExtraChecks,
+    of_nodes: ContactMaker | None = None,
 ) -> Examination:
     """Examine the cluster of this configuration. With `of_nodes`, the nodes are contacted with it. Raises no error of
     the network."""
     of_nodes = of_nodes or contacts
-    more = _More(wish.topic, wish.group, config.connect_timeout, on_step)
+    more = _ClusterQuestions(wish.topic, wish.group, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
 
@@ -182,15 +182,15 @@ async def examine(
     found = replace(found, nodes=reached, told=_told(more, asked.cluster_id))
     if all(one.is_right for one in reached):
         return found
-    here = await whereabouts(found, contacts, more.note_settings)
+    here = await find_broker_addresses(found, contacts, more.note_settings)
     found = replace(found, here=here, told=_told(more, asked.cluster_id))
 
-    async def other(address: Address) -> Elsewhere:
+    async def other(address: Address) -> OtherListener:
         async with limit:
             there = await contacts.contact(address, asked.identity.key if asked.identity else None, address)
         if not there.is_right or there.identity is None:
-            return Elsewhere(there)
-        return Elsewhere(there, tuple(await asyncio.gather(*[node(one) for one in there.identity.members.nodes])))
+            return OtherListener(there)
+        return OtherListener(there, tuple(await asyncio.gather(*[node(one) for one in there.identity.members.nodes])))
 
     tried = await asyncio.gather(*[other(address) for address in _elsewhere(found)])
     return replace(found, elsewhere=tuple(tried))
@@ -206,7 +206,7 @@ def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint
     return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
 
 
-def _told(more: _More, cluster_id: str | None) -> Mapping[NodeKey, Settings]:
+def _told(more: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, Settings]:
     return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from kproxy.advice.remedies.faults import Fault
 
 
-class Whose(Enum):
+class Responsible(Enum):
     """Who can mend it."""
 
     BROKER = "the broker's configuration"
@@ -23,7 +23,7 @@ class Whose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One cause. `about`: the addresses, topics or nodes that have it; `why` in whole sentences; `line`: the one line
     that is wrong, "" if there is none; `fix`: lines that mend it for good. One that is no `problem` is a note.
     `symptom`: what clients meet, if their messages are not those of the fault itself. `advice`: what to do, if
@@ -32,7 +32,7 @@ class Finding:
     fault: Fault
     about: tuple[str, ...]
     why: str
-    whose: Whose
+    whose: Responsible
     line: str = ""
     fix: tuple[str, ...] = ()
     problem: bool = True

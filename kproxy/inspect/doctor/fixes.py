@@ -44,7 +44,8 @@ def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) ->
     listener = settings.listener_that_advertises(known, wrong)
     name = listener.name if listener else "NAME"
     works_here = all(one.is_right for one in contacts)
-    return f"advertised.listeners={name}://{wrong}", advertised_lines.lines(fault, contacts, found, for_others=works_here)
+    lines = advertised_lines.lines(fault, contacts, found, for_others=works_here)
+    return f"advertised.listeners={name}://{wrong}", lines
 
 
 def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.config.hop import Hop
-from kproxy.inspect.doctor.findings import Finding, Whose
 from kproxy.inspect.doctor.evidence import Examination
+from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 
 
-def failing(found: Examination) -> Finding | None:
+def failing(found: Examination) -> DoctorFinding | None:
     """The finding of a hop that fails, so that nothing behind it can be checked."""
     contact = next((one for one in (*found.bootstrap, *found.nodes) if one.via_failed), None)
     if contact is None:
@@ -20,7 +20,7 @@ def failing(found: Examination) -> Finding | None:
     hop = _named_in(contact.problem, found.via)
     why = f"The hop itself fails, so nothing behind it can be checked: {contact.problem}."
     fix = tuple(_by_hand(Hop.parse(hop), contact.reason, contact.address)) if hop else ()
-    return Finding(Fault.HOP_FAILED, (hop,) if hop else found.via, why, Whose.HOP, fix=fix)
+    return DoctorFinding(Fault.HOP_FAILED, (hop,) if hop else found.via, why, Responsible.HOP, fix=fix)
 
 
 def _named_in(problem: str, via: Sequence[str]) -> str:

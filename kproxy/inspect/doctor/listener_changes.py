@@ -14,8 +14,8 @@ from itertools import chain
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import listeners as settings
-from kproxy.inspect.doctor.evidence import Contact, Examination, Listener
-from kproxy.inspect.doctor.address_class import Place, is_loopback, place_of
+from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback
+from kproxy.inspect.doctor.evidence import BrokerListener, Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -26,25 +26,25 @@ _USELESS_TO_OTHERS = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleSettings:
     """The settings of a broker as it tells them, and its `listener` whose address is wrong. `secret`: the settings of
     this listener alone that cannot be copied; `dynamic`: those that were set while the broker ran."""
 
     values: Mapping[str, str]
-    listener: Listener
+    listener: BrokerListener
     secret: tuple[str, ...] = ()
     dynamic: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class ExaminedBroker:
     """One broker. `wrong`: what it tells this client; `here`: where this machine reaches it, None if kproxy does not
     know. `seen` is None for the reason `unseen`."""
 
     key: NodeKey
     wrong: Address
     here: Address | None
-    seen: Seen | None
+    seen: VisibleSettings | None
     unseen: str = ""
 
     @property
@@ -67,11 +67,11 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ListenerChange:
     """The change at one broker: the listener that is new, or has another address then. `port`: the one that a new
     listener has, None for one that is there. `changed`: the settings, none if those of the broker are not seen."""
 
-    broker: Broker
+    broker: ExaminedBroker
     name: str
     protocol: str
     address: Address
@@ -79,7 +79,7 @@ class Change:
     changed: Mapping[str, str]
 
 
-def brokers_of(found: Examination, *, for_others: bool) -> list[Broker]:
+def brokers_of(found: Examination, *, for_others: bool) -> list[ExaminedBroker]:
     """All brokers of the cluster. `for_others`: the addresses must serve other machines than this one, so none of those
     that are known will do. Neither do addresses that only a hop reaches."""
     made = []
@@ -88,15 +88,17 @@ def brokers_of(found: Examination, *, for_others: bool) -> list[Broker]:
         if key is None or key.kind is not Kind.BROKER:
             continue
         here = None if for_others or found.via else found.here.get(key)
-        if here is not None and (place_of(here.host) is Place.WILDCARD or not settings.is_plain(here.host)):
+        if here is not None and (classify(here.host) is AddressClass.WILDCARD or not settings.is_plain(here.host)):
             here = None
         wrong = contact.advertised or contact.address
         seen = _seen(found, key, wrong)
-        made.append(Broker(key, wrong, here, *((seen, "") if isinstance(seen, Seen) else (None, seen))))
+        made.append(
+            ExaminedBroker(key, wrong, here, *((seen, "") if isinstance(seen, VisibleSettings) else (None, seen)))
+        )
     return made
 
 
-def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
+def _seen(found: Examination, key: NodeKey, wrong: Address) -> VisibleSettings | str:
     """The settings of this broker; or, in words, why they are not seen."""
     told = found.told.get(key)
     if told is None:
@@ -112,10 +114,12 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> Seen | str:
     own = f"listener.name.{listener.name.lower()}."
     named = [name for name in told.values if name.startswith(own) and settings.is_name(name)]
     secret = [name for name in named if not settings.is_plain(values.get(name, ""))]
-    return Seen(values, listener, tuple(secret), told.dynamic)
+    return VisibleSettings(values, listener, tuple(secret), told.dynamic)
 
 
-def changes(fault: Fault, contacts: Sequence[Contact], found: Examination, brokers: Sequence[Broker]) -> list[Change]:
+def listener_changes(
+    fault: Fault, contacts: Sequence[Contact], found: Examination, brokers: Sequence[ExaminedBroker]
+) -> list[ListenerChange]:
     """The changes after which these contacts work."""
     failing = {one.expected for one in contacts}
     others = [one for one in found.nodes if one.expected not in failing]
@@ -125,7 +129,7 @@ def changes(fault: Fault, contacts: Sequence[Contact], found: Examination, broke
     return whole if whole and len(whole) == len(moved) else _added(brokers, found)
 
 
-def _moved(fault: Fault, broker: Broker, others_are_right: bool) -> Change | None:
+def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> ListenerChange | None:
     """The listener with an address where this machine reaches it; None if others may need the one that it has."""
     seen, here = broker.seen, broker.here
     if seen is None or here is None or is_loopback(here.host):
@@ -138,10 +142,10 @@ def _moved(fault: Fault, broker: Broker, others_are_right: bool) -> Change | Non
     if not (meant or others_are_right):
         return None
     changed = settings.with_address(seen.values, seen.listener, here, broker.wrong)
-    return Change(broker, seen.listener.name, seen.listener.protocol, here, None, changed)
+    return ListenerChange(broker, seen.listener.name, seen.listener.protocol, here, None, changed)
 
 
-def _added(brokers: Sequence[Broker], found: Examination) -> list[Change]:
+def _added(brokers: Sequence[ExaminedBroker], found: Examination) -> list[ListenerChange]:
     """One more listener for all brokers."""
     every = [one.seen for one in brokers if one.seen is not None]
     name = settings.new_name([one.values for one in every])
@@ -156,13 +160,13 @@ def _added(brokers: Sequence[Broker], found: Examination) -> list[Change]:
             address = one.here if one.forwarded is not None else Address(one.here.host, port)
         if one.seen is not None:
             bound = (one.seen.listener.bind or "").rpartition(":")[0]
-            new = Listener(name, protocol, f"{bound}:{port}", address)
+            new = BrokerListener(name, protocol, f"{bound}:{port}", address)
             changed = settings.with_listener(one.seen.values, one.seen.listener, new, one.wrong)
-        made.append(Change(one, name, protocol, address, port, changed))
+        made.append(ListenerChange(one, name, protocol, address, port, changed))
     return made
 
 
-def _new_ports(brokers: Sequence[Broker]) -> dict[NodeKey, int]:
+def _new_ports(brokers: Sequence[ExaminedBroker]) -> dict[NodeKey, int]:
     """A port for each broker's new listener: another one where brokers may be on one machine."""
     chosen: dict[NodeKey, int] = {}
     for one in brokers:

@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from kproxy.base.address import Address
 from kproxy.client.ask import listeners as settings
-from kproxy.inspect.doctor.evidence import Listener
+from kproxy.inspect.doctor.evidence import BrokerListener
 
 LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"
 # What a listener may be called; a broker is trusted no further.
@@ -31,19 +31,19 @@ _MOST = 100
 _NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 
-def listeners_of(values: Mapping[str, str]) -> list[Listener]:
+def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
     """The listeners of a broker, those of its controllers left out."""
     found = [one for one in settings.listeners(values) if one.role != "controller"]
     # Without an advertised address of its own, a listener advertises where it is bound.
     return [
-        Listener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
+        BrokerListener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
                  _address(one.advertised or one.bound))
         for one in found
         if _NAME.fullmatch(one.name)
     ]  # fmt: skip
 
 
-def listener_that_advertises(listeners: Sequence[Listener], address: Address) -> Listener | None:
+def listener_that_advertises(listeners: Sequence[BrokerListener], address: Address) -> BrokerListener | None:
     """The listener whose advertised address this is. One that is bound to no host and not advertised otherwise has the
     name of its machine."""
     told = next((one for one in listeners if one.advertised == address), None)
@@ -77,7 +77,7 @@ def ports(values: Mapping[str, str]) -> set[int]:
     return {int(port) for port in (text.rpartition(":")[2] for text in texts) if port.isdecimal()}
 
 
-def port_of(listener: Listener) -> int | None:
+def port_of(listener: BrokerListener) -> int | None:
     """The port that a listener is bound to."""
     port = (listener.bind or "").rpartition(":")[2]
     return int(port) if port.isdecimal() else None
@@ -90,7 +90,9 @@ def new_name(every: Sequence[Mapping[str, str]]) -> str:
     return next(one for one in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if one not in taken)
 
 
-def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told: Address) -> dict[str, str]:
+def with_listener(
+    values: Mapping[str, str], like: BrokerListener, new: BrokerListener, told: Address
+) -> dict[str, str]:
     """The settings that change when a broker has one more listener, of the same kind as `like`, which it advertises as
     `told` and which stays."""
     protocols = _entries(values.get(PROTOCOLS) or DEFAULT_MAP)
@@ -108,7 +110,9 @@ def with_listener(values: Mapping[str, str], like: Listener, new: Listener, told
     return changed | {key: value for key, value in copied.items() if is_name(key) and is_plain(value)}
 
 
-def with_address(values: Mapping[str, str], wrong: Listener, advertised: Address, told: Address) -> dict[str, str]:
+def with_address(
+    values: Mapping[str, str], wrong: BrokerListener, advertised: Address, told: Address
+) -> dict[str, str]:
     """The setting that changes when a listener is advertised at another address."""
     kept = [
         f"{wrong.name}://{advertised}" if entry.partition(":")[0].upper() == wrong.name.upper() else entry

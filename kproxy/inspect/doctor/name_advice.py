@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from kproxy.config.hop import Hop
+from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.address_class import Place, place_of
 
 # Ends of names that only the resolvers of a company, a cloud's network or a home know (RFC 6762, RFC 8375, RFC 9476).
 _PRIVATE = (".internal", ".local", ".lan", ".corp", ".home", ".home.arpa", ".intranet", ".private", ".alt")
@@ -16,12 +16,12 @@ _PRIVATE = (".internal", ".local", ".lan", ".corp", ".home", ".home.arpa", ".int
 def looks_like(host: str) -> str:
     """The kind of a name, in words that go on after it."""
     name = host.lower().removesuffix(".")
-    place = place_of(name)
-    if place is Place.KUBERNETES:
+    place = classify(name)
+    if place is AddressClass.KUBERNETES:
         return "looks like the name of a Service or a pod: only pods of that Kubernetes cluster can resolve it"
-    if place is Place.CONTAINER:
+    if place is AddressClass.CONTAINER:
         return "looks like the name of a container: only its network can resolve it"
-    if place is Place.SHORT_NAME:
+    if place is AddressClass.SHORT_NAME:
         return (
             "has no domain: it looks like the name of a container or of a service of Compose, which only its network"
             " can resolve, or like a name to which a search domain belongs"
@@ -43,13 +43,13 @@ def checks(contact: Contact, found: Examination) -> Iterator[str]:
     if found.via:
         yield from _behind(Hop.parse(found.via[-1]), name)
         return
-    place = place_of(host.lower().removesuffix("."))
-    if place is Place.KUBERNETES:
+    place = classify(host.lower().removesuffix("."))
+    if place is AddressClass.KUBERNETES:
         yield f"kubectl get services --all-namespaces | grep {shlex.quote(host.split('.')[0])}   # is it there?"
         hop = shlex.quote(f"k8s://{_namespace(host)}")
         yield f"kproxy doctor {address} --via {hop}   # kproxy then resolves it in the cluster"
         return
-    if place in (Place.CONTAINER, Place.SHORT_NAME):
+    if place in (AddressClass.CONTAINER, AddressClass.SHORT_NAME):
         yield "docker ps   # the container, and the port under which this machine has it"
         yield "kproxy discover   # brokers in containers, and the line for each"
         yield f"kproxy doctor {address} --via docker://NETWORK   # kproxy then resolves it in that network"

@@ -23,7 +23,7 @@ _COLOURS = {True: "#1a7f37", False: "#cf222e", None: "#57606a"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DrawingRow:
     """One line of the drawing. `depth` is its place in the tree, `good` None where nothing is judged."""
 
     depth: int
@@ -32,14 +32,14 @@ class Row:
     detail: str = ""
 
 
-def rows(found: Examination) -> list[Row]:
+def rows(found: Examination) -> list[DrawingRow]:
     """The drawing, line by line."""
-    drawn = [Row(0, "client on this machine" + (f", through {', '.join(found.via)}" if found.via else ""))]
+    drawn = [DrawingRow(0, "client on this machine" + (f", through {', '.join(found.via)}" if found.via else ""))]
     for one in found.bootstrap:
         drawn.append(_row(1, str(one.address), one, found, "bootstrap server"))
     if found.asked is None:
         return drawn
-    drawn.append(Row(2, f"what {found.asked.address} tells clients about the brokers:"))
+    drawn.append(DrawingRow(2, f"what {found.asked.address} tells clients about the brokers:"))
     bad = [one for one in found.nodes if cause_of(one, found) is not None]
     good = [one for one in found.nodes if one not in bad]
     shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]
@@ -48,27 +48,29 @@ def rows(found: Examination) -> list[Row]:
     for rest, word, state in ((bad, "fail", False), (good, "work", True)):
         left = sum(one not in shown for one in rest)
         if left:
-            drawn.append(Row(3, f"{left} more brokers {word}", state))
+            drawn.append(DrawingRow(3, f"{left} more brokers {word}", state))
     for listener in found.elsewhere:
         drawn.append(_row(3, f"its other listener: {listener.contact.address}", listener.contact, found, ""))
     return drawn
 
 
-def _row(depth: int, name: str, contact: Contact, found: Examination, role: str) -> Row:
+def _row(depth: int, name: str, contact: Contact, found: Examination, role: str) -> DrawingRow:
     cause = cause_of(contact, found)
     dialled = f" (dialled: {contact.address})" if contact.advertised and contact.address != contact.advertised else ""
     if cause is not None:
-        return Row(depth, f"{name}{dialled}", False, cause.why)
+        return DrawingRow(depth, f"{name}{dialled}", False, cause.why)
     if contact.identity is None:
-        return Row(depth, f"{name}{dialled}", True, "answers")
+        return DrawingRow(depth, f"{name}{dialled}", True, "answers")
     identity = contact.identity
     if role:
         who = str(identity.key) if identity.key is not None else "a broker"
         who += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
         untold = "" if identity.key is not None else "; it does not tell which broker it is"
-        return Row(depth, name, True, f"answers: {who}{untold}")
+        return DrawingRow(depth, name, True, f"answers: {who}{untold}")
     proof = "" if identity.key is None else f", checked: {identity.proof.value}" if identity.proof else ""
-    return Row(depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed")
+    return DrawingRow(
+        depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed"
+    )
 
 
 def text(found: Examination, *, fancy: bool = True) -> list[str]:
@@ -100,7 +102,7 @@ def svg(found: Examination, title: str) -> str:
     return "\n".join(_svg(rows(found), title)) + "\n"
 
 
-def _svg(drawn: Sequence[Row], title: str) -> Iterator[str]:
+def _svg(drawn: Sequence[DrawingRow], title: str) -> Iterator[str]:
     lines: list[tuple[float, str, str, bool]] = []  # x, text, colour, bold
     for row in drawn:
         x = _MARGIN + row.depth * 24.0

@@ -16,7 +16,7 @@ from typing import TypeVar
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Over
-from kproxy.inspect.doctor.evidence import Certificate, Spoken
+from kproxy.inspect.doctor.evidence import Certificate, PortProtocol
 from kproxy.net.dial.stream import Connect, Stream, retried
 from kproxy.net.tls.handshakes import names_of
 from kproxy.net.tls.tlssocket import TlsSocket
@@ -33,23 +33,23 @@ _VERSIONS = request(api.API_VERSIONS, 0, api.API_VERSIONS, b"")
 _HTTP = b"GET / HTTP/1.0\r\n\r\n"
 _PROXY = b"PROXY TCP4 127.0.0.1 127.0.0.1 9 9\r\n"
 _WORDS = {
-    Greeting.HTTP: Spoken.HTTP,
-    Greeting.SSH: Spoken.SSH,
-    Greeting.SOCKS: Spoken.SOCKS,
-    Greeting.TLS: Spoken.TLS,
-    Greeting.TLS_ALERT: Spoken.TLS,
+    Greeting.HTTP: PortProtocol.HTTP,
+    Greeting.SSH: PortProtocol.SSH,
+    Greeting.SOCKS: PortProtocol.SOCKS,
+    Greeting.TLS: PortProtocol.TLS,
+    Greeting.TLS_ALERT: PortProtocol.TLS,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProbeResult:
     """What a port speaks, and the certificate that it showed."""
 
-    spoken: Spoken
+    spoken: PortProtocol
     certificate: Certificate | None = None
 
 
-async def listen_to(connect: Connect, host: str, seconds: float) -> Heard:
+async def probe(connect: Connect, host: str, seconds: float) -> ProbeResult:
     """What is spoken at the address to which `connect` connects. Never raises."""
     plain, tls, http, proxied = await asyncio.gather(
         _limited(_say(connect, _VERSIONS), seconds, b""),
@@ -61,15 +61,15 @@ async def listen_to(connect: Connect, host: str, seconds: float) -> Heard:
         return tls
     for said in (plain, http):
         if _is_kafka(said):
-            return Heard(Spoken.KAFKA)
+            return ProbeResult(PortProtocol.KAFKA)
         greeting = recognise(said[:ENOUGH], from_upstream=True) if said else None
         if greeting in _WORDS:
-            return Heard(_WORDS[greeting])
+            return ProbeResult(_WORDS[greeting])
     if _is_kafka(proxied):
-        return Heard(Spoken.PROXY)
+        return ProbeResult(PortProtocol.PROXY)
     if plain or http:
-        return Heard(Spoken.OTHER)
-    return Heard(Spoken.CLOSED if plain is None else Spoken.NOTHING)
+        return ProbeResult(PortProtocol.OTHER)
+    return ProbeResult(PortProtocol.CLOSED if plain is None else PortProtocol.NOTHING)
 
 
 async def certificate_of(connect: Connect, host: str, seconds: float) -> Certificate | None:
@@ -97,7 +97,7 @@ async def _say(connect: Connect, first: bytes) -> bytes | None:
         return await stream.receive(_FIRST_BYTES) or None
 
 
-async def _try_tls(connect: Connect, host: str) -> Heard | None:
+async def _try_tls(connect: Connect, host: str) -> ProbeResult | None:
     """What a TLS server is; None if it is none. Nothing is verified: this asks who is there, and tells it nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -107,15 +107,15 @@ async def _try_tls(connect: Connect, host: str) -> Heard | None:
             await retried(sock, sock.do_handshake)
         except ssl.SSLError as error:
             # An alert is TLS as well; what is no TLS at all has no record that could be read.
-            return Heard(Spoken.TLS) if "ALERT" in (error.reason or "") else None
+            return ProbeResult(PortProtocol.TLS) if "ALERT" in (error.reason or "") else None
         certificate = _read(sock.peer_der())
         try:
             await questions.ask_versions(Over(Stream(sock)))
         except (KproxyError, OSError, EOFError) as error:
             # Kafka that wants a client certificate ends the connection after the handshake, too.
             wants = isinstance(error, UpstreamError) and error.reason == "tls-client-certificate"
-            return Heard(Spoken.KAFKA_TLS if wants else Spoken.TLS, certificate)
-        return Heard(Spoken.KAFKA_TLS, certificate)
+            return ProbeResult(PortProtocol.KAFKA_TLS if wants else PortProtocol.TLS, certificate)
+        return ProbeResult(PortProtocol.KAFKA_TLS, certificate)
 
 
 def _read(der: bytes | None) -> Certificate | None:

@@ -14,15 +14,20 @@ import click
 from kproxy.advice import remedies
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.printable import escaped, one_line
-from kproxy.inspect.doctor import picture, client_messages, direct_access
-from kproxy.inspect.doctor.findings import Finding
-from kproxy.inspect.doctor.evidence import Contact, Examination, Neighbour, Step, Verdict
+from kproxy.inspect.doctor import client_messages, direct_access, picture
 from kproxy.inspect.doctor.command_line import shell
-from kproxy.inspect.doctor.command_trials import Outcome, Tried
+from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
+from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, NeighbourKproxy, StepVerdict
+from kproxy.inspect.doctor.findings import DoctorFinding
 from kproxy.net.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
-_COLOURS = {Verdict.OK: "green", Verdict.FAILED: "red", Verdict.NOTE: "yellow", Verdict.SKIPPED: "yellow"}
+_COLOURS = {
+    StepVerdict.OK: "green",
+    StepVerdict.FAILED: "red",
+    StepVerdict.NOTE: "yellow",
+    StepVerdict.SKIPPED: "yellow",
+}
 _LONGEST = 2000
 # The column of a step's target.
 _TARGET = 45
@@ -35,19 +40,19 @@ _ALIKE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DoctorReport:
     """One cluster's. `again`: what was found with the right TLS, if the first examination ended with the wrong one.
     `outcome` is None if nobody looked for a line."""
 
     name: str
     found: Examination
-    findings: tuple[Finding, ...]
-    outcome: Outcome | None
-    steps: tuple[Step, ...]
+    findings: tuple[DoctorFinding, ...]
+    outcome: TrialOutcome | None
+    steps: tuple[ExaminationStep, ...]
     again: Examination | None = None
 
     @property
-    def problems(self) -> tuple[Finding, ...]:
+    def problems(self) -> tuple[DoctorFinding, ...]:
         return tuple(one for one in self.findings if one.problem)
 
     @property
@@ -56,13 +61,13 @@ class Report:
         return not self.problems and self.found.asked is not None
 
 
-class Progress:
+class StepProgress:
     """Shows the steps while the examination runs: of many that are alike, the first few."""
 
     def __init__(self) -> None:
-        self._alike: Counter[tuple[str, Verdict, str]] = Counter()
+        self._alike: Counter[tuple[str, StepVerdict, str]] = Counter()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: ExaminationStep) -> None:
         """Print the step, unless enough of its kind stand there."""
         alike = (step.kind, step.verdict, step.text.replace(step.target.rpartition(":")[0] or step.target, ""))
         self._alike[alike] += 1
@@ -81,15 +86,20 @@ def _cut(target: str) -> str:
     return shown if len(shown) <= _TARGET else f"{shown[: _TARGET - 2]}.."
 
 
-def step_line(step: Step) -> str:
+def step_line(step: ExaminationStep) -> str:
     """One step as it is shown."""
-    words = {Verdict.OK: "ok", Verdict.FAILED: "FAILED", Verdict.NOTE: "note", Verdict.SKIPPED: "skipped"}
+    words = {
+        StepVerdict.OK: "ok",
+        StepVerdict.FAILED: "FAILED",
+        StepVerdict.NOTE: "note",
+        StepVerdict.SKIPPED: "skipped",
+    }
     mark = click.style(f"{words[step.verdict]:<7}", fg=_COLOURS[step.verdict])
     head = f"  {mark} {step.kind:<11} {_cut(step.target):<32} {step.seconds * 1000:6.0f} ms"
     return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
 
 
-def text(report: Report, *, fancy: bool) -> Iterator[str]:
+def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
     """The report, without the steps."""
     found = report.found
     yield ""
@@ -129,7 +139,7 @@ def text(report: Report, *, fancy: bool) -> Iterator[str]:
     yield ""
 
 
-def _not_checked(report: Report) -> list[str]:
+def _not_checked(report: DoctorReport) -> list[str]:
     last = report.again or report.found
     assumed = [one for one in last.nodes if one.is_right and (one.identity is None or one.identity.key is None)]
     if not assumed:
@@ -170,7 +180,7 @@ def _section(title: str) -> Iterator[str]:
     yield click.style(title, bold=True)
 
 
-def _messages(problems: Sequence[Finding]) -> Iterator[str]:
+def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
     """The words of the usual clients for the first problem."""
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
@@ -183,7 +193,7 @@ def _messages(problems: Sequence[Finding]) -> Iterator[str]:
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 
-def _works_now(report: Report) -> Iterator[str]:
+def _works_now(report: DoctorReport) -> Iterator[str]:
     yield from _section("Works now")
     outcome = report.outcome
     direct = next((one.fix for one in report.problems if one.fault is Fault.WRONG_LISTENER), None)
@@ -212,7 +222,7 @@ def _works_now(report: Report) -> Iterator[str]:
         yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ", "   ")
 
 
-def _no_line(outcome: Outcome | None) -> str:
+def _no_line(outcome: TrialOutcome | None) -> str:
     if outcome is None or outcome.why_none:
         return f"kproxy tried no line: {outcome.why_none if outcome else 'nothing is wrong'}."
     return (
@@ -221,7 +231,7 @@ def _no_line(outcome: Outcome | None) -> str:
     )
 
 
-def _corrected(report: Report) -> str:
+def _corrected(report: DoctorReport) -> str:
     """What the second examination has changed."""
     first, again = report.found, report.again
     assert again is not None
@@ -231,7 +241,7 @@ def _corrected(report: Report) -> str:
     return f"So kproxy looked again {change}, as a client would that has mended this:"
 
 
-def _for_good(problems: Sequence[Finding]) -> Iterator[str]:
+def _for_good(problems: Sequence[DoctorFinding]) -> Iterator[str]:
     yield from _section("Fix for good")
     shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):
@@ -255,13 +265,13 @@ def _wrapped(words: str, hang: str, first: str | None = None) -> str:
 # JSON
 
 
-def as_json(reports: Sequence[Report]) -> str:
+def as_json(reports: Sequence[DoctorReport]) -> str:
     """All reports; of one cluster the object itself, of several a list of them."""
     values = [_value(report) for report in reports]
     return json.dumps(values[0] if len(values) == 1 else values, indent=2)
 
 
-def _value(report: Report) -> dict[str, Any]:
+def _value(report: DoctorReport) -> dict[str, Any]:
     found = report.again or report.found
     asked = found.asked
     verdict = "healthy" if report.healthy else "problems" if report.problems else "unchecked"
@@ -287,13 +297,13 @@ def _value(report: Report) -> dict[str, Any]:
     }
 
 
-def _neighbour(neighbour: Neighbour | None) -> dict[str, Any] | None:
+def _neighbour(neighbour: NeighbourKproxy | None) -> dict[str, Any] | None:
     if neighbour is None:
         return None
     return {"admin": neighbour.admin, "bootstrap_servers": list(neighbour.servers), "via": list(neighbour.via)}
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: ExaminationStep) -> dict[str, Any]:
     return {
         "kind": step.kind,
         "target": step.target,
@@ -330,7 +340,7 @@ def _contact(contact: Contact) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: DoctorFinding) -> dict[str, Any]:
     remedy = remedies.remedy_of(finding.fault)
     symptom = remedies.remedy_of(finding.symptom or finding.fault)
     messages = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
@@ -349,7 +359,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _tried(tried: Tried) -> dict[str, Any]:
+def _tried(tried: TrialResult) -> dict[str, Any]:
     return {
         "command": tried.line.words(),
         "tried": True,

@@ -13,16 +13,16 @@ from pathlib import Path
 import click
 
 from kproxy.config import ClusterConfig, Config, load
-from kproxy.inspect.doctor import picture, report, direct_access
-from kproxy.inspect.doctor.contact import Contacts
-from kproxy.inspect.doctor.direct_contacts import contacts_of_a_client, means_of
-from kproxy.inspect.doctor.examiner import Wish, examine
-from kproxy.inspect.doctor.evidence import Examination, Neighbour, Step
-from kproxy.inspect.doctor.diagnosis import judge
-from kproxy.inspect.doctor.command_line import Line
+from kproxy.inspect.doctor import direct_access, picture, report
 from kproxy.inspect.doctor.address_class import is_loopback
-from kproxy.inspect.doctor.report import Report
-from kproxy.inspect.doctor.command_trials import find, with_right_tls
+from kproxy.inspect.doctor.command_line import CommandLine
+from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
+from kproxy.inspect.doctor.contact import ContactMaker
+from kproxy.inspect.doctor.diagnosis import diagnose
+from kproxy.inspect.doctor.direct_contacts import contacts_of_a_client, kproxy_only_options
+from kproxy.inspect.doctor.evidence import Examination, ExaminationStep, NeighbourKproxy
+from kproxy.inspect.doctor.examiner import ExtraChecks, examine
+from kproxy.inspect.doctor.report import DoctorReport
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
 from kproxy.proxy.relay.loop import RelayLoop
@@ -35,17 +35,17 @@ _ADMIN_SECONDS = 2.0
 HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
 
 
-class Course:
+class DoctorRun:
     """One run. `line` has the options that the user gave; `environ` is where secrets come from."""
 
     def __init__(
         self,
-        line: Line,
+        line: CommandLine,
         environ: Mapping[str, str],
         defaults: Mapping[str, str],
         *,
-        wish: Wish,
-        on_step: Callable[[Step], None],
+        wish: ExtraChecks,
+        on_step: Callable[[ExaminationStep], None],
     ) -> None:
         """Raises ConfigError."""
         self._line = line
@@ -58,10 +58,10 @@ class Course:
         if via and line.file is None and "via" not in line.options:  # a variable has it: what is printed must, too
             self._line = line.with_options(via=tuple(hop.url for hop in via))
 
-    def _load(self, line: Line) -> Config:
+    def _load(self, line: CommandLine) -> Config:
         return load(line.options, self._environ, line.file, self._defaults)
 
-    def run(self) -> list[Report]:
+    def run(self) -> list[DoctorReport]:
         """The report of each cluster. Raises ConfigError."""
         # What the trial logs is in the report, where it matters.
         logging.getLogger("kproxy").addHandler(logging.NullHandler())
@@ -70,22 +70,24 @@ class Course:
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
             return runner.run(self._all(selector))
 
-    async def _all(self, selector: RelaySelector) -> list[Report]:
+    async def _all(self, selector: RelaySelector) -> list[DoctorReport]:
         return [await self._one(at, cluster, selector) for at, cluster in enumerate(self._config.clusters)]
 
-    async def _one(self, at: int, cluster: ClusterConfig, selector: RelaySelector) -> Report:
-        steps: list[Step] = []
+    async def _one(self, at: int, cluster: ClusterConfig, selector: RelaySelector) -> DoctorReport:
+        steps: list[ExaminationStep] = []
 
-        def on_step(step: Step) -> None:
+        def on_step(step: ExaminationStep) -> None:
             steps.append(step)
             self._on_step(step)
 
-        def load_one(line: Line) -> ClusterConfig:
+        def load_one(line: CommandLine) -> ClusterConfig:
             return self._load(line).clusters[at]
 
-        means = means_of(cluster)
+        means = kproxy_only_options(cluster)
 
-        async def look(line: Line, config: ClusterConfig, contacts: Contacts, of_nodes: Contacts) -> Examination:
+        async def look(
+            line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
+        ) -> Examination:
             found = await examine(config, contacts, on_step, self._wish, of_nodes)
             found = replace(found, means=means, neighbour=await self._neighbour(found))
             if not means or found.asked is None:
@@ -95,30 +97,30 @@ class Course:
 
         line, config, again = self._line, cluster, None
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
-            contacts = Contacts(config, tasks, on_step)
+            contacts = ContactMaker(config, tasks, on_step)
             closing.push_async_callback(contacts.close)
             found = await look(line, config, contacts, contacts)
-            findings = judge(found)
+            findings = diagnose(found)
             for _ in range(_CORRECTIONS):
                 corrected = with_right_tls(again or found, line)
                 if corrected is None:
                     break
                 # What a client meets that has mended that.
                 right = load_one(corrected)
-                before, contacts = contacts, Contacts(right, tasks, on_step)
+                before, contacts = contacts, ContactMaker(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
                 # Of the nodes, a client expects what they advertise, and not the name in the line.
                 again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
                 line, config = corrected, right
                 known = {one.fault for one in findings}
-                findings += [one for one in judge(again) if one.fault not in known or one.about]
+                findings += [one for one in diagnose(again) if one.fault not in known or one.about]
             examined = tuple(steps)
             outcome, last = None, again or found
             if any(one.problem for one in findings) or (last.means and direct_access.is_reached(last) is not True):
-                outcome = await find(last, line, load_one, contacts.quiet(), selector)
-        return Report(cluster.name, found, tuple(findings), outcome, examined, again)
+                outcome = await find_working_line(last, line, load_one, contacts.quiet(), selector)
+        return DoctorReport(cluster.name, found, tuple(findings), outcome, examined, again)
 
-    async def _neighbour(self, found: Examination) -> Neighbour | None:
+    async def _neighbour(self, found: Examination) -> NeighbourKproxy | None:
         """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
         address that was told is one of its own."""
         admin = self._config.admin
@@ -128,28 +130,28 @@ class Course:
             client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)
         except ValueError:  # a token that cannot be one
             return None
-        served = await asyncio.to_thread(neighbour.look, client)
+        served = await asyncio.to_thread(neighbour.served_clusters_if_running, client)
         addresses = [found.asked.address, *[one.address for one in found.nodes]]
-        clusters = [neighbour.with_listener(address, served) for address in addresses]
+        clusters = [neighbour.cluster_at(address, served) for address in addresses]
         cluster = clusters[0]
         if cluster is None or cluster.cluster_id != found.asked.cluster_id or any(one != cluster for one in clusters):
             return None
-        return Neighbour(str(admin), cluster.bootstrap_servers, cluster.via)
+        return NeighbourKproxy(str(admin), cluster.bootstrap_servers, cluster.via)
 
 
 def run(
-    line: Line,
+    line: CommandLine,
     environ: Mapping[str, str],
     defaults: Mapping[str, str],
     *,
-    wish: Wish,
+    wish: ExtraChecks,
     as_json: bool,
     svg: Path | None,
 ) -> int:
     """Examine, print, and return the exit code. Raises ConfigError."""
-    progress = report.Progress()
+    progress = report.StepProgress()
     on_step = _unseen if as_json else progress.show
-    reports = Course(line, environ, defaults, wish=wish, on_step=on_step).run()
+    reports = DoctorRun(line, environ, defaults, wish=wish, on_step=on_step).run()
     progress.finish()
     if as_json:
         click.echo(report.as_json(reports))
@@ -164,11 +166,11 @@ def run(
     return PROBLEMS if any(one.problems for one in reports) else UNCHECKED
 
 
-def _unseen(_: Step) -> None:
+def _unseen(_: ExaminationStep) -> None:
     """The report has it."""
 
 
-def _write(path: Path, one: Report) -> None:
+def _write(path: Path, one: DoctorReport) -> None:
     verdict = "nothing is wrong" if one.healthy else f"{len(one.problems)} problems"
     servers = ", ".join(str(contact.address) for contact in one.found.bootstrap)
     path.write_text(picture.svg(one.found, f"kproxy doctor {servers}: {verdict}"), "utf-8")

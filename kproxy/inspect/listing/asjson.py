@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kproxy.client.ask.contents import Topic, error_text
-from kproxy.inspect.listing.comparison import Pair
-from kproxy.inspect.listing.local_kproxy import Running
-from kproxy.inspect.listing.snapshot import Snapshot, Wanted
+from kproxy.inspect.listing.comparison import SnapshotPair
+from kproxy.inspect.listing.local_kproxy import ServingKproxy
+from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 
 
-def snapshot(seen: Snapshot, running: Running | None, wanted: Wanted) -> dict[str, object]:
+def snapshot(seen: Snapshot, running: ServingKproxy | None, wanted: ListingOptions) -> dict[str, object]:
     """All of it. `groups` is null where they were not asked for."""
     return {
         "cluster": {
@@ -25,11 +25,11 @@ def snapshot(seen: Snapshot, running: Running | None, wanted: Wanted) -> dict[st
     }
 
 
-def comparison(pair: Pair) -> dict[str, object]:
+def comparison(pair: SnapshotPair) -> dict[str, object]:
     """Two snapshots, and what differs as it must not."""
     return {
-        "direct": snapshot(pair.direct, None, Wanted()),
-        "through": snapshot(pair.through, None, Wanted()),
+        "direct": snapshot(pair.direct, None, ListingOptions()),
+        "through": snapshot(pair.through, None, ListingOptions()),
         "differences": [
             {"what": row.what, "direct": row.direct or None, "through": row.through or None}
             for row in pair.rows
@@ -38,7 +38,7 @@ def comparison(pair: Pair) -> dict[str, object]:
     }
 
 
-def _broker(seen: Snapshot, running: Running | None, at: int) -> dict[str, object]:
+def _broker(seen: Snapshot, running: ServingKproxy | None, at: int) -> dict[str, object]:
     broker = seen.brokers[at]
     told = seen.seen.get(broker.id)
     return {

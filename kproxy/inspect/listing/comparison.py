@@ -13,7 +13,7 @@ from kproxy.inspect.listing.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """One thing that both may have, in words; "" where it is not there. `differs`: as it must not."""
 
     what: str
@@ -23,12 +23,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SnapshotPair:
     """A cluster as seen both ways. `rows`: the cluster, each broker, and the topics and partitions that differ."""
 
     direct: Snapshot
     through: Snapshot
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
     @property
     def differs(self) -> bool:
@@ -36,42 +36,42 @@ class Pair:
         return any(row.differs for row in self.rows)
 
 
-def compare(direct: Snapshot, through: Snapshot) -> Pair:
+def compare(direct: Snapshot, through: Snapshot) -> SnapshotPair:
     """Find what differs."""
     rows = (*_cluster(direct, through), *_brokers(direct, through), *_topics(direct, through))
-    return Pair(direct, through, rows)
+    return SnapshotPair(direct, through, rows)
 
 
-def _cluster(direct: Snapshot, through: Snapshot) -> Iterator[Row]:
+def _cluster(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
     for what, one, other in (
         ("cluster id", direct.cluster_id or "none", through.cluster_id or "none"),
         ("controller", _number(direct.controller), _number(through.controller)),
     ):
-        yield Row(what, one, other, one != other)
+        yield ComparisonRow(what, one, other, one != other)
 
 
-def _brokers(direct: Snapshot, through: Snapshot) -> Iterator[Row]:
+def _brokers(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
     here, there = ({broker.id: broker for broker in one.brokers} for one in (direct, through))
     for node_id in sorted(here.keys() | there.keys()):
         one, other = here.get(node_id), there.get(node_id)
         differs = one is None or other is None or one.rack != other.rack
-        yield Row(f"broker {node_id}", _broker(one), _broker(other), differs)
+        yield ComparisonRow(f"broker {node_id}", _broker(one), _broker(other), differs)
 
 
-def _topics(direct: Snapshot, through: Snapshot) -> Iterator[Row]:
+def _topics(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
     here, there = ({topic.name: topic for topic in one.topics} for one in (direct, through))
     for name in sorted(here.keys() | there.keys()):
         one, other = here.get(name), there.get(name)
         if one == other:
             continue
         if one is None or other is None or len(one.partitions) != len(other.partitions) or one.error != other.error:
-            yield Row(f"topic {name}", _topic(one), _topic(other), True)
+            yield ComparisonRow(f"topic {name}", _topic(one), _topic(other), True)
             continue
         for left, right in zip(one.partitions, other.partitions, strict=True):
             for part in ("leader", "replicas", "isr", "offline", "error"):
                 was, is_now = getattr(left, part), getattr(right, part)
                 if was != is_now:
-                    yield Row(f"{name}-{left.index} {part}", _number(was), _number(is_now), True)
+                    yield ComparisonRow(f"{name}-{left.index} {part}", _number(was), _number(is_now), True)
 
 
 def _broker(broker: Broker | None) -> str:

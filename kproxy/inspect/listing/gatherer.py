@@ -19,7 +19,7 @@ from kproxy.client.ask.frames import TooLarge
 from kproxy.client.ask.questions import NOBODY, NONE, Versions
 from kproxy.client.ask.settings import LISTENER_SETTINGS, broker_settings
 from kproxy.config import ClusterConfig
-from kproxy.inspect.listing.snapshot import Seen, Snapshot, Wanted
+from kproxy.inspect.listing.snapshot import BrokerDetails, ListingOptions, Snapshot
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
 from kproxy.proxy.cluster.explorer import Explorer
@@ -43,18 +43,18 @@ class NeedsLogin(UpstreamError):
         super().__init__("sasl", "the brokers answer after a login only: log in with --sasl")
 
 
-async def gather(config: ClusterConfig, wanted: Wanted) -> Snapshot:
+async def gather(config: ClusterConfig, wanted: ListingOptions) -> Snapshot:
     """Ask the cluster. Raises KproxyError."""
     async with asyncio.TaskGroup() as tasks:
         try:
-            return await _Gathering(config, wanted, tasks).run()
+            return await _Gatherer(config, wanted, tasks).run()
         except KproxyError as error:
             failure = error  # raised here, it would come out in a group
     raise failure
 
 
-class _Gathering:
-    def __init__(self, config: ClusterConfig, wanted: Wanted, tasks: asyncio.TaskGroup) -> None:
+class _Gatherer:
+    def __init__(self, config: ClusterConfig, wanted: ListingOptions, tasks: asyncio.TaskGroup) -> None:
         self._servers = config.bootstrap_servers
         self._wanted = wanted
         self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
@@ -113,7 +113,7 @@ class _Gathering:
 
     # What only each broker knows
 
-    async def _see(self, found: Contents, ask: Over, versions: Versions) -> dict[int, Seen]:
+    async def _see(self, found: Contents, ask: Over, versions: Versions) -> dict[int, BrokerDetails]:
         """What brokers say of themselves: the one that was asked, or, if each is to be asked, each."""
         wanted = self._wanted
         if wanted.groups or wanted.listeners:
@@ -122,9 +122,9 @@ class _Gathering:
         if node_id is None:
             return {}
         try:
-            return {node_id: Seen(*await self._settings(node_id, ask, versions))}
+            return {node_id: BrokerDetails(*await self._settings(node_id, ask, versions))}
         except KproxyError as error:
-            return {node_id: Seen(settings_problem=str(error))}
+            return {node_id: BrokerDetails(settings_problem=str(error))}
 
     async def _own_id(self, ask: Over, versions: Versions, found: Contents) -> int | None:
         """Which broker is asked."""
@@ -133,26 +133,26 @@ class _Gathering:
         question = questions.own_id(versions, NOBODY)
         return None if question is None else await self._optional(question.put(ask))
 
-    async def _see_each(self, found: Contents) -> dict[int, Seen]:
+    async def _see_each(self, found: Contents) -> dict[int, BrokerDetails]:
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(node_id: int) -> Seen:
+        async def one(node_id: int) -> BrokerDetails:
             async with limit:
                 try:
                     async with self._connected(NodeKey(Kind.BROKER, node_id)) as (_, ask):
                         return await self._of_itself(node_id, ask)
                 except KproxyError as error:
-                    return Seen(problem=str(error))
+                    return BrokerDetails(problem=str(error))
 
         async with asyncio.TaskGroup() as tasks:
             asked = {broker.id: tasks.create_task(one(broker.id)) for broker in found.brokers}
         return {node_id: task.result() for node_id, task in asked.items()}
 
-    async def _of_itself(self, node_id: int, ask: Over) -> Seen:
+    async def _of_itself(self, node_id: int, ask: Over) -> BrokerDetails:
         versions = await _in_time(questions.ask_versions(ask))
         groups, groups_problem = await self._groups(ask, versions) if self._wanted.groups else ((), None)
         settings, problem = await self._settings(node_id, ask, versions) if self._wanted.listeners else ({}, None)
-        return Seen(settings, problem, groups, groups_problem)
+        return BrokerDetails(settings, problem, groups, groups_problem)
 
     async def _settings(
         self, node_id: int, ask: Over, versions: Versions

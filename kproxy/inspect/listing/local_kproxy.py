@@ -17,7 +17,7 @@ SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ServingKproxy:
     """A kproxy that serves the cluster. `bootstrap`: what its clients use, None if only the user knows. `local`: the
     brokers' local addresses, by id."""
 
@@ -26,10 +26,10 @@ class Running:
     local: Mapping[int, str]
 
 
-def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> Running | None:
+def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> ServingKproxy | None:
     """What the kproxy says that serves the cluster with this id."""
     for one in served:
         if cluster_id is not None and one.cluster_id == cluster_id:
             local = {node.id: escaped(node.local) for node in one.present if node.kind == "broker" and node.bound}
-            return Running(str(admin), None if one.bootstrap is None else escaped(one.bootstrap), local)
+            return ServingKproxy(str(admin), None if one.bootstrap is None else escaped(one.bootstrap), local)
     return None

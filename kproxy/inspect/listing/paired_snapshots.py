@@ -6,9 +6,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.config import ClusterConfig
 from kproxy.inspect.listing import local_kproxy
-from kproxy.inspect.listing.comparison import Pair, compare
+from kproxy.inspect.listing.comparison import SnapshotPair, compare
 from kproxy.inspect.listing.gatherer import NeedsLogin, gather
-from kproxy.inspect.listing.snapshot import Snapshot, Wanted
+from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
 
@@ -18,7 +18,9 @@ _LOOKS = 3
 _DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": None, "tls_key": None, "cluster_id": None}
 
 
-async def look(config: ClusterConfig, admin: AdminClient | None, through: Address | None, wanted: Wanted) -> Pair:
+async def gather_pair(
+    config: ClusterConfig, admin: AdminClient | None, through: Address | None, wanted: ListingOptions
+) -> SnapshotPair:
     """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` asks. Raises
     KproxyError."""
     for again in reversed(range(_LOOKS)):
@@ -31,7 +33,7 @@ async def look(config: ClusterConfig, admin: AdminClient | None, through: Addres
     return pair
 
 
-async def _through(config: ClusterConfig, server: Address, wanted: Wanted) -> Snapshot:
+async def _through(config: ClusterConfig, server: Address, wanted: ListingOptions) -> Snapshot:
     """As a client of kproxy sees it. Where kproxy does not log in, the client does."""
     local = config.model_copy(update={**_DIRECTLY, "bootstrap_servers": (server,)})
     try:
@@ -47,7 +49,7 @@ def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
     instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
     if admin is None:
         raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
-    found = local_kproxy.serving(admin.address, neighbour.clusters(admin), cluster_id)
+    found = local_kproxy.serving(admin.address, neighbour.served_clusters(admin), cluster_id)
     if found is None:
         raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
     if found.bootstrap is None:

@@ -10,7 +10,7 @@ from kproxy.client.ask.contents import Broker, Group, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ListingOptions:
     """What to ask for. `topics`: names, or globs; none means all. `groups`, `listeners`: ask each broker for them.
     `own_listeners`: ask the bootstrap server that answers for its own, at least."""
 
@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BrokerDetails:
     """What one broker told of itself, and why it did not tell. `problem`: why it could not be asked at all."""
 
     settings: Mapping[str, str | None] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Snapshot:
     brokers: tuple[Broker, ...]
     topics: tuple[Topic, ...]
     hidden: int = 0
-    seen: Mapping[int, Seen] = field(default_factory=dict)
+    seen: Mapping[int, BrokerDetails] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:

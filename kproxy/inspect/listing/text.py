@@ -9,16 +9,18 @@ from collections.abc import Iterator, Sequence
 from kproxy.client.ask.contents import Partition, Topic, error_text
 from kproxy.client.ask.listeners import listeners
 from kproxy.inspect.listing.columns import cut, table
-from kproxy.inspect.listing.comparison import Pair
-from kproxy.inspect.listing.local_kproxy import Running
-from kproxy.inspect.listing.snapshot import Snapshot, Wanted
+from kproxy.inspect.listing.comparison import SnapshotPair
+from kproxy.inspect.listing.local_kproxy import ServingKproxy
+from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 
 _NOBODY = "-"
 # More leaders of one topic are counted.
 _MOST_LEADERS = 5
 
 
-def snapshot(seen: Snapshot, running: Running | None, wanted: Wanted, width: int, *, partitions: bool) -> Iterator[str]:
+def snapshot(
+    seen: Snapshot, running: ServingKproxy | None, wanted: ListingOptions, width: int, *, partitions: bool
+) -> Iterator[str]:
     """All of it."""
     for line in _head(seen, running):
         yield from _wrapped(line, width)
@@ -36,7 +38,7 @@ def snapshot(seen: Snapshot, running: Running | None, wanted: Wanted, width: int
         yield from _groups(seen, width)
 
 
-def _head(seen: Snapshot, running: Running | None) -> Iterator[str]:
+def _head(seen: Snapshot, running: ServingKproxy | None) -> Iterator[str]:
     yield f"cluster {seen.cluster_id or 'without an id'}, as {seen.asked} says"
     kind = "KRaft" if seen.kraft else "ZooKeeper"
     controller = "not allowed to see" if seen.controller is None else str(seen.controller)
@@ -51,7 +53,7 @@ def _topics_in_words(seen: Snapshot) -> str:
     return f"{_count(len(seen.topics), 'topic')}{hidden}, {_count(seen.partitions, 'partition')}"
 
 
-def _brokers(seen: Snapshot, running: Running | None, width: int) -> Iterator[str]:
+def _brokers(seen: Snapshot, running: ServingKproxy | None, width: int) -> Iterator[str]:
     headings = ["BROKER", "ADVERTISED"]
     racks = any(broker.rack for broker in seen.brokers)
     headings += ["RACK"] if racks else []
@@ -165,7 +167,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     return iter(textwrap.wrap(fitting, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
-def comparison(pair: Pair, width: int) -> Iterator[str]:
+def comparison(pair: SnapshotPair, width: int) -> Iterator[str]:
     """Two snapshots side by side."""
     headings = ["", f"direct ({pair.direct.asked})", f"through kproxy ({pair.through.asked})", ""]
     shown = [[row.what, row.direct or "not there", row.through or "not there", "DIFFERS" if row.differs else ""]

@@ -17,7 +17,7 @@ from kproxy.migrate.format import format_count, format_size
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
 from kproxy.migrate.verify.results import Kept, kept_in
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
 # While a leader moves, in seconds.
 _PATIENCE = 30.0
@@ -165,7 +165,7 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
 
 
 def _switch_line(last: SwitchEntry) -> str:
-    where = last.to if last.decision is Record.RELEASED else last.origin
+    where = last.to if last.decision is JournalDecision.RELEASED else last.origin
     over = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
     return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
 

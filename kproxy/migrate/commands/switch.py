@@ -180,7 +180,7 @@ def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
 
 
 def _exit_code(came: SwitchResult, as_json: bool) -> int:
-    from kproxy.proxy.switching.twophase import End
+    from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
     if came.drive_result is None:
         for line in came.message.splitlines():
@@ -188,7 +188,8 @@ def _exit_code(came: SwitchResult, as_json: bool) -> int:
         return _STOPPED if came.blocked else _FINE
     if not came.reported:
         _print_result(came.drive_result, as_json, came)
-    return {End.RELEASED: _FINE, End.UNDONE: _UNDONE}.get(came.drive_result.end, _INCOMPLETE)
+    codes = {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}
+    return codes.get(came.drive_result.end, _INCOMPLETE)
 
 
 def _print_result(driven: DriveResult, as_json: bool, came: SwitchResult) -> None:

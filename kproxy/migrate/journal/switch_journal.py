@@ -23,8 +23,8 @@ from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import key, partition_of, topic_of
 from kproxy.migrate.copier.statetopic import prepared, read_one
 from kproxy.migrate.journal.driver import write_records
-from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.twophase import Record, decision, number_of
+from kproxy.proxy.switching.parts import split_unit
+from kproxy.proxy.switching.twophase import JournalDecision, driver_number, last_decision
 
 SWITCH_KEY = key("switch")
 _PATIENCE = 30.0
@@ -74,12 +74,12 @@ class SwitchEntry:
     @property
     def part(self) -> str:
         """The name of the part that was switched; "" if it was the cluster."""
-        return split(self.cluster)[1]
+        return split_unit(self.cluster)[1]
 
     @property
     def parts_on_target(self) -> tuple[MovedPart, ...]:
         """The parts that are on the target now, while the cluster is not."""
-        released = self.decision is Record.RELEASED
+        released = self.decision is JournalDecision.RELEASED
         if not self.part:
             return () if self.is_moved or (self.what == ROLLBACK and released) else self.parts
         if released is (self.what == SWITCHING):
@@ -87,9 +87,9 @@ class SwitchEntry:
         return self.parts
 
     @property
-    def decision(self) -> Record:
+    def decision(self) -> JournalDecision:
         """What counts."""
-        return decision([(driver, Record(record)) for driver, record in self.decisions])
+        return last_decision([(driver, JournalDecision(record)) for driver, record in self.decisions])
 
     @property
     def source_upstream(self) -> str:
@@ -104,14 +104,14 @@ class SwitchEntry:
     @property
     def driver_number(self) -> int:
         """Of the last driver."""
-        return max((number_of(driver) for driver, _ in self.decisions), default=0)
+        return max((driver_number(driver) for driver, _ in self.decisions), default=0)
 
     @property
     def is_moved(self) -> bool:
         """Whether the cluster's clients write to the migration's target: all of them, not only those of parts."""
-        return not self.part and (self.decision is Record.RELEASED) is (self.what == SWITCHING)
+        return not self.part and (self.decision is JournalDecision.RELEASED) is (self.what == SWITCHING)
 
-    def with_decision(self, driver: str, record: Record) -> SwitchEntry:
+    def with_decision(self, driver: str, record: JournalDecision) -> SwitchEntry:
         """With one more."""
         return replace(self, decisions=(*self.decisions, (driver, record.value)))
 
@@ -129,7 +129,7 @@ class SwitchEntry:
             texts = all(isinstance(said[name], str) for name in ("switch", "cluster", "origin", "to"))
             if said.pop("v") != 1 or said["what"] not in (SWITCHING, ROLLBACK) or not texts:
                 raise ValueError
-            decisions = tuple((str(driver), Record(record).value) for driver, record in said.pop("decisions"))
+            decisions = tuple((str(driver), JournalDecision(record).value) for driver, record in said.pop("decisions"))
             parts = tuple(
                 MovedPart(str(one["name"]), _texts(one["clients"]), _texts(one["groups"]), bool(one["writes"]))
                 for one in said.pop("parts", ())

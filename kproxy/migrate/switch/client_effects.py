@@ -11,7 +11,7 @@ from kproxy.migrate.spec.migration import INTERNAL_TOPICS, Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
-from kproxy.proxy.switching.producers import Produces
+from kproxy.proxy.switching.producers import ProducerKind
 
 _MAX_NAMES = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.
@@ -159,7 +159,7 @@ def check_clients(connected: Iterable[ConnectedClient], *, again: bool = False) 
             franz.add(one.name)
         if is_librdkafka(one.software) and not _ACCEPTS_NO_EPOCH.search(one.software):
             librdkafka.add(one.name)
-        if again and one.writes and one.produces != Produces.PLAIN:
+        if again and one.writes and one.produces != ProducerKind.PLAIN:
             for library in _sequence_conflicts(one):
                 # What no request has shown so far may be idempotent.
                 sure = "" if one.produces else " (if it is idempotent)"
@@ -197,7 +197,7 @@ def check_clients(connected: Iterable[ConnectedClient], *, again: bool = False) 
 
 def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
     """Of `_MEETS_ITSELF`, what holds for this one. That of transactional producers stands elsewhere."""
-    if client.produces == Produces.TRANSACTIONAL or _RECOVERS_ITSELF.match(client.software):
+    if client.produces == ProducerKind.TRANSACTIONAL or _RECOVERS_ITSELF.match(client.software):
         return
     if is_librdkafka(client.software):
         yield _LIBRDKAFKA

@@ -11,8 +11,8 @@ from kproxy.base.errors import ConfigError
 from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers
-from kproxy.proxy.switching.parts import NUMBER, Part, check
-from kproxy.proxy.switching.positions import series
+from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
+from kproxy.proxy.switching.positions import client_series
 
 GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
 _MAX_NAMES = 5
@@ -75,7 +75,7 @@ def select_part(
     clients = tuple(sorted(ids))
     try:
         part = Part(f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}", clients)
-        check(part)
+        check_part(part)
     except ValueError as error:
         return None, [MigrationFinding(STOP, "only", str(error))]
     groups = frozenset(name for name, ids in members.items() if any(part.has(one) for one in ids))
@@ -86,8 +86,8 @@ def select_part(
 
 def _client_id_pattern(client_id: str) -> str:
     """A member may come back with another number: Java's are called consumer-GROUP-1 and so on."""
-    name = series(client_id)
-    return f"{name}-{NUMBER}" if name else client_id
+    name = client_series(client_id)
+    return f"{name}-{NUMBER_SUFFIX}" if name else client_id
 
 
 def _check_part(

@@ -1,4 +1,4 @@
-"""Drives a switch: the pure machine of `kproxy.proxy.switching.coordinator` with real kproxies, a real journal and real work.
+"""Drives a switch: the pure machine `kproxy.proxy.switching.coordinator`, real kproxies, a real journal, real work.
 
 One thread decides. Kproxies are asked in threads, each of them one thing at a time; the work of the hold is done in
 another. All that any of them finds comes through one queue. Every question has a limit of time, and so has every stage:
@@ -19,23 +19,23 @@ from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.journal.switch_journal import SwitchEntry
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused
+from kproxy.proxy.switching.coordinator import begin, handle, next_actions
+from kproxy.proxy.switching.participant import Command, CommandType
 from kproxy.proxy.switching.twophase import (
-    Abort,
-    Answer,
-    End,
-    Event,
-    Late,
-    Lost,
-    Plan,
-    Record,
+    AbortRequested,
+    CoordinatorEvent,
+    CoordinatorOutcome,
+    CoordinatorState,
+    JournalDecision,
+    ParticipantLost,
+    ParticipantReply,
+    RecordWritten,
     Stage,
-    Whole,
+    StageTimedOut,
+    SwitchPlan,
     Work,
-    Worked,
-    Written,
+    WorkFinished,
 )
-from kproxy.proxy.switching.participant import Command, Do
-from kproxy.proxy.switching.coordinator import begin, step, wants
 
 HoldTask = Callable[[float], None]
 """A piece of work; it is told until when, of time.monotonic, and raises KproxyError."""
@@ -92,7 +92,7 @@ class DriveResult:
     clock; None if nothing was held by this driver. `answers`: the last one of each kproxy. `stages`: when each began,
     in seconds since the first hold."""
 
-    end: End
+    end: CoordinatorOutcome
     reasons: tuple[str, ...]
     entry: SwitchEntry
     replies: Mapping[str, ClusterReply]
@@ -106,7 +106,7 @@ class Drive:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SwitchPlan,
         fleet: KproxyFleet,
         journal: EntryWriter,
         entry: SwitchEntry,
@@ -118,7 +118,7 @@ class Drive:
         self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.kproxies}
         self._tasks, self._log, self._timeouts = works, say, limits
         # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
-        self._events: queue.SimpleQueue[tuple[str, Event | None]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[str, CoordinatorEvent | None]] = queue.SimpleQueue()
         self._in_flight: set[str] = set()
         self._due_times: dict[str, float] = {}
         self._silent_since: dict[str, float] = {}  # since when
@@ -128,22 +128,22 @@ class Drive:
         self._hold_ended: float | None = None
         self._stage_began = time.monotonic()
         self._stage_starts: dict[str, float] = {}
-        self.coordinator: Whole = begin(plan)
+        self.coordinator: CoordinatorState = begin(plan)
 
     def abort(self, why: str) -> None:
         """From any thread or a signal handler: go back, unless it is too late for that."""
-        self._events.put(("", Abort(why)))
+        self._events.put(("", AbortRequested(why)))
 
     def run(self) -> DriveResult:
         """Until it is over, one way or another."""
         self._enter(None)
         while True:
-            now = wants(self.coordinator)
+            now = next_actions(self.coordinator)
             if now.end is not None:
                 return self._result(now.end)
             if now.journal is not None:
                 if not self._write(now.journal):
-                    return self._result(End.TAKEN_OVER)
+                    return self._result(CoordinatorOutcome.TAKEN_OVER)
                 continue
             for name, command in now.requests.items():
                 self._request(name, command)
@@ -151,11 +151,11 @@ class Drive:
                 self._start_work(now.work)
             self._wait_for_event(now.requests)
 
-    def _result(self, end: End) -> DriveResult:
+    def _result(self, end: CoordinatorOutcome) -> DriveResult:
         held = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
         known = {name: one.value for name, one in zip(self._plan.kproxies, self.coordinator.known, strict=True)}
         entry = self._entry
-        if end in (End.RELEASED, End.UNDONE) and entry.decisions:
+        if end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE) and entry.decisions:
             entry = self._write_end(entry)
         return DriveResult(end, self.coordinator.why, entry, self._replies, held, self._stage_starts, known)
 
@@ -178,7 +178,7 @@ class Drive:
             who, event = self._events.get(timeout=max(0.001, due - now))
         except queue.Empty:
             if time.monotonic() >= until:
-                self._step(Late(self._late_reason()))
+                self._step(StageTimedOut(self._late_reason()))
             return
         while True:
             self._in_flight.discard(who)
@@ -194,9 +194,9 @@ class Drive:
         said = [f"{name}: {one.problem}" for name, one in sorted(dict(self._replies).items()) if one.problem]
         return f"{self.coordinator.stage} took too long: {'; '.join(said)}" if said else ""
 
-    def _step(self, event: Event) -> None:
+    def _step(self, event: CoordinatorEvent) -> None:
         before = self.coordinator
-        self.coordinator = step(before, event)
+        self.coordinator = handle(before, event)
         for line in self.coordinator.why[len(before.why) :]:
             self._log(line)
         if self.coordinator.stage is not before.stage:
@@ -226,7 +226,7 @@ class Drive:
 
     # Effects
 
-    def _write(self, record: Record) -> bool:
+    def _write(self, record: JournalDecision) -> bool:
         """False if another driver has taken over."""
         entry = self._entry.with_decision(self._plan.driver, record)
         try:
@@ -236,9 +236,9 @@ class Drive:
             return False
         except KproxyError as error:
             # Whether it is there, nobody knows: whoever resumes reads it.
-            self._step(Late(f"the journal on the target could not be written: {error}"))
+            self._step(StageTimedOut(f"the journal on the target could not be written: {error}"))
             return True
-        self._step(Written(record))
+        self._step(RecordWritten(record))
         return True
 
     def _request(self, name: str, command: Command | None) -> None:
@@ -246,40 +246,40 @@ class Drive:
             return
         kproxy = self._kproxies[name]
         self._in_flight.add(name)
-        if command is not None and command.do is Do.HOLD and self._hold_began is None:
+        if command is not None and command.do is CommandType.HOLD and self._hold_began is None:
             self._hold_began = time.monotonic()
         self._fleet.submit(lambda: self._send_request(kproxy, command))
 
     def _send_request(self, kproxy: Kproxy, command: Command | None) -> None:
         """In a thread of the fleet's."""
-        event: Event | None = None
+        event: CoordinatorEvent | None = None
         did = None if command is None else command.do
         try:
             cluster = kproxy.read_state() if command is None else kproxy.send(command)
             self._replies[kproxy.name] = cluster
-            event = Answer(kproxy.name, cluster.state, did)
+            event = ParticipantReply(kproxy.name, cluster.state, did)
         except CommandRefused as error:
             if error.cluster is not None:
-                event = Answer(kproxy.name, error.cluster.state, did, str(error))
+                event = ParticipantReply(kproxy.name, error.cluster.state, did, str(error))
             else:
                 event = self._judge_silence(kproxy, error)
         except AdminError as error:
             event = self._judge_silence(kproxy, error)
         except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held
             traceback.print_exception(error)
-            event = Abort(f"a defect of kproxy: {type(error).__name__}")
-        if event is not None and not isinstance(event, Lost):
+            event = AbortRequested(f"a defect of kproxy: {type(error).__name__}")
+        if event is not None and not isinstance(event, ParticipantLost):
             self._silent_since.pop(kproxy.name, None)
         wait = self._timeouts.work_poll if self.coordinator.stage is Stage.WORK else self._timeouts.poll
         self._due_times[kproxy.name] = time.monotonic() + wait
         self._events.put((kproxy.name, event))
 
-    def _judge_silence(self, kproxy: Kproxy, error: AdminError) -> Lost | None:
+    def _judge_silence(self, kproxy: Kproxy, error: AdminError) -> ParticipantLost | None:
         """None while it may be only slow."""
         now = time.monotonic()
         since = self._silent_since.setdefault(kproxy.name, now)
         patience = self._timeouts.first_reply / 2 if self.coordinator.stage is Stage.ASK else self._timeouts.silence
-        return Lost(kproxy.name, str(error)) if now - since >= patience else None
+        return ParticipantLost(kproxy.name, str(error)) if now - since >= patience else None
 
     def _start_work(self, work: Work) -> None:
         self._started_work.add(work)
@@ -295,7 +295,7 @@ class Drive:
             except Exception as error:  # noqa: BLE001  # a defect of ours must not leave writes held
                 traceback.print_exception(error)
                 problem = f"a defect of kproxy: {type(error).__name__}: {error}"
-            self._events.put(("", Worked(work, problem)))
+            self._events.put(("", WorkFinished(work, problem)))
 
         # A thread that nobody waits for: Spark may not answer any more.
         threading.Thread(target=run, name=f"kproxy switch: {work}", daemon=True).start()

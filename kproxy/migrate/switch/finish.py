@@ -21,8 +21,8 @@ from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.inverse_offset_map import reverse_migration
 from kproxy.migrate.switch.operations import require_switch_section
 from kproxy.migrate.switch.reverse_copy import topic_exists
-from kproxy.proxy.switching.parts import split
 from kproxy.proxy.switching.participant import Phase
+from kproxy.proxy.switching.parts import split_unit
 
 Say = Callable[[str], None]
 Configs = Mapping[str, str | None]
@@ -66,7 +66,7 @@ def _check_kproxies(those: KproxyFleet, cluster: str, last: SwitchEntry, say: Sa
             continue
         for one in answer:
             if one.state.phase is not Phase.SERVING or one.state.active != active:
-                whom = f"part {part} " if (part := split(one.name)[1]) else ""
+                whom = f"part {part} " if (part := split_unit(one.name)[1]) else ""
                 raise ConfigError(
                     f"{kproxy.name} leads {whom}to {one.state.active} ({one.state.phase}), and not to {active}: finish"
                     " ends what is known of the switch"

@@ -16,10 +16,10 @@ from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply, read
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.blocking import accepts, resolve
 from kproxy.proxy.admin import bearer
-from kproxy.proxy.admin.client import AdminClient, trusting
+from kproxy.proxy.admin.client import AdminClient, tls_context
 from kproxy.proxy.switching.asjson import PART
-from kproxy.proxy.switching.parts import split, unit
-from kproxy.proxy.switching.participant import Command, Do
+from kproxy.proxy.switching.participant import Command, CommandType
+from kproxy.proxy.switching.parts import split_unit, unit_name
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Kproxy:
     def read_units(self) -> list[ClusterReply]:
         """Of its cluster, and of each part of it. Raises AdminError."""
         there = self.read_reply().clusters
-        return [self.read_state(), *(one for name, one in there.items() if name != self.cluster == split(name)[0])]
+        return [self.read_state(), *(one for name, one in there.items() if name != self.cluster == split_unit(name)[0])]
 
     def make_part(self, clients: Sequence[str]) -> ClusterReply:
         """Make the unit that is meant, a part with these clients. Raises Refusal and AdminError."""
@@ -78,7 +78,7 @@ class Kproxy:
 
     def for_part(self, part: str) -> Kproxy:
         """The same for a part of its cluster; its name says which."""
-        return Kproxy(f"{self.name}{_PART_SEPARATOR}{part}", self.client, unit(self.cluster, part))
+        return Kproxy(f"{self.name}{_PART_SEPARATOR}{part}", self.client, unit_name(self.cluster, part))
 
     def send(self, command: Command) -> ClusterReply:
         """The state of its cluster after this. Raises Refusal if it answers that it does not do that, and AdminError if
@@ -90,7 +90,7 @@ class Kproxy:
 def command_to_json(command: Command) -> dict[str, Any]:
     """Of a POST, without what is not needed."""
     said: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.do.value}
-    if command.do is Do.HOLD:
+    if command.do is CommandType.HOLD:
         said |= {"to": command.to, "seconds": command.seconds}
         said |= {} if command.after is None else {"after": command.after}
     if command.force:
@@ -191,6 +191,6 @@ def _read_token(file: Path | None) -> str | None:
 
 def _tls_context(ca: Path | None) -> ssl.SSLContext:
     try:
-        return trusting(ca)
+        return tls_context(ca)
     except ValueError as error:
         raise ConfigError(f"switch.ca: {ca}: {error}") from None

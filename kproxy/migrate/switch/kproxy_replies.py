@@ -8,9 +8,9 @@ from typing import Any
 
 from kproxy.base.errors import AdminError
 from kproxy.base.printable import one_line
-from kproxy.proxy.switching.asjson import state_of
-from kproxy.proxy.switching.logins import Login, Way
-from kproxy.proxy.switching.participant import State
+from kproxy.proxy.switching.asjson import state_from_json
+from kproxy.proxy.switching.logins import LoginMode, UpstreamLogin
+from kproxy.proxy.switching.participant import ParticipantState
 
 _MAX_TEXT = 300
 # What is shown of lists that a kproxy sends.
@@ -51,7 +51,7 @@ class ClusterReply:
     shares its ports with none, and `beside`: those that do."""
 
     name: str
-    state: State
+    state: ParticipantState
     upstreams: Mapping[str, str] = field(default_factory=dict)
     unanswered: int = 0
     held: int = 0
@@ -61,7 +61,7 @@ class ClusterReply:
     problem: str = ""
     uncertain_seconds: float = 0.0
     waiting_consumers: tuple[str, ...] = ()
-    logins: Mapping[str, Way] = field(default_factory=dict)
+    logins: Mapping[str, UpstreamLogin] = field(default_factory=dict)
     instance: str = ""
     port_sharers: tuple[str, ...] = ()
 
@@ -81,7 +81,7 @@ class ClusterReply:
             }
             return cls(
                 _text(said["name"]),
-                state_of(said),
+                state_from_json(said),
                 upstreams,
                 int(_number(said.get("unanswered", 0))),
                 int(_number(said.get("held", 0))),
@@ -179,10 +179,10 @@ def _client_name(value: object) -> str:
     return f"{_text(said.get('client') or '(no client id)')} at {_text(said.get('address') or '?')}"
 
 
-def _upstream_login(value: object) -> Way:
+def _upstream_login(value: object) -> UpstreamLogin:
     said = _mapping(value)
     login = _text(said.get("login") or "")
-    return Way(Login(login) if login in set(Login) else Login.UNKNOWN, said.get("tls") is True)
+    return UpstreamLogin(LoginMode(login) if login in set(LoginMode) else LoginMode.UNKNOWN, said.get("tls") is True)
 
 
 def _client(value: object) -> ConnectedClient:

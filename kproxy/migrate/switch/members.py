@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kproxy.base.errors import UpstreamError
 from kproxy.base.printable import one_line
 from kproxy.migrate.clusters.administration import Admin, error_name
-from kproxy.proxy.switching.parts import LONGEST
+from kproxy.proxy.switching.parts import MAX_CLIENT_ID
 
 CLASSIC, CONSUMER = "classic", "consumer"
 _GROUP_ENDED = frozenset({16, 69})  # NOT_COORDINATOR, GROUP_ID_NOT_FOUND: it has moved or ended since it was listed
@@ -50,7 +50,9 @@ def _describe_groups(admin: Admin, node: int, kind: str, names: Sequence[str]) -
     for one in answer.groups:
         if one.error_code not in _GROUP_ENDED:
             _raise_for_code(one.error_code, f"describe group {one.group_id}", node)
-            found[str(one.group_id)] = frozenset(one_line(str(each.client_id), LONGEST) for each in one.members or ())
+            found[str(one.group_id)] = frozenset(
+                one_line(str(each.client_id), MAX_CLIENT_ID) for each in one.members or ()
+            )
     return found
 
 

@@ -12,7 +12,7 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import abbreviate
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
 _START_SWITCH = "next: kproxy migrate switch FILE begins one"
 
@@ -22,7 +22,7 @@ def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
     if last is None:
         yield "there is no switch to go on with: none was begun, and clients are on the source"
         return
-    undone = "" if last.decision is Record.RELEASED else " (undone)"
+    undone = "" if last.decision is JournalDecision.RELEASED else " (undone)"
     where = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
     yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {where}"
     for one in last.parts_on_target:

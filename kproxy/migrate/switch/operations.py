@@ -31,7 +31,7 @@ from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
 from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.twophase import End, Plan, later
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
 # How long clients may take to connect again until it is said that they have not, in seconds.
 _RECONNECT_TIMEOUT, _POLL_INTERVAL = 10.0, 0.5
@@ -142,9 +142,9 @@ def switch_clients(
         if kept.is_prepared:
             kept.undo()
         return came
-    if came.drive_result.end is End.UNDONE:
+    if came.drive_result.end is CoordinatorOutcome.UNDONE:
         kept.undo()
-    elif came.drive_result.end is End.RELEASED:
+    elif came.drive_result.end is CoordinatorOutcome.RELEASED:
         tell(came)
         came.reported = True
         say("copies back what is written to the target, until it is ended (Ctrl-C) or kproxy migrate rollback is given")
@@ -229,7 +229,7 @@ def roll_back_clients(
 
 def _result_of(running: SwitchRun, driven: DriveResult | None) -> SwitchResult:
     if driven is not None:
-        clients = _await_clients(running) if driven.end is End.RELEASED else []
+        clients = _await_clients(running) if driven.end is CoordinatorOutcome.RELEASED else []
         return SwitchResult(
             driven, timings=running.timings, ended_transactions=running.ended_transactions, client_lines=clients
         )
@@ -258,7 +258,7 @@ def resume_or_abort(migration: Migration, say: Say, *, abort: bool, gone: Iterab
         last = read_last_switch(target, migration.name) if driven is None else None
     if driven is None:
         return SwitchResult(None, "\n".join(describe_idle_state(migration, last)))
-    if driven.end is End.RELEASED and driven.entry.reversible and driven.entry.is_moved:
+    if driven.end is CoordinatorOutcome.RELEASED and driven.entry.reversible and driven.entry.is_moved:
         say("start the copy back: kproxy migrate copy FILE --back --follow")
     return SwitchResult(driven)
 
@@ -319,9 +319,9 @@ def resume_drive(
         with _fleet_of_switch(fleet, left, entry.cluster) as those:
             if not those.kproxies:
                 raise ConfigError("--gone names every kproxy: start at least one, or begin a new switch")
-            plan = Plan(
+            plan = SwitchPlan(
                 entry.switch,
-                later(entry.driver_number + 1, secrets.token_hex(4)),
+                driver_id(entry.driver_number + 1, secrets.token_hex(4)),
                 left,
                 entry.origin,
                 entry.to,

@@ -35,7 +35,7 @@ from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
 from kproxy.migrate.verify.runner import verify
-from kproxy.proxy.switching.parts import Part, unit
+from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
 
 TopicPartition = tuple[str, int]
@@ -218,7 +218,7 @@ class PartialRollback(SwitchRun):
             return self.drive_switch(journal, ROLLBACK, last.source_upstream, told, self._hold_tasks())
 
     def _run_preflight(self, last: SwitchEntry, moved: MovedPart) -> None:
-        name = unit(self.section.cluster, moved.name)
+        name = unit_name(self.section.cluster, moved.name)
         self.section = replace(self.section, cluster=name)
         self.fleet = self.fleet.subset([replace(one, cluster=name) for one in self.fleet.kproxies])
         endpoints = self._endpoints

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kproxy.base.errors import AdminError
 from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
-from kproxy.proxy.switching.logins import Logins, Way, doubt, misfit
+from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
 from kproxy.proxy.switching.participant import Phase
 
 # By how many seconds clocks may differ: a hold is 25 s at most, and its end is told in Unix time.
@@ -137,11 +137,11 @@ def _check_cluster(cluster: ClusterReply, wanted: ExpectedState) -> Iterator[tup
 def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]:
     own = sorted({one.name or one.address for one in cluster.clients if one.login})
     none = sorted({one.name or one.address for one in cluster.clients if not one.login} - set(own))
-    clients = Logins(own, none, sorted({one.login for one in cluster.clients if one.login}))
-    active, to = cluster.logins.get(cluster.state.active, Way()), cluster.logins.get(name, Way())
-    if text := misfit(active, to, name, clients):
+    clients = ClientLogins(own, none, sorted({one.login for one in cluster.clients if one.login}))
+    active, to = cluster.logins.get(cluster.state.active, UpstreamLogin()), cluster.logins.get(name, UpstreamLogin())
+    if text := login_conflict(active, to, name, clients):
         yield STOP, text
-    elif text := doubt(active, to, name, clients):
+    elif text := login_warning(active, to, name, clients):
         yield WARNING, text
 
 

@@ -10,7 +10,7 @@ from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.twophase import End
+from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
 # Of many kproxies, so many have a line of their own.
 _MAX_ROWS = 50
@@ -99,7 +99,7 @@ def result_lines(
     yield f"{entry.what} {entry.switch}: {said}"
     if driven.held_seconds is not None:
         yield f"writes were held for {driven.held_seconds:.1f} s, from the first hold to the last answer"
-    elif driven.end is not End.INCOMPLETE and not entry.decisions:
+    elif driven.end is not CoordinatorOutcome.INCOMPLETE and not entry.decisions:
         yield "no write was held"
     if took is not None and took.total:
         yield (
@@ -121,27 +121,27 @@ def result_lines(
 def _next_steps(driven: DriveResult) -> Iterator[str]:
     """What is to be done now."""
     entry = driven.entry
-    if driven.end is End.RELEASED and entry.part and entry.what == ROLLBACK:
+    if driven.end is CoordinatorOutcome.RELEASED and entry.part and entry.what == ROLLBACK:
         yield "next: nothing; what is on the source goes on being copied to the target"
-    elif driven.end is End.RELEASED and entry.part:
+    elif driven.end is CoordinatorOutcome.RELEASED and entry.part:
         yield (
             "next: the copy goes on, for those who are on the source still: kproxy migrate copy FILE --follow; then the"
             " next clients with --only, or all that are left without it"
         )
-    elif driven.end is End.RELEASED:
+    elif driven.end is CoordinatorOutcome.RELEASED:
         if entry.what == ROLLBACK:
             yield BEFORE_ANOTHER
         yield (
             f"next: set 'active: {entry.to}' in the configuration of every kproxy, before one is begun on another"
             " machine"
         )
-    elif driven.end is End.UNDONE and entry.decisions and entry.what == SWITCHING:
+    elif driven.end is CoordinatorOutcome.UNDONE and entry.decisions and entry.what == SWITCHING:
         yield "next: start the copy again, whose place this command has taken: kproxy migrate copy FILE --follow"
 
 
 _OUTCOMES = {
-    End.RELEASED: "done: {who} are led to {to}",
-    End.UNDONE: "undone: {who} are led to {origin}, as before",
-    End.INCOMPLETE: "not finished: kproxy migrate switch --resume or --abort goes on",
-    End.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
+    CoordinatorOutcome.RELEASED: "done: {who} are led to {to}",
+    CoordinatorOutcome.UNDONE: "undone: {who} are led to {origin}, as before",
+    CoordinatorOutcome.INCOMPLETE: "not finished: kproxy migrate switch --resume or --abort goes on",
+    CoordinatorOutcome.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }

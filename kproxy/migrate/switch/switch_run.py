@@ -20,8 +20,8 @@ from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.members import read_members
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.twophase import Plan, Work, later, number_of
+from kproxy.proxy.switching.parts import split_unit
+from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
 
 ReportFindings = Callable[[Iterable[MigrationFinding]], None]
 
@@ -89,7 +89,7 @@ class SwitchRun:
         clusters = self.preflight.replies[kproxy.name].clusters
         yield kproxy
         for name, one in clusters.items():
-            cluster, part = split(name)
+            cluster, part = split_unit(name)
             if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
                 if one.state.holds:
                     text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
@@ -140,9 +140,9 @@ class SwitchRun:
         last = journal.take_over()
         states = [one.state for one in self.unit_replies()]
         former = states[0].active
-        driver = later(1 + max(number_of(one.driver) for one in states), secrets.token_hex(4))
+        driver = driver_id(1 + max(driver_number(one.driver) for one in states), secrets.token_hex(4))
         names = tuple(one.name for one in self.fleet.kproxies)
-        plan = Plan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
+        plan = SwitchPlan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
         began = time.time_ns() // 1_000_000
         entry = SwitchEntry(
             plan.switch, what, self.section.cluster, former, to, names, began=began, again=was_switched_before(last)

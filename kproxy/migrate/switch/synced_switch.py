@@ -20,7 +20,7 @@ from kproxy.migrate.switch.final_sync import FinalSync
 from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun, was_switched_before
-from kproxy.proxy.switching.parts import Part, unit
+from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
 
 
@@ -179,7 +179,7 @@ class SyncedSwitch(SwitchRun):
 
     def _make_part(self, part: Part) -> None:
         """At each kproxy. Raises ConfigError."""
-        name = unit(self.section.cluster, part.name)
+        name = unit_name(self.section.cluster, part.name)
         self.section = replace(self.section, cluster=name)
         self.fleet = self.fleet.subset([replace(one, cluster=name) for one in self.fleet.kproxies])
         for kproxy, answer in self.fleet.request_all(lambda one: one.make_part(part.clients)):

@@ -102,7 +102,7 @@ class TokenFile:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
 
 
-def is_shown(authorization: str, token: str, *, basic: bool = False) -> bool:
+def has_token(authorization: str, token: str, *, basic: bool = False) -> bool:
     """Whether an Authorization header has the token (RFC 6750 §2.1); with `basic` also as the password of any user
     (RFC 7617 §2), which is how a browser can show it. Takes as long for any wrong one."""
     scheme, _, rest = authorization.strip().partition(" ")

@@ -25,7 +25,7 @@ from kproxy.base.printable import one_line
 
 SECONDS = 5.0
 """For one answer."""
-MOST = 32 * 1024 * 1024
+MAX_REPLY = 32 * 1024 * 1024
 """Bytes of one answer: /status of the largest cluster has a few MiB."""
 _MOST_TEXT = 64 * 1024
 _ASK_AGAIN = 0.1
@@ -40,7 +40,7 @@ _NEEDS_TLS = b"speaks HTTPS only"
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def trusting(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
+def tls_context(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
     """TLS for asking kproxies whose certificates this file has or vouches for; None: the system's. Raises ValueError
     with one line if the file is no good."""
     from kproxy.net.tls.stores import load_trust  # few need it
@@ -56,7 +56,7 @@ def trusting(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _HttpReply:
     status: int
     content_type: str
     body: bytes
@@ -113,7 +113,7 @@ class AdminClient:
                 if response.status != 200:
                     kind = response.headers.get_content_type()
                     raise AdminError(
-                        self._refusal(_Answer(response.status, kind, response.read(_MOST_TEXT))), response.status
+                        self._refusal(_HttpReply(response.status, kind, response.read(_MOST_TEXT))), response.status
                     )
                 while line := response.readline(longest):
                     yield line
@@ -161,7 +161,7 @@ class AdminClient:
             return [str(self._stranger(f"HTTP {answer.status}"))]
         return [] if answer.lines[:1] == ["ok"] else [str(self._stranger("it does not say ok"))]
 
-    def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _Answer:
+    def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _HttpReply:
         host = _WILDCARDS.get(self.address.host, self.address.host)
         headers = {"Accept": "application/json, text/plain", "Connection": "close"}
         if body is not None:
@@ -169,7 +169,7 @@ class AdminClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = http.client.HTTPConnection(host, self.address.port, timeout=seconds)
-        limit = _Limit(seconds)
+        limit = _Deadline(seconds)
         try:
             connection.connect()
             with limit.of(connection.sock):
@@ -181,8 +181,8 @@ class AdminClient:
                     tls.do_handshake()
                 connection.request(method, target, body, headers)
                 with connection.getresponse() as response:
-                    received = response.read(MOST + 1)
-                    if limit.passed or (len(received) <= MOST and response.length):
+                    received = response.read(MAX_REPLY + 1)
+                    if limit.passed or (len(received) <= MAX_REPLY and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
             # The socket's own limit and that of all may end together.
@@ -191,11 +191,11 @@ class AdminClient:
             raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
         finally:
             connection.close()
-        if len(received) > MOST:
-            raise self._stranger(f"its answer is larger than {MOST} bytes")
-        return _Answer(response.status, response.headers.get_content_type(), received)
+        if len(received) > MAX_REPLY:
+            raise self._stranger(f"its answer is larger than {MAX_REPLY} bytes")
+        return _HttpReply(response.status, response.headers.get_content_type(), received)
 
-    def _json(self, answer: _Answer, also: Collection[int] = ()) -> object:
+    def _json(self, answer: _HttpReply, also: Collection[int] = ()) -> object:
         if not 200 <= answer.status < 300 and answer.status not in also:
             raise AdminError(self._refusal(answer), answer.status)
         try:
@@ -206,7 +206,7 @@ class AdminClient:
             raise self._stranger("its answer is not JSON") from None
         return value
 
-    def _refusal(self, answer: _Answer) -> str:
+    def _refusal(self, answer: _HttpReply) -> str:
         """What to do about an answer that is none; what kproxy itself says comes last."""
         said = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
         here = f"kproxy at {self.address} (--admin)"
@@ -236,7 +236,7 @@ class AdminClient:
         return AdminError(f"the server at {self.address} (--admin) is not kproxy: {what}")
 
 
-class _Limit:
+class _Deadline:
     """A time limit for all that is done with a socket. Its own timeout is for each read, and whoever sends byte by byte
     has any number of those."""
 

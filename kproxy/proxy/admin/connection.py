@@ -13,10 +13,10 @@ from http import HTTPStatus
 import h11
 
 from kproxy.net.tls.handshakes import AdminTls
-from kproxy.proxy.admin.handlers import AdminPages
-from kproxy.proxy.admin.requests import Refused, Reply, Request, line
-from kproxy.proxy.admin.routes import answer, too_large
-from kproxy.proxy.admin.tlsstream import NotTls, Secured
+from kproxy.proxy.admin.handlers import AdminSources
+from kproxy.proxy.admin.requests import Reply, Request, RequestRefused, text_reply
+from kproxy.proxy.admin.routes import handle, too_large_reply
+from kproxy.proxy.admin.tlsstream import NotTls, TlsStream
 
 logger = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ SPEAKS_TLS = "this is kproxy's admin endpoint and speaks HTTPS only (--admin-tls
 NOT_HTTP = "this is kproxy's admin endpoint and speaks HTTP/1.1; Kafka clients connect to kproxy's listeners"
 
 
-class Connection:
+class AdminConnection:
     """Requests one after the other; `closing` says whether the answer under way is the last."""
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        pages: AdminPages,
+        pages: AdminSources,
         closing: Callable[[], bool],
         tls: AdminTls | None = None,
         complain: Callable[[str], None] = logger.debug,
@@ -63,8 +63,8 @@ class Connection:
         """No request is under way, or not the whole of one: closing loses nothing."""
         self.since = self._loop.time()
         """When it became idle, or busy."""
-        self._reader: asyncio.StreamReader | Secured = reader
-        self._writer: asyncio.StreamWriter | Secured = writer
+        self._reader: asyncio.StreamReader | TlsStream = reader
+        self._writer: asyncio.StreamWriter | TlsStream = writer
         self._streams = reader, writer
         self._tls = tls
         self._complain = complain
@@ -101,14 +101,14 @@ class Connection:
 
     async def _secure(self, tls: AdminTls) -> bool:
         """Do the handshake; whether there may be requests. Raises OSError."""
-        secured = Secured(*self._streams, tls.current())
+        secured = TlsStream(*self._streams, tls.current())
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 if not await secured.handshake():
                     return False
         except NotTls:
             self._complain("does not speak TLS, which --admin-tls-cert demands")
-            await self._send(line(HTTPStatus.BAD_REQUEST, SPEAKS_TLS), with_body=True)
+            await self._send(text_reply(HTTPStatus.BAD_REQUEST, SPEAKS_TLS), with_body=True)
             await self._linger()
             return False
         except TimeoutError:
@@ -146,7 +146,7 @@ class Connection:
         except TimeoutError:
             if not self._http.trailing_data[0]:
                 return False
-            reply = line(HTTPStatus.REQUEST_TIMEOUT, f"no complete request within {seconds:g} s")
+            reply = text_reply(HTTPStatus.REQUEST_TIMEOUT, f"no complete request within {seconds:g} s")
         else:
             if request is None:
                 return False
@@ -186,26 +186,26 @@ class Connection:
         # h11's own text may quote the peer's bytes.
         status = HTTPStatus(error.error_status_hint)
         if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-            return line(status, f"the head of the request is larger than {MAX_HEAD} bytes")
-        return line(status, NOT_HTTP)
+            return text_reply(status, f"the head of the request is larger than {MAX_HEAD} bytes")
+        return text_reply(status, NOT_HTTP)
 
     async def _reply(self, head: h11.Request) -> Reply:
         if not head.http_version.startswith(b"1."):  # h11 leaves the version to us; HTTP/2's preface has one
-            return line(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, NOT_HTTP, {"Connection": "close"})
+            return text_reply(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, NOT_HTTP, {"Connection": "close"})
         headers: dict[str, str] = {}
         for name, value in head.headers:
             known, text = headers.get(name.decode()), value.decode("latin-1")
             headers[name.decode()] = f"{known}, {text}" if known else text
         if "transfer-encoding" in headers and ("content-length" in headers or head.http_version < b"1.1"):
             # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
-            return line(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
+            return text_reply(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
         try:
             request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
         except ValueError:
-            return line(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
+            return text_reply(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
         if not request.has_body:
             self._http.next_event()  # EndOfMessage: another request may follow
-        return await answer(self._pages, request, self._body)
+        return await handle(self._pages, request, self._body)
 
     async def _body(self, most: int) -> bytes:
         """The body of the request under way. Raises Refused if it is larger, too slow, or not HTTP."""
@@ -218,10 +218,10 @@ class Connection:
                 return await self._read_body(most)
         except h11.RemoteProtocolError:
             text = "the body ends early or is not valid HTTP/1.1"
-            raise Refused(line(HTTPStatus.BAD_REQUEST, text)) from None
+            raise RequestRefused(text_reply(HTTPStatus.BAD_REQUEST, text)) from None
         except TimeoutError:
             text = f"no complete body within {BODY_SECONDS:g} s"
-            raise Refused(line(HTTPStatus.REQUEST_TIMEOUT, text)) from None
+            raise RequestRefused(text_reply(HTTPStatus.REQUEST_TIMEOUT, text)) from None
         finally:
             self._turn(idle=False)
 
@@ -236,7 +236,7 @@ class Connection:
                 received += len(data)
                 self._http.receive_data(data)
             if len(body) > most or received > most * CHUNKING + MAX_HEAD:
-                raise Refused(too_large(most))
+                raise RequestRefused(too_large_reply(most))
             events += 1
             if events % EVENTS_AT_A_TIME == 0:
                 await asyncio.sleep(0)

@@ -13,9 +13,9 @@ from prometheus_client.exposition import gzip_accepted
 
 from kproxy.proxy.admin import statuspage
 from kproxy.proxy.admin.bearer import TokenFile
-from kproxy.proxy.admin.requests import JSON, Reply, Request, line
+from kproxy.proxy.admin.requests import JSON, Reply, Request, text_reply
 from kproxy.proxy.metrics import Metrics, exposition
-from kproxy.proxy.watch.feed import TooMany
+from kproxy.proxy.watch.feed import TooManyReaders
 
 NDJSON = "application/x-ndjson"
 EVENTS = "text/event-stream"
@@ -24,12 +24,12 @@ PIECES_AT_A_TIME = 64
 """Pieces of the metrics' text written before others may run: about half a millisecond. The data plane shares
 this thread, and the metrics of a large cluster take more than ten."""
 
-Stream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]]
+LineStream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[bytes, None]]
 """Lines without an end, for the query of a request."""
 
 
 @dataclass(frozen=True, slots=True)
-class AdminPages:
+class AdminSources:
     """Where the pages get what they show. All are called on the event loop and must not block."""
 
     metrics: Metrics
@@ -40,7 +40,7 @@ class AdminPages:
     word."""
     quit: Callable[[], None] | None = None
     """Ends kproxy in good order; None where nobody may ask for that."""
-    tap: Stream | None = None
+    tap: LineStream | None = None
     """Lines of what passes, for the query of a request. Raises ValueError if it says what there is not, and
     kproxy.proxy.watch's TooMany."""
     hosts: Collection[str] = ()
@@ -53,14 +53,14 @@ class AdminPages:
     """What `/sessions` shows, as JSON."""
     live: Callable[[], AsyncGenerator[bytes, None]] | None = None
     """Server-sent events for the page. Raises kproxy.proxy.watch's TooMany."""
-    reload: Callable[[], Awaitable[Reloaded]] | None = None
+    reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reads the configuration again; None where nobody may ask for that."""
-    frames: Stream | None = None
+    frames: LineStream | None = None
     """The same as `tap`, of copies of frames."""
 
     switches: Callable[[], bytes] | None = None
     """What `/switch` shows, as JSON."""
-    switch: Callable[[object], Switched] | None = None
+    switch: Callable[[object], SwitchCommandResult] | None = None
     """Does what the body of POST /switch says."""
     may_switch: Callable[[], bool] = lambda: True
     """Whether there is anything now that the two are about."""
@@ -79,7 +79,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
-class Reloaded:
+class ReloadResult:
     """What came of a reload, in lines: what has changed, or why nothing has."""
 
     outcome: Literal["done", "refused", "busy"]
@@ -87,18 +87,18 @@ class Reloaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
+class SwitchCommandResult:
     """What a command for a switch came to, and the answer to it, as JSON."""
 
     outcome: Literal["done", "refused", "nonsense"]
     body: bytes
 
 
-Page: TypeAlias = Callable[[AdminPages, Request], Awaitable[Reply]]
+Handler: TypeAlias = Callable[[AdminSources, Request], Awaitable[Reply]]
 """From the sources and the request."""
 
 
-async def metrics(sources: AdminPages, request: Request) -> Reply:
+async def metrics(sources: AdminSources, request: Request) -> Reply:
     written, content_type = exposition(sources.metrics, request.headers.get("accept", ""))
     pieces = []
     for number, piece in enumerate(written, start=1):
@@ -113,92 +113,92 @@ async def metrics(sources: AdminPages, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, packed, content_type, {"Content-Encoding": "gzip"})
 
 
-async def livez(sources: AdminPages, request: Request) -> Reply:
-    return line(HTTPStatus.OK, "ok")  # that it is answered at all says that the event loop turns
+async def livez(sources: AdminSources, request: Request) -> Reply:
+    return text_reply(HTTPStatus.OK, "ok")  # that it is answered at all says that the event loop turns
 
 
-async def readyz(sources: AdminPages, request: Request) -> Reply:
+async def readyz(sources: AdminSources, request: Request) -> Reply:
     asked = request.query.get("requires")
     try:
         state = sources.readiness(asked[-1] if asked else None)
     except ValueError as error:
-        return line(HTTPStatus.BAD_REQUEST, f"requires: {error}")
+        return text_reply(HTTPStatus.BAD_REQUEST, f"requires: {error}")
     reasons, missing = state.reasons, state.missing
     if request.withheld:
         reasons = [f"not ready; kproxy tells the reasons {request.withheld}"] if reasons else []
         missing = []
     if reasons:
-        return line(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))
-    return line(HTTPStatus.OK, "\n".join(["ok", *missing]))
+        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))
+    return text_reply(HTTPStatus.OK, "\n".join(["ok", *missing]))
 
 
-async def status(sources: AdminPages, request: Request) -> Reply:
+async def status(sources: AdminSources, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, sources.status(), JSON)
 
 
-async def sessions(sources: AdminPages, request: Request) -> Reply:
+async def sessions(sources: AdminSources, request: Request) -> Reply:
     assert sources.sessions is not None  # or there is no such route
     return Reply(HTTPStatus.OK, sources.sessions(), JSON)
 
 
-async def live(sources: AdminPages, request: Request) -> Reply:
+async def live(sources: AdminSources, request: Request) -> Reply:
     assert sources.live is not None  # or there is no such route
     try:
         stream = sources.live()
-    except TooMany as error:
-        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    except TooManyReaders as error:
+        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return Reply(HTTPStatus.OK, b"", EVENTS, stream=stream)
 
 
-async def tap(sources: AdminPages, request: Request) -> Reply:
+async def tap(sources: AdminSources, request: Request) -> Reply:
     assert sources.tap is not None  # or there is no such route
-    return _streamed(sources.tap, request)
+    return _stream_reply(sources.tap, request)
 
 
-async def frames(sources: AdminPages, request: Request) -> Reply:
+async def frames(sources: AdminSources, request: Request) -> Reply:
     assert sources.frames is not None  # or there is no such route
-    return _streamed(sources.frames, request)
+    return _stream_reply(sources.frames, request)
 
 
-def _streamed(begin: Stream, request: Request) -> Reply:
+def _stream_reply(begin: LineStream, request: Request) -> Reply:
     try:
         stream = begin(request.query)
     except ValueError as error:
-        return line(HTTPStatus.BAD_REQUEST, str(error))
-    except TooMany as error:
-        return line(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return text_reply(HTTPStatus.BAD_REQUEST, str(error))
+    except TooManyReaders as error:
+        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return Reply(HTTPStatus.OK, b"", NDJSON, stream=stream)
 
 
-async def home(sources: AdminPages, request: Request) -> Reply:
+async def home(sources: AdminSources, request: Request) -> Reply:
     text, headers = statuspage.document()
     return Reply(HTTPStatus.OK, text, headers["Content-Type"], headers)
 
 
-async def quit(sources: AdminPages, request: Request) -> Reply:
+async def quit(sources: AdminSources, request: Request) -> Reply:
     assert sources.quit is not None  # or there is no such route
     sources.quit()
-    return line(HTTPStatus.ACCEPTED, "stopping")
+    return text_reply(HTTPStatus.ACCEPTED, "stopping")
 
 
-async def reload(sources: AdminPages, request: Request) -> Reply:
+async def reload(sources: AdminSources, request: Request) -> Reply:
     assert sources.reload is not None  # or there is no such route
     answer = await sources.reload()
-    return line(_OF_RELOADS[answer.outcome], "\n".join(answer.lines))
+    return text_reply(_RELOAD_STATUS[answer.outcome], "\n".join(answer.lines))
 
 
-_OF_RELOADS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy": HTTPStatus.CONFLICT}
+_RELOAD_STATUS = {"done": HTTPStatus.OK, "refused": HTTPStatus.BAD_REQUEST, "busy": HTTPStatus.CONFLICT}
 
 
-async def switches(sources: AdminPages, request: Request) -> Reply:
+async def switches(sources: AdminSources, request: Request) -> Reply:
     assert sources.switches is not None  # or there is no such route
     return Reply(HTTPStatus.OK, sources.switches(), JSON)
 
 
-async def switch(sources: AdminPages, request: Request) -> Reply:
+async def switch(sources: AdminSources, request: Request) -> Reply:
     assert sources.switch is not None  # or there is no such route
     answer = sources.switch(request.body)
-    return Reply(_OF_SWITCHES[answer.outcome], answer.body, JSON)
+    return Reply(_SWITCH_STATUS[answer.outcome], answer.body, JSON)
 
 
-_OF_SWITCHES = {"done": HTTPStatus.OK, "refused": HTTPStatus.CONFLICT, "nonsense": HTTPStatus.BAD_REQUEST}
+_SWITCH_STATUS = {"done": HTTPStatus.OK, "refused": HTTPStatus.CONFLICT, "nonsense": HTTPStatus.BAD_REQUEST}

@@ -12,7 +12,7 @@ from collections.abc import Collection
 ANY = "*"
 
 
-def is_known(host: str, names: Collection[str]) -> bool:
+def is_accepted(host: str, names: Collection[str]) -> bool:
     """Whether a request with this Host header ("": none) is for kproxy. `names` are known, ANY among them all.
 
     - none: HTTP/1.0 and programs; browsers always send one

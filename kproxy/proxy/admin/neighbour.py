@@ -13,7 +13,7 @@ from kproxy.proxy.status import asjson
 from kproxy.proxy.status.model import ClusterStatus
 
 
-def clusters(client: AdminClient) -> Sequence[ClusterStatus]:
+def served_clusters(client: AdminClient) -> Sequence[ClusterStatus]:
     """Those that the kproxy with this admin endpoint serves. Raises AdminError if there is none."""
     status = client.get("/status")
     try:
@@ -22,15 +22,15 @@ def clusters(client: AdminClient) -> Sequence[ClusterStatus]:
         raise AdminError(f"the server at {client.address} (--admin): {error}") from None
 
 
-def look(client: AdminClient | None) -> Sequence[ClusterStatus]:
+def served_clusters_if_running(client: AdminClient | None) -> Sequence[ClusterStatus]:
     """The same, without a difference between one that serves nothing and none."""
     try:
-        return [] if client is None else clusters(client)
+        return [] if client is None else served_clusters(client)
     except AdminError:
         return []
 
 
-def with_listener(address: Address, served: Iterable[ClusterStatus]) -> ClusterStatus | None:
+def cluster_at(address: Address, served: Iterable[ClusterStatus]) -> ClusterStatus | None:
     """The cluster whose clients use this address of the machine, as the kproxy says that serves it."""
     if not _is_here(address.host):
         return None

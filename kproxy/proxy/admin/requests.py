@@ -63,7 +63,7 @@ class Reply:
     """What follows the body, until it ends or the peer is gone."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request ends with this reply: no page is asked."""
 
     def __init__(self, reply: Reply) -> None:
@@ -71,6 +71,6 @@ class Refused(Exception):
         super().__init__(reply.status.phrase)
 
 
-def line(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> Reply:
+def text_reply(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> Reply:
     """A reply of one line of text."""
     return Reply(status, f"{text}\n".encode(), headers=headers or {})

@@ -16,9 +16,9 @@ from http import HTTPStatus
 from typing import NoReturn, TypeAlias
 
 from kproxy.proxy.admin import bearer, handlers
-from kproxy.proxy.admin.hosts import is_known, is_loopback
-from kproxy.proxy.admin.handlers import AdminPages, Page
-from kproxy.proxy.admin.requests import JSON, Refused, Reply, Request, line
+from kproxy.proxy.admin.handlers import AdminSources, Handler
+from kproxy.proxy.admin.hosts import is_accepted, is_loopback
+from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, text_reply
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """The whole body of the request, of at most so many bytes. Raises Refused."""
 
 
-class Token(Enum):
+class TokenRequirement(Enum):
     """When a request must show the token. NEVER and READS are for pages that change nothing."""
 
     NEVER = "never"
@@ -41,12 +41,12 @@ class Token(Enum):
     ALWAYS = "always"
 
 
-def _always(sources: AdminPages) -> bool:
+def _always(sources: AdminSources) -> bool:
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class AdminRoute:
     """One page and one method (GET: HEAD too).
 
     `changes` None: it changes something unless the method is GET. `token` None: READS, or IF_SET if it changes
@@ -56,19 +56,19 @@ class Route:
     """
 
     path: str
-    page: Page
+    page: Handler
     method: str = "GET"
     changes: bool | None = None
-    token: Token | None = None
+    token: TokenRequirement | None = None
     refuses_browsers: bool | None = None
     any_host: bool = False
     most_body: int = 0
-    enabled: Callable[[AdminPages], bool] = _always
+    enabled: Callable[[AdminSources], bool] = _always
 
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
             raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
-        if self.changes_something and self.needs in (Token.NEVER, Token.READS):
+        if self.changes_something and self.needs in (TokenRequirement.NEVER, TokenRequirement.READS):
             raise ValueError(f"{self.path} changes something without the token")
 
     @property
@@ -76,56 +76,56 @@ class Route:
         return self.method != "GET" if self.changes is None else self.changes
 
     @property
-    def needs(self) -> Token:
+    def needs(self) -> TokenRequirement:
         if self.token is not None:
             return self.token
-        return Token.IF_SET if self.changes_something else Token.READS
+        return TokenRequirement.IF_SET if self.changes_something else TokenRequirement.READS
 
     @property
     def not_for_browsers(self) -> bool:
         return self.method != "GET" if self.refuses_browsers is None else self.refuses_browsers
 
 
-TABLE: tuple[Route, ...] = (
-    Route("/", handlers.home),
-    Route("/metrics", handlers.metrics),
-    Route("/livez", handlers.livez, token=Token.NEVER, any_host=True),
+TABLE: tuple[AdminRoute, ...] = (
+    AdminRoute("/", handlers.home),
+    AdminRoute("/metrics", handlers.metrics),
+    AdminRoute("/livez", handlers.livez, token=TokenRequirement.NEVER, any_host=True),
     # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
-    Route("/readyz", handlers.readyz, token=Token.NEVER, any_host=True),
-    Route("/status", handlers.status),
-    Route("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
-    Route("/live", handlers.live, enabled=lambda sources: sources.live is not None),
-    Route("/tap", handlers.tap, enabled=lambda sources: sources.tap is not None),
+    AdminRoute("/readyz", handlers.readyz, token=TokenRequirement.NEVER, any_host=True),
+    AdminRoute("/status", handlers.status),
+    AdminRoute("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
+    AdminRoute("/live", handlers.live, enabled=lambda sources: sources.live is not None),
+    AdminRoute("/tap", handlers.tap, enabled=lambda sources: sources.tap is not None),
     # It changes nothing. But it shows the names of topics, groups and users: not to everybody who may see numbers.
-    Route(
+    AdminRoute(
         "/tap/frames",
         handlers.frames,
         changes=True,
         refuses_browsers=True,
         enabled=lambda sources: sources.frames is not None,
     ),
-    Route("/quit", handlers.quit, method="POST", enabled=lambda sources: sources.quit is not None),
-    Route("/reload", handlers.reload, method="POST", enabled=lambda sources: sources.reload is not None),
+    AdminRoute("/quit", handlers.quit, method="POST", enabled=lambda sources: sources.quit is not None),
+    AdminRoute("/reload", handlers.reload, method="POST", enabled=lambda sources: sources.reload is not None),
     # It names clients. And who can ask for it without the token would think that the switch will work without one.
-    Route(
+    AdminRoute(
         "/switch",
         handlers.switches,
-        token=Token.ALWAYS,
+        token=TokenRequirement.ALWAYS,
         refuses_browsers=True,
         enabled=lambda sources: sources.switches is not None and sources.may_switch(),
     ),
-    Route(
+    AdminRoute(
         "/switch",
         handlers.switch,
         method="POST",
-        token=Token.ALWAYS,
+        token=TokenRequirement.ALWAYS,
         most_body=_MOST_COMMAND,
         enabled=lambda sources: sources.switch is not None and sources.may_switch(),
     ),
 )
 
 
-async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> Reply:
+async def handle(sources: AdminSources, request: Request, read_body: ReadBody) -> Reply:
     """The reply to a request. A fault in a page is logged and answered by 500.
 
     `read_body` is called where the route takes a body and all else is as it should be, at most once. If it is not
@@ -134,7 +134,7 @@ async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> 
     try:
         route = _admit(sources, request)
         body = await _body(route, request, read_body) if route.most_body else None
-    except Refused as refused:
+    except RequestRefused as refused:
         return refused.reply
     # A page needs no token: it cannot show what it is not given.
     headers = {name: value for name, value in request.headers.items() if name != "authorization"}
@@ -143,14 +143,14 @@ async def answer(sources: AdminPages, request: Request, read_body: ReadBody) -> 
         return await route.page(sources, replace(request, headers=headers, body=body, withheld=withheld))
     except Exception:
         logger.exception("the admin page %s failed", route.path)
-        return line(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of kproxy")
+        return text_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of kproxy")
 
 
-def _admit(sources: AdminPages, request: Request) -> Route:
+def _admit(sources: AdminSources, request: Request) -> AdminRoute:
     """The route of a request that may be answered as far as its head tells. Raises Refused."""
     there = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
     # Before anything is told about the path: a page that rebinds its name must not learn what there is.
-    if not (there and all(route.any_host for route in there.values())) and not is_known(request.host, sources.hosts):
+    if not (there and all(route.any_host for route in there.values())) and not is_accepted(request.host, sources.hosts):
         _refuse(
             HTTPStatus.MISDIRECTED_REQUEST, "kproxy does not accept the Host of this request; --admin-host allows it"
         )
@@ -171,13 +171,13 @@ def _admit(sources: AdminPages, request: Request) -> Route:
     return route
 
 
-def _check_token(route: Route, sources: AdminPages, request: Request) -> None:
+def _check_token(route: AdminRoute, sources: AdminSources, request: Request) -> None:
     needs = route.needs
-    if needs is Token.NEVER or (needs is Token.READS and not sources.token_reads):
+    if needs is TokenRequirement.NEVER or (needs is TokenRequirement.READS and not sources.token_reads):
         return
     token = sources.expected()
     if token is None:
-        if needs is not Token.IF_SET:
+        if needs is not TokenRequirement.IF_SET:
             text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
             _refuse(HTTPStatus.FORBIDDEN, text)
         if route.changes_something and not is_loopback(request.peer):
@@ -186,39 +186,39 @@ def _check_token(route: Route, sources: AdminPages, request: Request) -> None:
         return
     # A browser sends a password again by itself, also where another site's page makes it ask. That page cannot read the
     # answer, but it could change something.
-    basic = needs is Token.READS and not route.not_for_browsers
-    if not bearer.is_shown(request.headers.get("authorization", ""), token, basic=basic):
+    basic = needs is TokenRequirement.READS and not route.not_for_browsers
+    if not bearer.has_token(request.headers.get("authorization", ""), token, basic=basic):
         text = "this request needs the token of kproxy (--admin-token-file): send 'Authorization: Bearer TOKEN'"
         if basic:
             text, scheme = f"{text}; in a browser, give the token as the password of any user", 'Basic realm="kproxy"'
         _refuse(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": scheme if basic else "Bearer"})
 
 
-def _withheld(sources: AdminPages, request: Request) -> str:
+def _withheld(sources: AdminSources, request: Request) -> str:
     """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
-    if not is_known(request.host, sources.hosts):
+    if not is_accepted(request.host, sources.hosts):
         return "only to a Host that --admin-host allows"
     if not sources.token_reads:
         return ""
     token, shown = sources.expected(), request.headers.get("authorization", "")
-    if token is not None and bearer.is_shown(shown, token, basic=True):
+    if token is not None and bearer.has_token(shown, token, basic=True):
         return ""
     return "only to those who show its token (--admin-token-reads)"
 
 
-async def _body(route: Route, request: Request, read_body: ReadBody) -> object:
+async def _body(route: AdminRoute, request: Request, read_body: ReadBody) -> object:
     """The JSON value of a request. Raises Refused."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         text = f"the body must be JSON: send it with 'Content-Type: {JSON}', not packed"
         _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
     if request.content_length > route.most_body:
-        raise Refused(too_large(route.most_body))
+        raise RequestRefused(too_large_reply(route.most_body))
     return _parsed(await read_body(route.most_body))
 
 
-def too_large(most: int) -> Reply:
-    return line(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes; send less")
+def too_large_reply(most: int) -> Reply:
+    return text_reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes; send less")
 
 
 def _parsed(body: bytes) -> object:
@@ -236,4 +236,4 @@ def _no_json(word: str) -> NoReturn:
 
 
 def _refuse(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> NoReturn:
-    raise Refused(line(status, text, headers))
+    raise RequestRefused(text_reply(status, text, headers))

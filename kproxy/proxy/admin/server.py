@@ -15,8 +15,8 @@ from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import AdminTls
-from kproxy.proxy.admin.connection import Connection
-from kproxy.proxy.admin.handlers import AdminPages
+from kproxy.proxy.admin.connection import AdminConnection
+from kproxy.proxy.admin.handlers import AdminSources
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ CLOSE_SECONDS = 2.0
 """What `AdminServer.close` gives to answers under way."""
 
 
-async def start_admin(address: Address, pages: AdminPages, tls: AdminTls | None = None) -> AdminServer:
+async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | None = None) -> AdminServer:
     """Bind and serve. Raises ConfigError when the address cannot be bound."""
     admin = AdminServer(pages, tls)
     try:
@@ -58,12 +58,12 @@ async def _bound(admin: AdminServer, address: Address) -> asyncio.Server:
 class AdminServer:
     """The bound HTTP server; made by `start_admin`."""
 
-    def __init__(self, pages: AdminPages, tls: AdminTls | None = None) -> None:
+    def __init__(self, pages: AdminSources, tls: AdminTls | None = None) -> None:
         self.pages = pages
         self._tls = tls
         self.closing = False
         self._listening: asyncio.Server | None = None
-        self._connections: dict[Connection, asyncio.Task[None] | None] = {}
+        self._connections: dict[AdminConnection, asyncio.Task[None] | None] = {}
 
     def listen(self, listening: asyncio.Server) -> None:
         self._listening = listening
@@ -85,7 +85,7 @@ class AdminServer:
         """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""
         peer = writer.get_extra_info("peername")
         complain = partial(self._complain, str(peer[0]) if peer else "a peer")
-        connection = Connection(reader, writer, self.pages, lambda: self.closing, self._tls, complain)
+        connection = AdminConnection(reader, writer, self.pages, lambda: self.closing, self._tls, complain)
         if self.closing:
             connection.abort()
             return

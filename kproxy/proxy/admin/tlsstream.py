@@ -21,7 +21,7 @@ class NotTls(Exception):
     """The peer does not begin a handshake."""
 
 
-class Secured:
+class TlsStream:
     """A reader and a writer, both for plain bytes, over those of an encrypted connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:

@@ -11,10 +11,10 @@ from typing import Protocol
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt, Identity
-from kproxy.proxy.switching.logins import Login
-from kproxy.proxy.switching.parts import Part, split
-from kproxy.proxy.switching.positions import Waiting
+from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, ClientIdentity, Doubt
+from kproxy.proxy.switching.logins import LoginMode
+from kproxy.proxy.switching.parts import Part, split_unit
+from kproxy.proxy.switching.positions import WaitingConsumer
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class UpstreamState:
 
     cluster_id: str | None
     problem: str
-    login: Login = Login.UNKNOWN
+    login: LoginMode = LoginMode.UNKNOWN
     tls: bool = False
 
 
@@ -60,10 +60,10 @@ class SwitchEffects(Protocol):
     def release_write_hold(self, unit: str) -> None: ...
     def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
     def guard_everyone(self, unit: str) -> None: ...
-    def fetched(self, unit: str) -> tuple[Identity, ...] | None: ...
-    def know(self, unit: str, fetched: Sequence[Identity]) -> None: ...
+    def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None: ...
+    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None: ...
     def writes(self, unit: str) -> WriteCounts: ...
-    def waiting(self, unit: str) -> Sequence[Waiting]: ...
+    def waiting(self, unit: str) -> Sequence[WaitingConsumer]: ...
     def upstreams(self, unit: str) -> Mapping[str, UpstreamState]: ...
     def make_part(self, cluster: str, part: Part, active: str) -> None: ...
     def end_part(self, cluster: str, part: str) -> str: ...
@@ -81,17 +81,17 @@ class ProcessEffects:
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
         self._holding.add(unit)
-        self._gateway(split(unit)[0]).retract_where_it_leads()
+        self._gateway(split_unit(unit)[0]).retract_where_it_leads()
         self._sessions.begin_write_hold(unit, on_settled)
 
     def release_write_hold(self, unit: str) -> None:
         self._sessions.release_write_hold(unit)
         self._holding.discard(unit)
-        if problem := self.say_where_it_leads(split(unit)[0]):
+        if problem := self.say_where_it_leads(split_unit(unit)[0]):
             log.error("%s", problem)
 
     def flip(self, unit: str, to: str, *, everyone: bool) -> None:
-        cluster, part = split(unit)
+        cluster, part = split_unit(unit)
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
         # Another kproxy at the same ports may know of clients what this one does not.
@@ -100,7 +100,7 @@ class ProcessEffects:
 
     def guard_everyone(self, unit: str) -> None:
         self._sessions.guard_everyone(unit)
-        self._lead_to_one(self._gateway(split(unit)[0]))
+        self._lead_to_one(self._gateway(split_unit(unit)[0]))
 
     def _lead_to_one(self, gateway: Gateway) -> None:
         gateway.lead_to_one(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
@@ -108,7 +108,7 @@ class ProcessEffects:
     def say_where_it_leads(self, cluster: str) -> str:
         """Tell the kproxies at the same ports, unless a switch is under way. Returns why it cannot be so, or ""."""
         gateway = self._clusters().gateway(cluster)
-        if gateway is None or any(split(unit)[0] == cluster for unit in self._holding):
+        if gateway is None or any(split_unit(unit)[0] == cluster for unit in self._holding):
             return ""
         return gateway.say_where_it_leads()
 
@@ -118,20 +118,20 @@ class ProcessEffects:
             return PortSharers()
         return PortSharers(gateway.shared.instance, gateway.shared.others)
 
-    def fetched(self, unit: str) -> tuple[Identity, ...] | None:
+    def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
         return self._sessions.fetched(unit)
 
-    def know(self, unit: str, fetched: Sequence[Identity]) -> None:
+    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
         self._sessions.know(unit, fetched)
 
     def writes(self, unit: str) -> WriteCounts:
         return self._sessions.writes(unit)
 
-    def waiting(self, unit: str) -> Sequence[Waiting]:
+    def waiting(self, unit: str) -> Sequence[WaitingConsumer]:
         return self._sessions.waiting(unit)
 
     def upstreams(self, unit: str) -> Mapping[str, UpstreamState]:
-        cluster, part = split(unit)
+        cluster, part = split_unit(unit)
         gateway = self._clusters().gateway(cluster)
         if gateway is None or (part and part not in gateway.parts):
             return {}

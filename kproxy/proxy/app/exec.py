@@ -20,7 +20,7 @@ from kproxy.config import Config
 from kproxy.config.options import all_settings
 from kproxy.config.sources import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
 from kproxy.proxy.app import main
-from kproxy.proxy.watch.events import Events
+from kproxy.proxy.watch.events import EventLog
 
 # Exit codes beside the command's own, as shells, env and timeout have them.
 NOT_READY, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 125, 126, 127, 128
@@ -95,7 +95,7 @@ class ChildCommand:
                 loop.add_signal_handler(number, proxy.control.stop, number)
         return code if code >= 0 else BY_SIGNAL - code
 
-    async def _wait(self, proxy: main.App, events: Events) -> int | None:
+    async def _wait(self, proxy: main.App, events: EventLog) -> int | None:
         """Until kproxy is ready: None, or the exit code if there is no sense in waiting any more."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._timeout
@@ -134,9 +134,9 @@ class ChildCommand:
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[Events]:
+def _listening() -> Iterator[EventLog]:
     """The lines that the log writes meanwhile."""
-    events = Events()
+    events = EventLog()
     logging.getLogger().addHandler(events)
     try:
         yield events
@@ -144,7 +144,7 @@ def _listening() -> Iterator[Events]:
         logging.getLogger().removeHandler(events)
 
 
-def _why(what: str, reasons: Sequence[str], events: Events) -> str:
+def _why(what: str, reasons: Sequence[str], events: EventLog) -> str:
     """What was not done, and why; but what the log has said is not said again."""
     written = [event.text for event in events.last()]
     left = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]

@@ -23,7 +23,7 @@ from kproxy.config import Config
 from kproxy.config.checks import WHERE_NOT_SHARED
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
+from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.app import logs
 from kproxy.proxy.app.clusters import Clusters
@@ -42,11 +42,11 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status import asjson
-from kproxy.proxy.status.readiness import Requires, missing, not_ready, useless_to_wait
 from kproxy.proxy.status.model import ClusterStatus, Status
-from kproxy.proxy.watch.events import Events
+from kproxy.proxy.status.readiness import Requires, not_ready_reasons, permanent_problems, unreachable_nodes
+from kproxy.proxy.watch.events import EventLog
 from kproxy.proxy.watch.feed import Feed, Filter
-from kproxy.proxy.watch.frames import FrameFeed, filter_of
+from kproxy.proxy.watch.frames import FrameFeed, frame_filter
 
 if TYPE_CHECKING:
     from kproxy.proxy.app.statedir import StateDir
@@ -162,12 +162,12 @@ class App:
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
                 hosts = (self._config.admin.host, *self._config.admin_host)
                 feed, frames = Feed(self._sessions.watch), FrameFeed(self._sessions.capture)
-                events = Events()
+                events = EventLog()
                 events.addFilter(self._log.once)
                 page = await supervised.enter_async_context(SupervisedTaskGroup("the page"))
                 logging.getLogger().addHandler(events)
                 supervised.callback(logging.getLogger().removeHandler, events)
-                pages = AdminPages(
+                pages = AdminSources(
                     self._metrics,
                     self._status,
                     self._readiness,
@@ -179,7 +179,7 @@ class App:
                     lambda: asjson.sessions(self._sessions.shown()),
                     self._page(page, feed, events),
                     reload,
-                    lambda query: frames.subscribe(filter_of(query)),
+                    lambda query: frames.subscribe(frame_filter(query)),
                     self._switches,
                     self._switch,
                     self._may_switch,
@@ -249,10 +249,10 @@ class App:
             self._reloads.create_task(self._reloader.reload_soon(why))
         return True
 
-    async def _reload(self) -> Reloaded:
+    async def _reload(self) -> ReloadResult:
         assert self._reloader is not None
         if self.control.stopping.is_set():
-            return Reloaded("busy", ["kproxy is stopping"])
+            return ReloadResult("busy", ["kproxy is stopping"])
         # In a task of its own: a client that hangs up must not leave half of it.
         return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
 
@@ -297,7 +297,7 @@ class App:
 
     def useless_to_wait(self) -> Sequence[str]:
         """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
-        return [reason for gateway in self._gateways for reason in useless_to_wait(self._report(gateway))]
+        return [reason for gateway in self._gateways for reason in permanent_problems(self._report(gateway))]
 
     def lasting(self, requires: Requires) -> Sequence[str]:
         """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
@@ -309,7 +309,7 @@ class App:
 
     def _reasons(self, clusters: Sequence[ClusterStatus], requires: Requires | None) -> Sequence[str]:
         needs = requires or self._config.ready_requires
-        reasons = [reason for cluster in clusters for reason in not_ready(cluster, needs)]
+        reasons = [reason for cluster in clusters for reason in not_ready_reasons(cluster, needs)]
         return list(dict.fromkeys(reasons))  # all clusters may say that there are no places
 
     def _readiness(self, requires: str | None) -> Readiness:
@@ -319,13 +319,13 @@ class App:
             return Readiness(self.not_ready())
         clusters = [self._report(gateway) for gateway in self._gateways]
         reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
-        return Readiness(reasons, [line for cluster in clusters for line in missing(cluster)])
+        return Readiness(reasons, [line for cluster in clusters for line in unreachable_nodes(cluster)])
 
     def _status(self) -> bytes:
         return asjson.write(self.status())
 
     def _page(
-        self, tasks: SupervisedTaskGroup, feed: Feed, events: Events
+        self, tasks: SupervisedTaskGroup, feed: Feed, events: EventLog
     ) -> Callable[[], AsyncGenerator[bytes, None]]:
         @cache
         def live() -> Live:
@@ -342,7 +342,7 @@ class App:
     def _may_switch(self) -> bool:
         return self._switching is not None
 
-    def _switch(self, body: object) -> Switched:
+    def _switch(self, body: object) -> SwitchCommandResult:
         assert self._switching is not None
         return self._switching.obey(body)
 

@@ -24,10 +24,10 @@ async def warn_about_neighbours(config: Config) -> None:
     from kproxy.proxy.admin.client import AdminClient
 
     client = AdminClient(DEFAULT_ADMIN, seconds=_SECONDS)  # this kproxy's token is not for others
-    served = await asyncio.to_thread(neighbour.look, client)
+    served = await asyncio.to_thread(neighbour.served_clusters_if_running, client)
     for cluster in clusters:
         for server in cluster.bootstrap_servers:
-            other = neighbour.with_listener(server, served)
+            other = neighbour.cluster_at(server, served)
             if other is not None:
                 log.warning(
                     "cluster %s: %s is a port of the kproxy with the admin endpoint %s, which leads to %s: clients can"

@@ -11,8 +11,8 @@ import sys
 from kproxy.net.dial.routes import RouteKind
 from kproxy.proxy.app import logs, nodetable
 from kproxy.proxy.cluster.reachability import Proof
-from kproxy.proxy.status.readiness import Requires, advice, not_ready
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus
+from kproxy.proxy.status.readiness import Requires, advice, not_ready_reasons
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
     if lost:
         log.warning("cluster %s: %s", cluster.name, advice(cluster))
     state = f"ready with {total - lost} of {total} nodes (--ready-requires {requires})" if lost else "ready"
-    if not_ready(cluster, requires):
+    if not_ready_reasons(cluster, requires):
         log.warning(
             "cluster %s: NOT ready: %d of %d nodes can be reached (--ready-requires %s)",
             cluster.name, total - lost, total, requires,

@@ -24,7 +24,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.proxy.app import pcapng
 from kproxy.proxy.app.pcapng import ACK, PSH, SYN, Ip, TcpEndpoint
-from kproxy.proxy.watch.lines import read
+from kproxy.proxy.watch.lines import parse_line
 
 LONGEST_LINE = 4 * 1024 * 1024
 """Of a line with a frame: base64 of the longest copy that a kproxy makes."""
@@ -171,7 +171,7 @@ def write_capture(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
     try:
         for line in lines:
             try:
-                blocks = capture.add(read(line))
+                blocks = capture.add(parse_line(line))
             except (KeyError, TypeError, ValueError, OverflowError):
                 raise AdminError("the server at --admin is not a kproxy that captures frames") from None
             if out is None:

@@ -14,7 +14,7 @@ from kproxy.client.sasl.blockingcalls import Aside
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
-from kproxy.proxy.admin.handlers import Reloaded
+from kproxy.proxy.admin.handlers import ReloadResult
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.metrics import Metrics
 
@@ -82,10 +82,10 @@ class Reloader:
         """The files that options were read from."""
         return self._source.files(self._config)
 
-    async def reload(self, why: str) -> Reloaded:
+    async def reload(self, why: str) -> ReloadResult:
         """Read all sources again, and do as they say, unless there is a mistake in them. It must not be cancelled."""
         if self._under_way:
-            return Reloaded("busy", ["another reload is under way"])
+            return ReloadResult("busy", ["another reload is under way"])
         self._under_way = True
         try:
             outcome = await self._once(why)
@@ -105,7 +105,7 @@ class Reloader:
             why, self._next = self._next, ""
             await self.reload(why)
 
-    async def _once(self, why: str) -> Reloaded:
+    async def _once(self, why: str) -> ReloadResult:
         try:
             new, ends = await self._aside.call(_READ_WITHIN, self._source.read)
             held = self._follow(self._config, self._config)
@@ -130,12 +130,12 @@ class Reloader:
         if draining:
             lines.append(f"{draining} session{'' if draining == 1 else 's'} of the former configuration will end")
             log.info("%s: %s", why, lines[-1])
-        return Reloaded("done", lines)
+        return ReloadResult("done", lines)
 
-    def _refused(self, why: str, problems: Sequence[str]) -> Reloaded:
+    def _refused(self, why: str, problems: Sequence[str]) -> ReloadResult:
         for problem in problems:
             log.error("%s: kproxy goes on with the former configuration: %s", why, problem)
-        return Reloaded("refused", problems)
+        return ReloadResult("refused", problems)
 
 
 async def watch_files(files: Callable[[], Sequence[Path]], changed: Callable[[], object], every: float = 1.0) -> None:

@@ -19,10 +19,10 @@ from pathlib import Path
 from kproxy.base import regularfile
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.asjson import Kept
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.participant import State
+from kproxy.proxy.switching.asjson import SavedState
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.participant import ParticipantState
+from kproxy.proxy.switching.parts import split_unit
 
 # No state has more bytes.
 _MOST = 512 * 1024
@@ -64,13 +64,13 @@ class StateDir:
         for descriptor in (self._lock, self._folder):
             os.close(descriptor)
 
-    def read(self, unit: str) -> Kept | None:
+    def read(self, unit: str) -> SavedState | None:
         """What is known of a unit; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
         guessed could lead clients to the wrong upstream."""
         name = _file_of(unit)
         try:
             data = self._contents(name)
-            return None if data is None else asjson.read(data, unit)
+            return None if data is None else asjson.decode_state_file(data, unit)
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
         except ValueError as error:
@@ -97,18 +97,33 @@ class StateDir:
             raise ValueError(f"it {error}") from None
 
     def write(
-        self, unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        unit: str,
+        state: ParticipantState,
+        *,
+        ended: bool = False,
+        parts: Sequence[str] = (),
+        clients: Sequence[str] = (),
+        fetched: Collection[ClientIdentity] | None = (),
+        unsure: float = 0.0,
+        unknown: float = 0.0,
+    ) -> None:
         """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
         names. Raises OSError; then the file is what it was before, or, if only the directory could not be synced, what
         was to be written: `read` tells."""
-        written = partial(
-            asjson.written, unit, state, ended=ended, parts=parts, clients=clients, unsure=unsure, unknown=unknown
-        )  # fmt: skip
-        data = written(fetched=fetched)
+        encode = partial(
+            asjson.encode_state_file,
+            unit,
+            state,
+            ended=ended,
+            parts=parts,
+            clients=clients,
+            unsure=unsure,
+            unknown=unknown,
+        )
+        data = encode(fetched=fetched)
         if len(data) > _MOST:
-            data = written(fetched=None)
+            data = encode(fetched=None)
         name = _file_of(unit)
         scratch = f".{name}.new"
         descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)  # not truncated: it may be kept room
@@ -134,5 +149,5 @@ class StateDir:
 
 
 def _file_of(unit: str) -> str:
-    cluster, part = split(unit)
+    cluster, part = split_unit(unit)
     return f"cluster-{cluster}.{part}.json" if part else f"cluster-{cluster}.json"

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.participant import Phase, State
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.participant import ParticipantState, Phase
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ class StateWriter:
         self._tried_commit = False  # since something was written
 
     def write(
-        self, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-        fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
+        self, state: ParticipantState, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+        fetched: Collection[ClientIdentity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
     ) -> str:  # fmt: skip
         """Keep this from now on. Returns why that was not possible, or ""."""
         if self.directory is None:

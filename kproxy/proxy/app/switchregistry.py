@@ -16,15 +16,15 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import may_be_the_same
-from kproxy.proxy.admin.handlers import Switched
+from kproxy.proxy.admin.handlers import SwitchCommandResult
 from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.unitswitch import UnitSwitch
-from kproxy.proxy.metrics.registry import SwitchNumbers
+from kproxy.proxy.metrics.registry import SwitchMetrics
 from kproxy.proxy.status.model import SessionStatus, SwitchStatus
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.asjson import Parting
-from kproxy.proxy.switching.parts import MOST_PARTS, Part, shared, split, unit
+from kproxy.proxy.switching.asjson import PartCommand
+from kproxy.proxy.switching.parts import MAX_PARTS, Part, overlap_problem, split_unit, unit_name
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class SwitchRegistry:
         for name, one in served.items():
             switch = self._next[name] = self._adopted(config, one, directory)
             for part in switch.parts:
-                self._next[unit(name, part)] = self._adopted(config, one, directory, part)
+                self._next[unit_name(name, part)] = self._adopted(config, one, directory, part)
         self._adopts = True
         return _led(config, {name: switch.state.active for name, switch in self._next.items()})
 
@@ -72,7 +72,7 @@ class SwitchRegistry:
         self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
     ) -> UnitSwitch:  # fmt: skip
         names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
-        name = unit(cluster.name, part)
+        name = unit_name(cluster.name, part)
         there = self._switches.get(name)
         if there is not None and there.directory is directory:
             return there
@@ -108,14 +108,14 @@ class SwitchRegistry:
         for name in former.keys() - self._switches.keys():
             former[name].end()
         for name, switch in self._switches.items():
-            cluster, part = split(name)
+            cluster, part = split_unit(name)
             one = served[cluster]
             switch.upstreams = [one.upstream, *(other.upstream for other in config.others(cluster))]
             switch.configured = self._said.get(cluster, switch.configured)
             if part and name not in former:
                 self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
             switch.begin()
-        for cluster in {split(name)[0] for name in self._switches}:
+        for cluster in {split_unit(name)[0] for name in self._switches}:
             if problem := self._effects.say_where_it_leads(cluster):
                 if former:
                     log.error("%s", problem)
@@ -140,7 +140,7 @@ class SwitchRegistry:
         self._check_parts(old, new)
         before = {cluster.name: cluster.upstream for cluster in old.served}
         self._said = {cluster.name: cluster.upstream for cluster in new.served}
-        active = {name: switch.state.active for name, switch in self._switches.items() if not split(name)[1]}
+        active = {name: switch.state.active for name, switch in self._switches.items() if not split_unit(name)[1]}
         return _led(new, {name: to for name, to in active.items() if self._said.get(name) in (before.get(name), to)})
 
     def _check_parts(self, old: Config, new: Config) -> None:
@@ -148,7 +148,7 @@ class SwitchRegistry:
         later = {(one.name, one.upstream): one for one in new.clusters}
         served = {one.name for one in new.served}
         for name, switch in self._switches.items():
-            cluster, part = split(name)
+            cluster, part = split_unit(name)
             active = switch.state.active
             if cluster not in served or active == self._switches[cluster].state.active:
                 continue
@@ -160,7 +160,7 @@ class SwitchRegistry:
                 )
 
     def _part(self, cluster: str, part: str) -> UnitSwitch:
-        return self._switches[unit(cluster, part)]
+        return self._switches[unit_name(cluster, part)]
 
     # What others see
 
@@ -170,10 +170,10 @@ class SwitchRegistry:
             return None
         return replace(switch.status(), parts=tuple(self._part(cluster, part).status() for part in switch.parts))
 
-    def numbers(self) -> Iterator[SwitchNumbers]:
+    def numbers(self) -> Iterator[SwitchMetrics]:
         for name, switch in self._switches.items():
             status, last = switch.status(), switch.state.last
-            yield SwitchNumbers(
+            yield SwitchMetrics(
                 name,
                 switch.upstreams,
                 [upstream for upstream, one in self._effects.upstreams(name).items() if not one.problem],
@@ -221,42 +221,43 @@ class SwitchRegistry:
         switch = self._switches.get(cluster)
         parts = () if switch is None else switch.parts
         return next(
-            (unit(cluster, one) for one in parts if Part(one, self._part(cluster, one).clients).has(client_id)), cluster
+            (unit_name(cluster, one) for one in parts if Part(one, self._part(cluster, one).clients).has(client_id)),
+            cluster,
         )
 
-    def obey(self, body: object) -> Switched:
+    def obey(self, body: object) -> SwitchCommandResult:
         """What POST /switch does, and answers."""
         try:
-            name, command = asjson.command(body)
+            name, command = asjson.parse_command(body)
             if name not in self._switches:
                 known = ", ".join(self._switches) or "none"
                 raise ValueError(f"there is no cluster {name} with upstreams; those that can be switched: {known}")
         except ValueError as error:
-            return Switched("nonsense", _json({"problem": str(error), "cluster": None}))
+            return SwitchCommandResult("nonsense", _json({"problem": str(error), "cluster": None}))
         switch = self._switches[name]
         if self._adopts and not switch.state.holds:
             problem = "the configuration is being reloaded: ask again"
-        elif isinstance(command, Parting):
+        elif isinstance(command, PartCommand):
             problem = self._make_part(switch, command) if command.clients else self._end_part(switch, command.part)
-            switch = self._switches.get(unit(name, command.part), switch)
+            switch = self._switches.get(unit_name(name, command.part), switch)
         else:
             problem = switch.obey(command)
         body = _json({"problem": problem, "cluster": switch.shown()})
-        return Switched("refused" if problem else "done", body)
+        return SwitchCommandResult("refused" if problem else "done", body)
 
     # Parts
 
-    def _make_part(self, cluster: UnitSwitch, parting: Parting) -> str:
+    def _make_part(self, cluster: UnitSwitch, parting: PartCommand) -> str:
         """Returns why not, or ""."""
         part = Part(parting.part, parting.clients)
-        name = unit(cluster.cluster, part.name)
+        name = unit_name(cluster.cluster, part.name)
         if name in self._switches:
             same = self._switches[name].clients == part.clients
             return "" if same else f"there is a part {part.name} already, with other clients"
         others = [Part(one, self._part(cluster.cluster, one).clients) for one in cluster.parts]
-        problem = cluster.why_no_part or shared(part, others)
-        if problem or len(others) >= MOST_PARTS:
-            return problem or f"a cluster has at most {MOST_PARTS} parts"
+        problem = cluster.why_no_part or overlap_problem(part, others)
+        if problem or len(others) >= MAX_PARTS:
+            return problem or f"a cluster has at most {MAX_PARTS} parts"
         made = UnitSwitch(
             name, cluster.configured, cluster.upstreams, cluster.directory, self._effects, self._now,
             self._is_stopping, part_of=cluster, clients=part.clients,
@@ -278,7 +279,7 @@ class SwitchRegistry:
 
     def _end_part(self, cluster: UnitSwitch, part: str) -> str:
         """Returns why not, or ""."""
-        name = unit(cluster.cluster, part)
+        name = unit_name(cluster.cluster, part)
         if name not in self._switches:
             return ""
         there = self._switches[name]
@@ -313,7 +314,7 @@ def _forget(directory: StateDir, cluster: str) -> None:
             f"--state-dir: cluster {cluster} is in switch {kept.state.switch} ({kept.state.phase}), and the"
             f" configuration has no upstreams for it: put them back, or remove {directory.file(cluster)}"
         )
-    for name in (cluster, *(unit(cluster, part) for part in kept.parts)):
+    for name in (cluster, *(unit_name(cluster, part) for part in kept.parts)):
         _remove(directory, name)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kproxy.base.errors import AdminError
 from kproxy.base.printable import one_line
-from kproxy.proxy.watch.lines import read
+from kproxy.proxy.watch.lines import parse_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,6 +155,6 @@ def write_table(lines: Iterable[bytes], out: TextIO) -> None:
 
 def _value(line: bytes) -> Mapping[str, Any]:
     try:
-        return read(line)
+        return parse_line(line)
     except ValueError:
         raise AdminError("the server at --admin is not kproxy: its lines are not JSON") from None

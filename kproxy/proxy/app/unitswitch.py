@@ -1,5 +1,5 @@
-"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.participant` its events,
-and does what it asks for.
+"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.participant` its
+events, and does what it asks for.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
 cannot be written is not done, but for the undo at the deadline: another process would find a state whose deadline has
@@ -23,9 +23,17 @@ from kproxy.proxy.app.statewriter import StateWriter
 from kproxy.proxy.status.model import SwitchStatus
 from kproxy.proxy.switching import asjson, participant
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt
-from kproxy.proxy.switching.parts import split
-from kproxy.proxy.switching.positions import Waiting
-from kproxy.proxy.switching.participant import MOST_SECONDS, Command, Effect, Facts, Phase, State, Step
+from kproxy.proxy.switching.participant import (
+    MAX_HOLD_SECONDS,
+    Command,
+    Effect,
+    ParticipantState,
+    Phase,
+    SwitchConditions,
+    Transition,
+)
+from kproxy.proxy.switching.parts import split_unit
+from kproxy.proxy.switching.positions import WaitingConsumer
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +80,7 @@ class UnitSwitch:
         self._defect = ""
         self._has_begun = False
         kept = self._kept = None if directory is None or part_of is not None else directory.read(cluster)
-        self.state = State(configured) if kept is None else kept.state
+        self.state = ParticipantState(configured) if kept is None else kept.state
         self.parts = () if kept is None else kept.parts
         self.clients = tuple(clients) if kept is None else kept.clients
         for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
@@ -93,7 +101,7 @@ class UnitSwitch:
         self._sure_from, self._knows_from = now() + unsure, now() + unknown
         if part_of is not None:
             self._knows_from = part_of._knows_from
-            self.state = State(part_of.state.active, count=part_of.state.count)
+            self.state = ParticipantState(part_of.state.active, count=part_of.state.count)
             self._sure_from, self._has_begun = part_of._sure_from, part_of._has_begun
 
     def write(self) -> None:
@@ -109,7 +117,7 @@ class UnitSwitch:
         if problem:
             raise ConfigError(problem)
 
-    def _keep(self, participant: State) -> str:
+    def _keep(self, participant: ParticipantState) -> str:
         """Returns why that was not possible, or ""."""
         return self._keeping.write(participant, parts=self.parts, clients=self.clients)
 
@@ -118,7 +126,7 @@ class UnitSwitch:
         if self.directory is None or self._has_begun:
             return
         self._has_begun = True
-        step = participant.restarted(self.state, self._now())
+        step = participant.restart(self.state, self._now())
         before, self.state = self.state, step.state
         self.write()  # also so that no start takes a former end for its own
         if self.state.active != self.configured:
@@ -159,7 +167,7 @@ class UnitSwitch:
         """Do as commanded; return why not, or ""."""
         if self._defect:
             return self._defect
-        step = participant.obey(self.state, command, self._facts(command.seconds), self._now())
+        step = participant.apply(self.state, command, self._facts(command.seconds), self._now())
         return self._take(step) or step.problem
 
     @property
@@ -172,12 +180,12 @@ class UnitSwitch:
     # What happens by itself
 
     def _settle(self) -> None:
-        step = participant.settled(self.state, self._facts())
+        step = participant.settle(self.state, self._facts())
         if self._take(step) or (step.state.phase is Phase.HOLDING and not self._defect):
             self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._settle))
 
     def _expire(self) -> None:
-        step = participant.expired(self.state, self._now())
+        step = participant.expire(self.state, self._now())
         if not (problem := self._take(step)):
             return
         if self._keeping.may_be_committed:
@@ -209,7 +217,7 @@ class UnitSwitch:
 
     # Steps
 
-    def _take(self, step: Step) -> str:
+    def _take(self, step: Transition) -> str:
         """Write the next state down, then do what belongs to it. Return why that was not possible, or ""."""
         if step.state == self.state:
             return ""
@@ -220,7 +228,7 @@ class UnitSwitch:
         self._do(before, step)
         return ""
 
-    def _do(self, before: State, step: Step) -> None:
+    def _do(self, before: ParticipantState, step: Transition) -> None:
         self._disarm()
         try:
             for effect in step.effects:
@@ -255,7 +263,7 @@ class UnitSwitch:
             timer.cancel()
         self._timers.clear()
 
-    def _say(self, before: State) -> None:
+    def _say(self, before: ParticipantState) -> None:
         now, what = self.state, f"cluster {self.cluster}: switch {self.state.switch or before.switch}"
         match now.phase:
             case Phase.HOLDING:
@@ -277,21 +285,21 @@ class UnitSwitch:
     def _problem(self) -> str:
         return self._defect or self._keeping.problem
 
-    def _facts(self, seconds: float = 0.0) -> Facts:
+    def _facts(self, seconds: float = 0.0) -> SwitchConditions:
         writes = self._effects.writes(self.cluster)
         doubts = [_said(doubt) for doubt in writes.doubts]
         unsure = self._sure_from - self._now()
         if unsure > 0:
             doubts.append(f"clients of the kproxy before this one may repeat writes, for {unsure:.0f} s at most")
         upstreams = {name: one.problem for name, one in self._effects.upstreams(self.cluster).items()}
-        return Facts(upstreams, self._refuses(unsure, seconds), writes.unanswered, doubts)
+        return SwitchConditions(upstreams, self._refuses(unsure, seconds), writes.unanswered, doubts)
 
     def _refuses(self, unsure: float, seconds: float) -> str:
         if self.directory is None:
             return "kproxy has no --state-dir: a restart would lead clients back in the middle of the switch"
         if self._is_stopping():
             return "kproxy is stopping"
-        if unsure > min(seconds, MOST_SECONDS):
+        if unsure > min(seconds, MAX_HOLD_SECONDS):
             return (
                 "kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for"
                 f" {unsure:.0f} s yet"
@@ -308,7 +316,7 @@ class UnitSwitch:
         return {
             "name": self.cluster,
             "members": list(self.clients),
-            **asjson.shown(self.state),
+            **asjson.state_as_json(self.state),
             "configured": self.configured,
             "upstreams": {name: asdict(one) for name, one in self._effects.upstreams(self.cluster).items()},
             "unanswered": writes.unanswered,
@@ -316,14 +324,14 @@ class UnitSwitch:
             "doubts": doubts,
             "waiting": [_stale(one) for one in self._effects.waiting(self.cluster)],
             "problem": self._problem,
-            "beside": asdict(self._effects.beside(split(self.cluster)[0])),
+            "beside": asdict(self._effects.beside(split_unit(self.cluster)[0])),
         }
 
     def status(self) -> SwitchStatus:
         """For /status, and for all who look."""
         now, writes = self.state, self._effects.writes(self.cluster)
         return SwitchStatus(
-            part=split(self.cluster)[1],
+            part=split_unit(self.cluster)[1],
             phase=now.phase.value,
             switch=now.switch,
             active=now.active,
@@ -346,7 +354,7 @@ def _said(doubt: Doubt) -> str:
     return f"{who} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
 
 
-def _stale(one: Waiting) -> dict[str, Any]:
+def _stale(one: WaitingConsumer) -> dict[str, Any]:
     return {
         "client": one.identity.client_id,
         "address": one.identity.address,
@@ -357,7 +365,7 @@ def _stale(one: Waiting) -> dict[str, Any]:
     }
 
 
-def _last(now: State) -> str:
+def _last(now: ParticipantState) -> str:
     if now.last is None:
         return ""
     return f"switch {now.last.switch} to {now.last.to}: {now.last.outcome} ({now.last.why}), {now.last.held:.1f} s"

@@ -24,16 +24,16 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.switching.parts import split
+from kproxy.proxy.switching.parts import split_unit
 from kproxy.proxy.watch.feed import Emit
 from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.cluster.writehold import WriteStatus
-    from kproxy.proxy.switching.doubts import Identity
+    from kproxy.proxy.switching.doubts import ClientIdentity
     from kproxy.proxy.switching.parts import Part
-    from kproxy.proxy.switching.positions import Waiting
+    from kproxy.proxy.switching.positions import WaitingConsumer
 
 MOST_SESSIONS = 10_000
 """That are told one by one; of a process that has more, not all are."""
@@ -203,23 +203,23 @@ class AllSessions:
         if (switchable := self._switchable(unit)) is not None:
             switchable.guard_everyone()
 
-    def fetched(self, unit: str) -> tuple[Identity, ...] | None:
+    def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
         """Which clients of this unit have fetched, when it has no sessions any more; None if nobody knows."""
         switchable = self._switchable(unit)
         return None if switchable is None else switchable.fetched
 
-    def know(self, unit: str, fetched: Sequence[Identity]) -> None:
+    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
         """These clients of it have fetched through the process before this one."""
         if (switchable := self._switchable(unit)) is not None:
             switchable.know(fetched)
 
-    def waiting(self, unit: str) -> tuple[Waiting, ...]:
+    def waiting(self, unit: str) -> tuple[WaitingConsumer, ...]:
         """This unit's clients that get nothing, since they have not asked for their position since the switch."""
         switchable = self._switchable(unit)
         return () if switchable is None else switchable.waiting
 
     def _switchable(self, unit: str) -> SwitchableUnit | None:
-        cluster, part = split(unit)
+        cluster, part = split_unit(unit)
         return self._sessions[cluster].switchable(part) if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:

@@ -33,8 +33,8 @@ from kproxy.proxy.cluster.portclaims import ClusterClaims, ProcessClaims, short_
 from kproxy.proxy.cluster.topology import Node, NodeKey, Topology, TopologyChange
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.switching.logins import Login
-from kproxy.proxy.switching.parts import unit
+from kproxy.proxy.switching.logins import LoginMode
+from kproxy.proxy.switching.parts import unit_name
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class Gateway:
         for name, one in ((to, known), (active, here)):
             if one.cluster_id is None:
                 text = f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
-                wants_login = self.upstreams[name].reach.meetings.login is Login.CLIENTS
+                wants_login = self.upstreams[name].reach.meetings.login is LoginMode.CLIENTS
                 return text + (_WITHOUT_LOGIN.format(name=name) if wants_login else "")
         return self.same_cluster() if to != active else None
 
@@ -263,7 +263,7 @@ class Gateway:
         one."""
         before = self.parts[part] if part else self.active
         text = "cluster %s: leads to upstream %s from now on, no longer to %s"
-        log.info(text, unit(self.config.name, part), to, before)
+        log.info(text, unit_name(self.config.name, part), to, before)
         if part:
             self.parts[part] = to
         else:

@@ -21,7 +21,7 @@ from kproxy.client.ask.questions import Members, Partition, Question, Unreadable
 from kproxy.protocol.rewrite.endpoints import Kind
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
-from kproxy.proxy.switching.logins import Login
+from kproxy.proxy.switching.logins import LoginMode
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +75,11 @@ class BrokerIdentifier:
         self._wants_login_until = 0.0
 
     @property
-    def login(self) -> Login:
+    def login(self) -> LoginMode:
         """Who must log in to the brokers, if kproxy does not, as far as they have shown it."""
         if self._answers_all:
-            return Login.NOBODY
-        return Login.CLIENTS if self._has_wanted_login else Login.UNKNOWN
+            return LoginMode.NOBODY
+        return LoginMode.CLIENTS if self._has_wanted_login else LoginMode.UNKNOWN
 
     @property
     def wants_login(self) -> bool:

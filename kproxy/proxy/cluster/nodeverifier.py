@@ -33,7 +33,7 @@ from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.registry import BOOTSTRAP as BOOTSTRAP
-from kproxy.proxy.switching.logins import Login
+from kproxy.proxy.switching.logins import LoginMode
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoggedIn
@@ -108,9 +108,9 @@ class NodeVerifier:
         return self._identities.wants_login and not self._opener.logs_in
 
     @property
-    def login(self) -> Login:
+    def login(self) -> LoginMode:
         """Who logs in to the brokers, as far as is known."""
-        return Login.KPROXY if self._opener.logs_in else self._identities.login
+        return LoginMode.KPROXY if self._opener.logs_in else self._identities.login
 
     def may_be_any(self, server: Address) -> bool:
         """Whether nobody has told for a while which node a bootstrap server is: a port-forward that led elsewhere may

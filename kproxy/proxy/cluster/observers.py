@@ -11,10 +11,10 @@ from kproxy.base.address import Address
 from kproxy.protocol.wire.api import FETCH
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.switching.writes import DOUBLED
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
 from kproxy.proxy.watch.feed import Emit
-from kproxy.proxy.watch.frames import EmitFrame, Place
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.frames import CaptureSession, EmitFrame
+from kproxy.proxy.watch.lines import SessionLabels
 
 _numbers = count(1)  # of captured sessions in this process
 
@@ -22,7 +22,7 @@ _numbers = count(1)  # of captured sessions in this process
 class SessionObservers:
     """Who is told the exchanges, and who is given copies of the frames: nobody, unless they ask for it."""
 
-    def __init__(self, sessions: Callable[[], Iterable[tuple[Session, Where]]]) -> None:
+    def __init__(self, sessions: Callable[[], Iterable[tuple[Session, SessionLabels]]]) -> None:
         """`sessions`: those that are there."""
         self._sessions = sessions
         self._emit: Emit | None = None
@@ -47,12 +47,12 @@ class SessionObservers:
         for session, where in self._sessions():
             self.show(session, where)
 
-    def show(self, session: Session, where: Where) -> None:
+    def show(self, session: Session, where: SessionLabels) -> None:
         """Let them see this session from now on."""
         exchanges = None if self._emit is None else partial(self._emit, where)
         frames = None
         if self._emit_frame is not None:
-            place = Place(where, _local(session.client.sock), str(next(_numbers)))
+            place = CaptureSession(where, _local(session.client.sock), str(next(_numbers)))
             frames = partial(self._emit_frame, place)
         session.observe(exchanges, frames)
 
@@ -64,7 +64,7 @@ def _local(client: socket.socket) -> str:
         return "?"
 
 
-def session_status(session: Session, where: Where, since: float, login: str) -> SessionStatus:
+def session_status(session: Session, where: SessionLabels, since: float, login: str) -> SessionStatus:
     """An open session, as people see it."""
     introduction, used = session.conversation.introduction, session.conversation.used
     return SessionStatus(
@@ -76,7 +76,7 @@ def session_status(session: Session, where: Where, since: float, login: str) -> 
         since=since,
         in_flight=session.conversation.in_flight,
         reads=used is not None and used.used((FETCH,)),
-        writes=used is not None and used.used(DOUBLED),
+        writes=used is not None and used.used(HARMFUL_IF_REPEATED),
         login=login,
         produces=str(session.conversation.produces),
     )

@@ -9,8 +9,8 @@ from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.reachability import NodeReachability
 from kproxy.proxy.cluster.topology import Node
 from kproxy.proxy.cluster.upstream import Upstream
-from kproxy.proxy.status.readiness import Requires, missing
 from kproxy.proxy.status.model import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
+from kproxy.proxy.status.readiness import Requires, unreachable_nodes
 
 
 def report(gateway: Gateway) -> ClusterStatus:
@@ -54,7 +54,7 @@ def lasting_problems(gateway: Gateway, requires: Requires) -> list[str]:
     lost = [key for key in present if known.reached(key).lasting]
     if not lost or (requires == "one" and len(lost) < len(present)):
         return []
-    return missing(report(gateway))
+    return unreachable_nodes(report(gateway))
 
 
 def _forward(leading: PortForward) -> ForwardStatus:

@@ -18,8 +18,8 @@ from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS
 from kproxy.proxy.cluster.gracefulclose import close_when_acked
 from kproxy.proxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, GuardRules
 from kproxy.proxy.relay.session import Session
-from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Identity
-from kproxy.proxy.switching.positions import MOST_CLIENTS, MOST_KEPT, Position, Positions, Waiting
+from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, ClientIdentity
+from kproxy.proxy.switching.positions import MAX_CLIENTS, MAX_SAVED_CLIENTS, Position, PositionTracker, WaitingConsumer
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ class SessionGuards:
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
         self._name = name
         self._wake = wake
-        self._fetched: OrderedDict[Identity, float] = OrderedDict()
+        self._fetched: OrderedDict[ClientIdentity, float] = OrderedDict()
         self._too_many_until = float("-inf")  # while more have fetched than are remembered
         self._unknown_until = float("-inf")  # while a client that comes may have fetched before kproxy was started
         self._guards: dict[Session, Guard] = {}
         self._rules: GuardRules | None = None
         self._written = False  # writes have passed since the cluster was led elsewhere
-        self._said: set[Identity] = set()
+        self._said: set[ClientIdentity] = set()
 
     def opened(self, session: Session, address: str) -> None:
         """A session has begun, with a client at this address. Nothing has passed in it yet."""
@@ -53,7 +53,7 @@ class SessionGuards:
             self._rules.positions.everyone = False
         guard = self._guards[session] = Guard(
             self._rules,
-            lambda: Identity(address, session.conversation.introduction.client_id),
+            lambda: ClientIdentity(address, session.conversation.introduction.client_id),
             lambda: session.conversation.introduction.software,
             lambda seconds: self._judge_again(guard, session, seconds),
             partial(self._end, session),
@@ -64,7 +64,7 @@ class SessionGuards:
     def took_over(self, session: Session, address: str) -> None:
         """A session has been there since before there was this: its client may have fetched."""
         if session.conversation.requested:
-            self._note_fetched(Identity(address, session.conversation.introduction.client_id))
+            self._note_fetched(ClientIdentity(address, session.conversation.introduction.client_id))
 
     def ended(self, session: Session, address: str) -> None:
         """A session has ended, with a client at this address."""
@@ -72,16 +72,16 @@ class SessionGuards:
         if guard is not None and guard.followed is not None:
             guard.followed.end()
         if session.conversation.used is not None and session.conversation.used.used(_READS):
-            self._note_fetched(Identity(address, session.conversation.introduction.client_id))
+            self._note_fetched(ClientIdentity(address, session.conversation.introduction.client_id))
 
     @property
-    def fetched(self) -> tuple[Identity, ...] | None:
+    def fetched(self) -> tuple[ClientIdentity, ...] | None:
         """The clients that have fetched, for the process after this one; None if they are too many to say. Their
         sessions have ended."""
-        known = len(self._fetched) <= MOST_KEPT and self._too_many_until <= perf_counter()
+        known = len(self._fetched) <= MAX_SAVED_CLIENTS and self._too_many_until <= perf_counter()
         return tuple(self._fetched) if known else None
 
-    def know(self, fetched: Iterable[Identity]) -> None:
+    def know(self, fetched: Iterable[ClientIdentity]) -> None:
         """These have fetched through the process before this one."""
         for identity in fetched:
             self._note_fetched(identity)
@@ -126,12 +126,12 @@ class SessionGuards:
             self._unknown_until = now + GIVEN_UP_LATE
         everyone = max(self._unknown_until, self._too_many_until) > now
         full = False
-        right: set[Identity] = set()
+        right: set[ClientIdentity] = set()
         if self._rules is not None and not self._written:
             left = self._rules.positions
             right, full = {one for one in self._fetched if not left.has_moved(one)}, left.full
         stale = [one for one in self._fetched if one not in right]
-        self._rules, self._written = GuardRules(Positions(stale, right, everyone=everyone)), False
+        self._rules, self._written = GuardRules(PositionTracker(stale, right, everyone=everyone)), False
         self._rules.positions.full |= full
         self._said.clear()
 
@@ -153,14 +153,14 @@ class SessionGuards:
             self._rules.first_writes_until = perf_counter() + FIRST_WRITES
 
     @property
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[WaitingConsumer, ...]:
         """The clients that get nothing, since they have not asked for their position since the switch."""
         return () if self._rules is None else self._rules.positions.waiting
 
-    def _note_fetched(self, identity: Identity, at: float | None = None) -> None:
+    def _note_fetched(self, identity: ClientIdentity, at: float | None = None) -> None:
         self._fetched[identity] = perf_counter() if at is None else at
         self._fetched.move_to_end(identity)
-        if len(self._fetched) > MOST_CLIENTS:
+        if len(self._fetched) > MAX_CLIENTS:
             _, oldest = self._fetched.popitem(last=False)
             self._too_many_until = max(self._too_many_until, oldest + _REMEMBERED)
 
@@ -175,7 +175,7 @@ class SessionGuards:
         self._wake()
         asyncio.get_running_loop().call_soon(close_when_acked, session)
 
-    def _begins_to_wait(self, identity: Identity, position: Position) -> None:
+    def _begins_to_wait(self, identity: ClientIdentity, position: Position) -> None:
         if identity in self._said:
             return
         if len(self._said) < 100:  # each is in /switch as well

@@ -42,7 +42,7 @@ from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.lines import SessionLabels
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoggedIn
@@ -400,11 +400,11 @@ class Sessions:
 
     # For those who look on
 
-    def _seen(self) -> Iterator[tuple[Session, Where]]:
+    def _seen(self) -> Iterator[tuple[Session, SessionLabels]]:
         return ((session, self._where(carried)) for session, carried in self._open.items())
 
-    def _where(self, carried: _OpenSession) -> Where:
-        return Where(self._name, _label(carried.key), str(carried.guest.peer))
+    def _where(self, carried: _OpenSession) -> SessionLabels:
+        return SessionLabels(self._name, _label(carried.key), str(carried.guest.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
         """Each session that is open now."""

@@ -10,9 +10,9 @@ from kproxy.proxy.cluster.writehold import WriteHold, WriteStatus
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.caps import CAPS
-from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.doubts import ClientIdentity
 from kproxy.proxy.switching.parts import Part
-from kproxy.proxy.switching.positions import Waiting
+from kproxy.proxy.switching.positions import WaitingConsumer
 
 
 class SwitchableUnit:
@@ -87,11 +87,11 @@ class SwitchableUnit:
         self._guards.begin(everyone=everyone)
 
     @property
-    def fetched(self) -> tuple[Identity, ...] | None:
+    def fetched(self) -> tuple[ClientIdentity, ...] | None:
         """See `Guards.fetched`."""
         return self._guards.fetched
 
-    def know(self, fetched: Iterable[Identity]) -> None:
+    def know(self, fetched: Iterable[ClientIdentity]) -> None:
         """See `Guards.know`."""
         self._guards.know(fetched)
 
@@ -107,6 +107,6 @@ class SwitchableUnit:
         self._guards.end()
 
     @property
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[WaitingConsumer, ...]:
         """The clients that get nothing, since they have not asked for their position since the switch."""
         return self._guards.waiting

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from kproxy.proxy.relay.session import Session
-from kproxy.proxy.switching.doubts import Doubt, Doubts, Identity, gives_up_after
-from kproxy.proxy.switching.writes import DOUBLED, WRITES
+from kproxy.proxy.switching.doubts import ClientIdentity, Doubt, DoubtTracker, give_up_seconds
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
 
 # How often kproxy looks whether the last answer has come, in seconds: nothing that passes has to tell it.
 _PAUSE = 0.01
@@ -47,7 +47,7 @@ class WriteHold:
 
     def __init__(self) -> None:
         self._writers: dict[Session, _WritingSession] = {}
-        self._doubts = Doubts()
+        self._doubts = DoubtTracker()
         self._held: set[Session] = set()  # that wait with a write
         self._exempt: set[Session] = set()  # of clients in doubt: their writes pass during a hold
         self._unsettled: set[Session] = set()
@@ -74,12 +74,12 @@ class WriteHold:
             group.discard(session)
         if session.doubled:
             introduction = session.conversation.introduction
-            identity = Identity(writer.address, introduction.client_id)
-            self._doubts.note(identity, writer.node, _now(), gives_up_after(introduction.software))
+            identity = ClientIdentity(writer.address, introduction.client_id)
+            self._doubts.note(identity, writer.node, _now(), give_up_seconds(introduction.software))
             for held in [held for held in self._held if self._identity(held) == identity]:
                 self._let_pass(held)
 
-    def split(self, belongs: Callable[[Identity], bool], sessions: Collection[Session]) -> WriteHold:
+    def split(self, belongs: Callable[[ClientIdentity], bool], sessions: Collection[Session]) -> WriteHold:
         """The writes of the clients that belong to a part, which are led by themselves from now on; `sessions` are
         theirs. Not while writes are held."""
         assert not self._holds, "writes are held"
@@ -184,11 +184,11 @@ class WriteHold:
         identity = self._identity(session)
         if self._doubts.of(identity):
             used, writer = session.conversation.used, self._writers[session]
-            if used is not None and used.used(DOUBLED):
+            if used is not None and used.used(HARMFUL_IF_REPEATED):
                 self._doubts.reconnected(identity, writer.node, writer.opened, _now())
 
-    def _identity(self, session: Session) -> Identity:
-        return Identity(self._writers[session].address, session.conversation.introduction.client_id)
+    def _identity(self, session: Session) -> ClientIdentity:
+        return ClientIdentity(self._writers[session].address, session.conversation.introduction.client_id)
 
 
 def _now() -> float:

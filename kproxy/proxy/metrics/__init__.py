@@ -14,8 +14,8 @@ docs/metrics.md describes the metrics for users; a test keeps it equal to the ta
 """
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, MAX_CALLS, CallCounters, Durations, NodeCounters
-from kproxy.proxy.metrics.families import FAMILIES, Family
 from kproxy.proxy.metrics.exposition import exposition
+from kproxy.proxy.metrics.families import FAMILIES, MetricFamily
 from kproxy.proxy.metrics.registry import MAX_REASONS, Metrics
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "MAX_REASONS",
     "CallCounters",
     "Durations",
-    "Family",
+    "MetricFamily",
     "Metrics",
     "NodeCounters",
     "exposition",

@@ -23,7 +23,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, Durations
-from kproxy.proxy.metrics.families import FAMILIES, Family, Row
+from kproxy.proxy.metrics.families import FAMILIES, MetricFamily, MetricSample
 
 if TYPE_CHECKING:
     from kproxy.proxy.metrics.registry import Metrics
@@ -107,7 +107,7 @@ def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _metric(family: Family, rows: Iterable[Row]) -> Metric:
+def _metric(family: MetricFamily, rows: Iterable[MetricSample]) -> Metric:
     """The same as `_pieces`, in prometheus-client's classes."""
     name, text, labels = family.stem, family.help, family.labels
     if family.kind == "histogram":

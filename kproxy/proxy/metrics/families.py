@@ -17,9 +17,9 @@ from kproxy.base import compilation
 from kproxy.proxy.metrics.counters import Durations, NodeCounters
 
 if TYPE_CHECKING:
-    from kproxy.proxy.metrics.registry import Metrics, SwitchNumbers
+    from kproxy.proxy.metrics.registry import Metrics, SwitchMetrics
 
-Row: TypeAlias = tuple[Sequence[str], float | Durations]
+MetricSample: TypeAlias = tuple[Sequence[str], float | Durations]
 """The label values, in the order of `Family.labels`, and the number; `Durations` for a histogram."""
 
 SWITCH_PHASES = ("serving", "holding", "held", "flipped", "committed")
@@ -27,7 +27,7 @@ SWITCH_PHASES = ("serving", "holding", "held", "flipped", "committed")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """One metric. `name` is how a query writes it, a counter's with `_total`; a histogram's samples add
     `_bucket`, `_sum` and `_count`. `unit` is the base unit that ends the `stem`, or empty."""
 
@@ -35,7 +35,7 @@ class Family:
     kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
     help: str
-    rows: Callable[[Metrics], Iterable[Row]]
+    rows: Callable[[Metrics], Iterable[MetricSample]]
     unit: str = ""
 
     @property
@@ -51,17 +51,17 @@ class Family:
         return (self.name,)
 
 
-def _per_node(value: Callable[[NodeCounters], int]) -> Callable[[Metrics], Iterable[Row]]:
+def _per_node(value: Callable[[NodeCounters], int]) -> Callable[[Metrics], Iterable[MetricSample]]:
     return lambda metrics: [((n.cluster, n.node), value(n)) for n in metrics.nodes.values()]
 
 
-def _bytes(metrics: Metrics) -> Iterable[Row]:
+def _bytes(metrics: Metrics) -> Iterable[MetricSample]:
     for n in metrics.nodes.values():
         yield (n.cluster, n.node, "client_to_upstream"), n.bytes_from_client
         yield (n.cluster, n.node, "upstream_to_client"), n.bytes_from_upstream
 
 
-def _requests(metrics: Metrics) -> Iterable[Row]:
+def _requests(metrics: Metrics) -> Iterable[MetricSample]:
     for n in metrics.nodes.values():
         # Two codes may carry one label, "other" above all, and a series must come once.
         counts: Counter[tuple[str, int]] = Counter()
@@ -71,7 +71,7 @@ def _requests(metrics: Metrics) -> Iterable[Row]:
             yield (n.cluster, n.node, api, str(version)), count
 
 
-def _request_durations(metrics: Metrics) -> Iterable[Row]:
+def _request_durations(metrics: Metrics) -> Iterable[MetricSample]:
     for n in metrics.nodes.values():
         by_api: dict[str, Durations] = {}
         for call in n.all_calls():
@@ -81,37 +81,37 @@ def _request_durations(metrics: Metrics) -> Iterable[Row]:
             yield (n.cluster, n.node, api), durations
 
 
-def _in_flight(metrics: Metrics) -> Iterable[Row]:
+def _in_flight(metrics: Metrics) -> Iterable[MetricSample]:
     sums: Counter[tuple[str, str]] = Counter()
     for cluster, node, requests in metrics.in_flight():
         sums[cluster, node] += requests
     return list(sums.items())
 
 
-def _phases(metrics: Metrics) -> Iterable[Row]:
+def _phases(metrics: Metrics) -> Iterable[MetricSample]:
     for one in metrics.switches():
         for phase in SWITCH_PHASES:
             yield (one.cluster, phase), int(one.phase == phase)
 
 
-def _active(metrics: Metrics) -> Iterable[Row]:
+def _active(metrics: Metrics) -> Iterable[MetricSample]:
     for one in metrics.switches():
         for upstream in one.upstreams:
             yield (one.cluster, upstream), int(one.active == upstream)
 
 
-def _ready(metrics: Metrics) -> Iterable[Row]:
+def _ready(metrics: Metrics) -> Iterable[MetricSample]:
     for one in metrics.switches():
         for upstream in one.upstreams:
             yield (one.cluster, upstream), int(upstream in one.ready)
 
 
-def _of_switches(value: Callable[[SwitchNumbers], float]) -> Callable[[Metrics], Iterable[Row]]:
+def _of_switches(value: Callable[[SwitchMetrics], float]) -> Callable[[Metrics], Iterable[MetricSample]]:
     return lambda metrics: [((one.cluster,), value(one)) for one in metrics.switches()]
 
 
-FAMILIES: tuple[Family, ...] = (
-    Family(
+FAMILIES: tuple[MetricFamily, ...] = (
+    MetricFamily(
         "kproxy_build_info",
         "gauge",
         ("version", "python", "build"),
@@ -119,28 +119,28 @@ FAMILIES: tuple[Family, ...] = (
         " always 1.",
         lambda metrics: [((kproxy.__version__, platform.python_version(), compilation.which()), 1)],
     ),
-    Family(
+    MetricFamily(
         "kproxy_listeners",
         "gauge",
         ("cluster",),
         "Local ports bound for clients, including the bootstrap listener.",
         lambda metrics: [((cluster,), count) for cluster, count in metrics.listeners_bound.items()],
     ),
-    Family(
+    MetricFamily(
         "kproxy_sessions_open",
         "gauge",
         ("cluster", "node"),
         "Client connections that are open now. Each has one upstream connection.",
         _per_node(lambda n: n.sessions_open),
     ),
-    Family(
+    MetricFamily(
         "kproxy_sessions_total",
         "counter",
         ("cluster", "node"),
         "Client connections accepted since start.",
         _per_node(lambda n: n.sessions_total),
     ),
-    Family(
+    MetricFamily(
         "kproxy_bytes_total",
         "counter",
         ("cluster", "node", "direction"),
@@ -148,21 +148,21 @@ FAMILIES: tuple[Family, ...] = (
         _bytes,
         unit="bytes",
     ),
-    Family(
+    MetricFamily(
         "kproxy_requests_total",
         "counter",
         ("cluster", "node", "api", "version"),
         "Requests passed to the node, by API and API version.",
         _requests,
     ),
-    Family(
+    MetricFamily(
         "kproxy_requests_in_flight",
         "gauge",
         ("cluster", "node"),
         "Requests passed to the node that have no response yet.",
         _in_flight,
     ),
-    Family(
+    MetricFamily(
         "kproxy_request_duration_seconds",
         "histogram",
         ("cluster", "node", "api"),
@@ -170,7 +170,7 @@ FAMILIES: tuple[Family, ...] = (
         _request_durations,
         unit="seconds",
     ),
-    Family(
+    MetricFamily(
         "kproxy_upstream_dial_seconds",
         "histogram",
         ("cluster", "node", "upstream"),
@@ -178,35 +178,35 @@ FAMILIES: tuple[Family, ...] = (
         lambda metrics: metrics.dials.items(),
         unit="seconds",
     ),
-    Family(
+    MetricFamily(
         "kproxy_upstream_dial_failures_total",
         "counter",
         ("cluster", "node", "reason", "upstream"),
         "Upstream connections that kproxy could not open, by reason.",
         lambda metrics: metrics.dial_failures.items(),
     ),
-    Family(
+    MetricFamily(
         "kproxy_endpoints_rewritten_total",
         "counter",
         ("cluster", "api"),
         "Advertised addresses that kproxy replaced by local ones, by API of the response.",
         lambda metrics: metrics.endpoints_rewritten.items(),
     ),
-    Family(
+    MetricFamily(
         "kproxy_refused_total",
         "counter",
         ("cluster", "side", "reason"),
         "Connections or frames that kproxy refused, by the side at fault and the reason.",
         lambda metrics: metrics.refusals.items(),
     ),
-    Family(
+    MetricFamily(
         "kproxy_config_reloads_total",
         "counter",
         ("outcome",),
         "Reloads of the configuration since start, by outcome: success, or failure if a mistake changed nothing.",
         lambda metrics: [((outcome,), count) for outcome, count in metrics.reloads.items()],
     ),
-    Family(
+    MetricFamily(
         "kproxy_config_last_reload_success_timestamp_seconds",
         "gauge",
         (),
@@ -214,77 +214,77 @@ FAMILIES: tuple[Family, ...] = (
         lambda metrics: [((), int(metrics.reload_succeeded_at))],
         unit="seconds",
     ),
-    Family(
+    MetricFamily(
         "kproxy_log_lines_dropped_total",
         "counter",
         (),
         "Lines of the log that kproxy dropped since start, as what reads its stderr had stopped.",
         lambda metrics: [((), metrics.log_lines_dropped())],
     ),
-    Family(
+    MetricFamily(
         "kproxy_forward_connections",
         "gauge",
         ("cluster", "listen"),
         "Open connections to a port of --forward.",
         lambda metrics: [((cluster, listen), now) for cluster, listen, now, _ in metrics.forwards()],
     ),
-    Family(
+    MetricFamily(
         "kproxy_forward_accepted_total",
         "counter",
         ("cluster", "listen"),
         "Connections that clients have opened to a port of --forward.",
         lambda metrics: [((cluster, listen), count) for cluster, listen, _, count in metrics.forwards()],
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_active",
         "gauge",
         ("cluster", "upstream"),
         "1 for the upstream that clients are led to, 0 for the other one. Only of clusters with upstreams.",
         _active,
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_upstream_ready",
         "gauge",
         ("cluster", "upstream"),
         "1 if the upstream has answered and is a Kafka cluster of its own, so that clients can be led to it.",
         _ready,
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_phase",
         "gauge",
         ("cluster", "phase"),
         "1 for the phase of the switch that the cluster is in, 0 for the others. Only of clusters with upstreams.",
         _phases,
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_held_sessions",
         "gauge",
         ("cluster",),
         "Sessions that wait with a write because of a switch.",
         _of_switches(lambda one: one.held),
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_unanswered_writes",
         "gauge",
         ("cluster",),
         "Writes without an answer, while a switch holds writes. The cluster cannot flip before there are none.",
         _of_switches(lambda one: one.unanswered),
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_doubts",
         "gauge",
         ("cluster",),
         "Clients that lost the answer to a write and may repeat it. The cluster cannot flip before there are none.",
         _of_switches(lambda one: one.doubts),
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_waiting_clients",
         "gauge",
         ("cluster",),
         "Consumers that get no records, since they have not asked for their position since the last switch.",
         _of_switches(lambda one: one.waiting),
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_hold_seconds",
         "gauge",
         ("cluster",),
@@ -292,7 +292,7 @@ FAMILIES: tuple[Family, ...] = (
         _of_switches(lambda one: one.seconds),
         unit="seconds",
     ),
-    Family(
+    MetricFamily(
         "kproxy_switch_last_hold_seconds",
         "gauge",
         ("cluster",),

@@ -23,7 +23,7 @@ _REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchNumbers:
+class SwitchMetrics:
     """Where a cluster is in a switch: see `kproxy.proxy.status.model.SwitchStatus`. `ready`: the upstreams that clients
     can be led to. `last_seconds`: for how long the last switch held writes; `seconds`: for how long this one does."""
 
@@ -69,7 +69,7 @@ class Metrics:
         self.in_flight: Callable[[], Iterable[tuple[str, str, int]]] = tuple
         """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
         A node may come several times, once per session say: the numbers are added."""
-        self.switches: Callable[[], Iterable[SwitchNumbers]] = tuple
+        self.switches: Callable[[], Iterable[SwitchMetrics]] = tuple
         """Of clusters that can be switched; set by the app, asked at a scrape."""
         self.forwards: Callable[[], Iterable[tuple[str, str, int, int]]] = tuple
         """Of each port of --forward: cluster, local address, connections that are open, and how many there have been;

@@ -12,7 +12,7 @@ from kproxy.protocol.rewrite.response import CappedVersions, Response, respond
 from kproxy.protocol.rewrite.walkplan import Plan, plan_for
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import Buffer
-from kproxy.proxy.switching.caps import offered
+from kproxy.proxy.switching.caps import offered_versions
 from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class SessionCalls(Calls):
         return call
 
     def _offering(self, call: Call) -> Call:
-        highest = offered(self.software, call.highest)
+        highest = offered_versions(self.software, call.highest)
         return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
 
     def used(self, keys: Collection[int]) -> bool:

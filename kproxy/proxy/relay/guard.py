@@ -35,10 +35,10 @@ from kproxy.proxy.relay.calls import Call, Calls
 from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
 from kproxy.proxy.switching import kafkaconnect, requests, responses
 from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.positions import Followed, Position, Positions
-from kproxy.proxy.switching.kafkastreams import rebuilds
-from kproxy.proxy.switching.transactions import TRANSACTIONAL, needs_another, read_commits, survivable
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.kafkastreams import rebuilds_store
+from kproxy.proxy.switching.positions import Position, PositionTracker, SessionPositions
+from kproxy.proxy.switching.transactions import TRANSACTIONAL, is_commit, needs_substitute, substitute_errors
 
 OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
 HEARTBEAT = 12
@@ -58,7 +58,7 @@ class GuardRules:
     """What the guards of one cluster have in common. `first_writes_until`: until when first writes pass one at a time,
     and records are not deleted, in seconds of the clock that requests come with; infinite while all writes are held."""
 
-    def __init__(self, positions: Positions) -> None:
+    def __init__(self, positions: PositionTracker) -> None:
         self.positions = positions
         self.first_writes_until = float("inf")
 
@@ -74,11 +74,11 @@ class Guard:
     def __init__(
         self,
         rules: GuardRules,
-        identify: Callable[[], Identity],
+        identify: Callable[[], ClientIdentity],
         software: Callable[[], str],
         again: Callable[[float], None],
         end: Callable[[], None],
-        on_waiting: Callable[[Identity, Position], None],
+        on_waiting: Callable[[ClientIdentity, Position], None],
     ) -> None:
         self._rules = rules
         self._identify = identify
@@ -93,7 +93,7 @@ class Guard:
         self._fetch_until: float | None = None  # since a Fetch waits
         self._sent_away = False  # told that its group does not know it
         self._shown: set[bytes] = set()  # topics in metadata that librdkafka was told
-        self.followed: Followed | None = None
+        self.followed: SessionPositions | None = None
 
     def over(self, calls: Calls) -> GuardedCalls:
         """These calls, as the guard judges them."""
@@ -118,10 +118,10 @@ class Guard:
             return GuardVerdict.MORE
         try:
             if call.key == END_TXN:
-                self._commits.append(read_commits(request))
+                self._commits.append(is_commit(request))
                 return GuardVerdict.PASS
             if call.key == DELETE_RECORDS:
-                return requests.refused_deletion(request)
+                return requests.deletion_refusal(request)
             return self._judge_position(call.key, request, now)
         except Underflow:
             raise malformed(f"a {call.api} request ends before its last field") from None
@@ -157,22 +157,22 @@ class Guard:
 
     def _of_transaction(self, key: int, version: int, response: bytes) -> Buffer:
         if key == PRODUCE and self._producing:
-            self._produced(responses.refuses_a_batch(response, version))
+            self._produced(responses.has_retriable_error(response, version))
         aborts = key == END_TXN and not self._commits.popleft()
-        if not needs_another(self._software(), self._identify().client_id):
+        if not needs_substitute(self._software(), self._identify().client_id):
             return response
-        return survivable(response, key, version, aborts=aborts)
+        return substitute_errors(response, key, version, aborts=aborts)
 
     # Positions
 
-    def _client(self) -> Followed | None:
+    def _client(self) -> SessionPositions | None:
         """What the client has followed in this session; None if it has never fetched in the former cluster."""
         if self.followed is None:
             client = self._rules.positions.client(self._identify())
             if client is None:
                 self.keys -= _OF_POSITIONS
                 return None
-            self.followed = Followed(client)
+            self.followed = SessionPositions(client)
         return self.followed
 
     def _judge_position(self, key: int, request: Buffer, now: float) -> GuardVerdict | bytes:
@@ -184,15 +184,15 @@ class Guard:
             commit = requests.read_commit(request)
             if followed.may_commit(commit.positions):
                 return GuardVerdict.PASS
-            return requests.refused_commit(commit, keeps_positions=is_franz_go(self._software()))
+            return requests.commit_refusal(commit, keeps_positions=is_franz_go(self._software()))
         epochs = requests.read_epochs(request)
         if not followed.unknown(epochs.positions):
             return GuardVerdict.PASS
         self._note_waiting(epochs.positions[0], now)
-        return requests.unknown_epochs(epochs, for_good=self._rebuilds)
+        return requests.epochs_refusal(epochs, for_good=self._rebuilds)
 
-    def _judge_fetch(self, followed: Followed, request: Buffer, now: float) -> GuardVerdict | bytes:
-        named = requests.fetch_positions(request)
+    def _judge_fetch(self, followed: SessionPositions, request: Buffer, now: float) -> GuardVerdict | bytes:
+        named = requests.read_fetch_positions(request)
         if named is None:
             fetch = requests.read_fetch(request)
             named, forgotten = (fetch.positions, fetch.in_session), fetch.forgotten
@@ -216,14 +216,16 @@ class Guard:
             self._again(wait)
             return self._hold()
         self._fetch_until = None
-        return requests.no_records(fetch, stale if self._rebuilds else None)
+        return requests.empty_fetch_response(fetch, stale if self._rebuilds else None)
 
     @property
     def _rebuilds(self) -> bool:
         identity, software = self._identify(), self._software()
-        names = kafkaconnect.others(software, identity.client_id)
-        of_a_worker = names and all(self._rules.positions.has_seen(Identity(identity.address, one)) for one in names)
-        return bool(of_a_worker) or rebuilds(software, identity.client_id)
+        names = kafkaconnect.sibling_consumers(software, identity.client_id)
+        of_a_worker = names and all(
+            self._rules.positions.has_seen(ClientIdentity(identity.address, one)) for one in names
+        )
+        return bool(of_a_worker) or rebuilds_store(software, identity.client_id)
 
     def _note_waiting(self, position: Position, now: float) -> None:
         identity = self._identify()
@@ -246,16 +248,16 @@ class Guard:
             if key == METADATA:
                 if not is_librdkafka(self._software()):
                     return response
-                return responses.without_epochs(response, version, self._shown)
+                return responses.remove_leader_epochs(response, version, self._shown)
             if key in TRANSACTIONAL:
                 return self._of_transaction(key, version, response)
             if key in _TELLING:
                 client = self._rules.positions.client(self._identify())
-                for position in responses.told(response, key, version) if client is not None else ():
+                for position in responses.read_offsets(response, key, version) if client is not None else ():
                     assert client is not None
                     client.tell(*position)
             elif key == OFFSET_COMMIT:
-                return responses.with_a_known_group(response, key, version)
+                return responses.replace_unknown_group(response, key, version)
             else:
                 return self._beaten(response, key, version)
         except Underflow:
@@ -265,8 +267,8 @@ class Guard:
     def _beaten(self, response: bytes, key: int, version: int) -> Buffer:
         """A heartbeat has been answered."""
         if self._sent_away or not self._rules.positions.waits_untold(self._identify()):
-            return responses.with_a_known_group(response, key, version)
-        changed = responses.without_its_member(response, key, version)
+            return responses.replace_unknown_group(response, key, version)
+        changed = responses.replace_success_by_unknown_member(response, key, version)
         self._sent_away = changed != response
         return changed
 

@@ -10,7 +10,7 @@ from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 from kproxy.proxy.relay.calls import Call
-from kproxy.proxy.switching.producers import produces
+from kproxy.proxy.switching.producers import producer_kind
 
 # No request header has any tagged field so far; they are walked over again with each chunk.
 _MAX_HEADER_TAGS = 32
@@ -91,7 +91,7 @@ class Acks:
         stop = acks_at + 2
         expects = chunk[acks_at] != 0 or chunk[acks_at + 1] != 0
         if not self.produces:
-            self.produces = produces(chunk, at, after if after < end else end, call.version) or ""
+            self.produces = producer_kind(chunk, at, after if after < end else end, call.version) or ""
         if self.produces and expects and stop - at <= _MAX_HEAD:
             self._call, self._head = call, bytes(chunk[at + 12 : stop])
         return expects

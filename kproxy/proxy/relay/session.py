@@ -29,7 +29,7 @@ from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, Obs
 from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.proxy.relay.side import Side, Step
-from kproxy.proxy.switching.writes import DOUBLED
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ class Session:
         """Close both connections now."""
         if self.closed:
             return
-        self.doubled = self.unanswered(DOUBLED)
+        self.doubled = self.unanswered(HARMFUL_IF_REPEATED)
         self.closed = True
         self.conversation.when_busy(_nothing)  # what is there refers to the session
         self._pump.selector.wake = True  # `on_end` may schedule something

@@ -13,7 +13,7 @@ LEVELS: tuple[Requires, ...] = get_args(Requires)
 """All of them."""
 
 
-def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
+def not_ready_reasons(cluster: ClusterStatus, requires: Requires) -> list[str]:
     """Why clients should wait, a line each; empty when they need not."""
     reasons = _out_of_reach(cluster, requires)
     if cluster.full:
@@ -25,7 +25,7 @@ def not_ready(cluster: ClusterStatus, requires: Requires) -> list[str]:
     return reasons
 
 
-def useless_to_wait(cluster: ClusterStatus) -> list[str]:
+def permanent_problems(cluster: ClusterStatus) -> list[str]:
     """Why the cluster will not become ready before a person does something, a line each; empty if it may."""
     return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
 
@@ -51,10 +51,10 @@ def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
     lost = cluster.out_of_reach
     if not lost or (requires == "one" and len(lost) < len(cluster.present)):
         return []
-    return missing(cluster)
+    return unreachable_nodes(cluster)
 
 
-def missing(cluster: ClusterStatus) -> list[str]:
+def unreachable_nodes(cluster: ClusterStatus) -> list[str]:
     """Every node that cannot be reached, why, and what to do, a line each; empty if all can be."""
     lost = cluster.out_of_reach
     lines = [

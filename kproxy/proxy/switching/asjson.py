@@ -36,51 +36,51 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from kproxy.base.printable import one_line
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.parts import MOST_CLIENTS, MOST_PARTS, Part, check, split
-from kproxy.proxy.switching.positions import MOST_KEPT
-from kproxy.proxy.switching.participant import Command, Do, Ended, Outcome, Phase, State
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.participant import Command, CommandType, LastSwitch, ParticipantState, Phase, SwitchOutcome
+from kproxy.proxy.switching.parts import MAX_CLIENT_IDS, MAX_PARTS, Part, check_part, split_unit
+from kproxy.proxy.switching.positions import MAX_SAVED_CLIENTS
 
-FORMAT, FORMAT_OF_PARTS = 1, 2
+FORMAT, FORMAT_WITH_PARTS = 1, 2
 PART, JOIN = "part", "join"
 # Of names and ids, in characters.
 _MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedState:
     """What a state file says. `ended`: the process before ended in good order, with no write under way. `parts`: the
     names of a cluster's parts. `clients`: those of a part. `fetched`: the clients that have fetched; None: nobody
     knows. `unsure`, `unknown`: for how many seconds more there may be clients that repeat a write, and that have
     fetched, of which it did not know."""
 
-    state: State
+    state: ParticipantState
     ended: bool = False
     parts: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
-    fetched: tuple[Identity, ...] | None = None
+    fetched: tuple[ClientIdentity, ...] | None = None
     unsure: float = 0.0
     unknown: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class PartCommand:
     """Make this part of a cluster; without clients: end it, and let its clients be the cluster's again."""
 
     part: str
     clients: tuple[str, ...] = ()
 
 
-def command(body: object) -> tuple[str, Command | Parting]:
+def parse_command(body: object) -> tuple[str, Command | PartCommand]:
     """The unit and the command of a body; for `Parting`, the cluster. Raises ValueError: what is wrong with it, in one
     line."""
     fields = _Fields(body, "the body")
     unit = fields.text("cluster")
-    do = fields.one_of("do", [*(one.value for one in Do), PART, JOIN])
+    do = fields.one_of("do", [*(one.value for one in CommandType), PART, JOIN])
     if do in (PART, JOIN):
-        return _parting(unit, fields, makes=do == PART)
+        return _part_command(unit, fields, makes=do == PART)
     found = Command(
-        Do(do),
+        CommandType(do),
         fields.text("switch"),
         fields.text("driver", ""),
         fields.text("to", ""),
@@ -89,31 +89,31 @@ def command(body: object) -> tuple[str, Command | Parting]:
         fields.flag("force", False),
     )
     fields.no_more()
-    if found.do is Do.HOLD and not (found.to and found.seconds):
+    if found.do is CommandType.HOLD and not (found.to and found.seconds):
         raise ValueError("hold needs 'to' and 'seconds'")
     return unit, found
 
 
-def _parting(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Parting]:
-    cluster, name = split(unit)
+def _part_command(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, PartCommand]:
+    cluster, name = split_unit(unit)
     if not name:
         raise ValueError("'cluster' must be CLUSTER/PART: it names the part too")
-    clients = fields.texts("clients", MOST_CLIENTS) if makes else ()
+    clients = fields.texts("clients", MAX_CLIENT_IDS) if makes else ()
     fields.no_more()
     if makes:
-        check(Part(name, clients))
-    return cluster, Parting(name, clients)
+        check_part(Part(name, clients))
+    return cluster, PartCommand(name, clients)
 
 
-def written(
-    unit: str, state: State, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-    fetched: Collection[Identity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
+def encode_state_file(
+    unit: str, state: ParticipantState, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
+    fetched: Collection[ClientIdentity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
 ) -> bytes:  # fmt: skip
     """A state file."""
-    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": shown(state)}
+    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": state_as_json(state)}
     for name, texts in (("parts", parts), ("clients", clients)):
         if texts:
-            value |= {"format": FORMAT_OF_PARTS, name: list(texts)}
+            value |= {"format": FORMAT_WITH_PARTS, name: list(texts)}
     if ended and fetched is not None:
         value["fetched"] = [[one.address, one.client_id] for one in fetched]
     for name, seconds in (("unsure", unsure), ("unknown", unknown)):
@@ -122,7 +122,7 @@ def written(
     return json.dumps(value, indent=2).encode() + b"\n"
 
 
-def read(data: bytes, unit: str) -> Kept:
+def decode_state_file(data: bytes, unit: str) -> SavedState:
     """What is in a file of this unit. Raises ValueError: what is wrong with it, in one line."""
     try:
         value = json.loads(data.decode())
@@ -130,46 +130,46 @@ def read(data: bytes, unit: str) -> Kept:
         raise ValueError("it is not JSON") from None
     fields = _Fields(value, "it")
     number = fields.count("format", 0)
-    if number not in (FORMAT, FORMAT_OF_PARTS):
+    if number not in (FORMAT, FORMAT_WITH_PARTS):
         raise ValueError(
-            f"its format is not {FORMAT} or {FORMAT_OF_PARTS}: another version of kproxy wrote it, or something else"
+            f"its format is not {FORMAT} or {FORMAT_WITH_PARTS}: another version of kproxy wrote it, or something else"
         )
     if fields.text("cluster") != unit:
         raise ValueError("it is the state of another cluster")
-    found = Kept(
-        state_of(fields.take("state")),
+    found = SavedState(
+        state_from_json(fields.take("state")),
         fields.flag("ended", False),
-        fields.texts("parts", MOST_PARTS, []),
-        fields.texts("clients", MOST_CLIENTS, []),
+        fields.texts("parts", MAX_PARTS, []),
+        fields.texts("clients", MAX_CLIENT_IDS, []),
         _identities(fields.take("fetched", None)),
         fields.number("unsure", 0.0),
         fields.number("unknown", 0.0),
     )
-    if name := split(unit)[1]:
-        check(Part(name, found.clients))
+    if name := split_unit(unit)[1]:
+        check_part(Part(name, found.clients))
     return found
 
 
-def _identities(value: object) -> tuple[Identity, ...] | None:
+def _identities(value: object) -> tuple[ClientIdentity, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > MOST_KEPT:
-        raise ValueError(f"'fetched' is not a list of at most {MOST_KEPT} clients")
+    if not isinstance(value, list) or len(value) > MAX_SAVED_CLIENTS:
+        raise ValueError(f"'fetched' is not a list of at most {MAX_SAVED_CLIENTS} clients")
     for one in value:
         if not isinstance(one, list) or len(one) != 2 or not all(isinstance(text, str) for text in one):
             raise ValueError("'fetched' has something that is not an address and a client id")
-    return tuple(Identity(address, client_id) for address, client_id in value)
+    return tuple(ClientIdentity(address, client_id) for address, client_id in value)
 
 
-def shown(state: State) -> dict[str, Any]:
+def state_as_json(state: ParticipantState) -> dict[str, Any]:
     """STATE, as plain JSON values."""
     return asdict(state)
 
 
-def state_of(value: object) -> State:
+def state_from_json(value: object) -> ParticipantState:
     """The other way. Raises ValueError. Unknown fields, those of a later kproxy, are passed over."""
     fields = _Fields(value, "the state")
-    found = State(
+    found = ParticipantState(
         fields.text("active"),
         Phase(fields.one_of("phase", [one.value for one in Phase])),
         fields.text("switch", ""),
@@ -179,13 +179,13 @@ def state_of(value: object) -> State:
         fields.number("since", 0.0),
         fields.optional_number("deadline"),
         fields.count("count", 0) or 0,
-        _ended(fields.take("last", None)),
+        _last_switch(fields.take("last", None)),
     )
-    _check(found)
+    _check_consistent(found)
     return found
 
 
-def _check(state: State) -> None:
+def _check_consistent(state: ParticipantState) -> None:
     """Raises ValueError if no kproxy can have been there: a step from there could do anything."""
     if not state.holds:
         return
@@ -198,14 +198,14 @@ def _check(state: State) -> None:
         raise ValueError("the state's deadline does not fit its phase")
 
 
-def _ended(value: object) -> Ended | None:
+def _last_switch(value: object) -> LastSwitch | None:
     if value is None:
         return None
     fields = _Fields(value, "the last switch")
-    return Ended(
+    return LastSwitch(
         fields.text("switch"),
         fields.text("to"),
-        Outcome(fields.one_of("outcome", [one.value for one in Outcome])),
+        SwitchOutcome(fields.one_of("outcome", [one.value for one in SwitchOutcome])),
         fields.text("why", ""),
         fields.number("at", 0.0),
         fields.number("held", 0.0),

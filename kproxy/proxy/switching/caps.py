@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-NAMED: Mapping[int, int] = MappingProxyType(
+NEWEST_WITH_TOPIC_NAMES: Mapping[int, int] = MappingProxyType(
     {
         0: 12,  # Produce
         1: 12,  # Fetch
@@ -29,7 +29,7 @@ NAMED: Mapping[int, int] = MappingProxyType(
 )
 """API key → the newest version whose requests name topics by names."""
 
-CAPS: Mapping[int, int] = MappingProxyType({**NAMED, 26: 4})
+CAPS: Mapping[int, int] = MappingProxyType({**NEWEST_WITH_TOPIC_NAMES, 26: 4})
 """API key → the newest version that clients may use. With EndTxn 4 there is no transaction.version 2 (KIP-890), in
 which a producer cannot go on after an abort without a producer id that the broker gives it: see `transactions`."""
 
@@ -63,6 +63,6 @@ def is_kafka_python(software: str) -> bool:
     return software.partition(" ")[0] == "kafka-python"
 
 
-def offered(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:
+def offered_versions(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:
     """What a client of this software is told of in ApiVersions, where others are told of `highest`."""
     return OFFERED_TO_FRANZ_GO if is_franz_go(software) else highest

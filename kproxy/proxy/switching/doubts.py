@@ -22,12 +22,12 @@ GIVEN_UP_AFTER = 130.0
 """Seconds after which a client does not repeat a write: `delivery.timeout.ms` is 120 s in Java and franz-go."""
 GIVEN_UP_LATE = 310.0
 """The same for librdkafka, whose `message.timeout.ms` is 300 s, and for clients that do not name their software."""
-MOST = 1_000
+MAX_DOUBTS = 1_000
 """Doubts that are kept one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ClientIdentity:
     """A client as kproxy can know it again: where it is, and how it names itself."""
 
     address: str
@@ -45,26 +45,26 @@ class Doubt:
     left: float
 
 
-def gives_up_after(software: str) -> float:
+def give_up_seconds(software: str) -> float:
     """How long a client may repeat a write that it has had no answer to. `software` is its own word: a lie harms only
     the one that says it."""
     return GIVEN_UP_AFTER if software.startswith(("apache-kafka-java", "kgo")) else GIVEN_UP_LATE
 
 
-class Doubts:
+class DoubtTracker:
     """The doubts of one cluster, each of one client at one node. Times are seconds of any one clock."""
 
     def __init__(self) -> None:
-        self._since: OrderedDict[tuple[Identity, str], tuple[float, float]] = OrderedDict()  # since, until
+        self._since: OrderedDict[tuple[ClientIdentity, str], tuple[float, float]] = OrderedDict()  # since, until
         self._uncounted_until = float("-inf")  # while there are more than are kept
-        self._identities: dict[Identity, int] = {}
+        self._identities: dict[ClientIdentity, int] = {}
 
-    def note(self, identity: Identity, node: str, now: float, seconds: float) -> None:
+    def note(self, identity: ClientIdentity, node: str, now: float, seconds: float) -> None:
         """This client has lost the answer to a write at this node."""
         self._forget(identity, node)
         self._since[identity, node] = now, now + seconds
         self._identities[identity] = self._identities.get(identity, 0) + 1
-        if len(self._since) > MOST:
+        if len(self._since) > MAX_DOUBTS:
             (oldest, its_node), (_, until) = next(iter(self._since.items()))
             self._uncounted_until = max(self._uncounted_until, until)
             self._forget(oldest, its_node)
@@ -72,14 +72,14 @@ class Doubts:
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def of(self, identity: Identity) -> bool:
+    def of(self, identity: ClientIdentity) -> bool:
         """Whether this client is in doubt, at any node."""
         return identity in self._identities
 
-    def split(self, belongs: Callable[[Identity], bool]) -> Doubts:
+    def split(self, belongs: Callable[[ClientIdentity], bool]) -> DoubtTracker:
         """Those of the clients that belong to a part: from now on they are its own. Of a client without a name nobody
         knows whose it is, nor of those that are not kept one by one: these are in both."""
-        other = Doubts()
+        other = DoubtTracker()
         other._uncounted_until = self._uncounted_until
         for (identity, node), (since, until) in list(self._since.items()):
             if belongs(identity):
@@ -88,13 +88,13 @@ class Doubts:
                 other.note(identity, node, since, until - since)
         return other
 
-    def unite(self, other: Doubts) -> None:
+    def unite(self, other: DoubtTracker) -> None:
         """Take over those of a part that is one no more."""
         self._uncounted_until = max(self._uncounted_until, other._uncounted_until)
         for (identity, node), (since, until) in other._since.items():
             self.note(identity, node, since, until - since)
 
-    def reconnected(self, identity: Identity, node: str, opened: float, now: float) -> bool:
+    def reconnected(self, identity: ClientIdentity, node: str, opened: float, now: float) -> bool:
         """A session of this client at this node, opened at this time, has had a write since. Whether that clears a
         doubt."""
         since, _ = self._since.get((identity, node), (float("inf"), 0.0))
@@ -117,7 +117,7 @@ class Doubts:
             found.insert(0, Doubt("and others", "", "", 0.0, self._uncounted_until - now))
         return tuple(found)
 
-    def _forget(self, identity: Identity, node: str) -> None:
+    def _forget(self, identity: ClientIdentity, node: str) -> None:
         if self._since.pop((identity, node), None) is None:
             return
         self._identities[identity] -= 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 _TOPICS = ("configs", "offsets", "statuses")
 
 
-def others(software: str, client_id: str) -> tuple[str, ...]:
+def sibling_consumers(software: str, client_id: str) -> tuple[str, ...]:
     """The names of the worker's two other such consumers, if a client that calls itself so may be one; else none."""
     worker, _, topic = client_id.rpartition("-")
     if not worker or topic not in _TOPICS or not software.startswith("apache-kafka-java"):

@@ -12,13 +12,13 @@ _PRODUCER = re.compile(r"-StreamThread-\d+(-\d+_\d+)?-producer$")
 _REBUILDS = re.compile(r"-(StreamThread|StateUpdater)-\d+-restore-consumer$|-global-consumer$")
 
 
-def is_producer(client_id: str) -> bool:
+def is_streams_producer(client_id: str) -> bool:
     """Whether it is a producer of Streams, which takes the loss of its producer id for the loss of its tasks, and
     begins them again."""
     return _PRODUCER.search(client_id) is not None
 
 
-def rebuilds(software: str, client_id: str) -> bool:
+def rebuilds_store(software: str, client_id: str) -> bool:
     """Whether a client, as it calls itself, makes a store anew if its position is out of range.
 
     The one that restores a store has its position from a file beside the store, and never asks for it: with nothing

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Login(StrEnum):
+class LoginMode(StrEnum):
     """Who logs in to the brokers of an upstream. KPROXY: kproxy itself (`sasl`), and refuses logins of clients.
     CLIENTS: the brokers want a login, and each client brings its own. NOBODY: the brokers answer without. UNKNOWN: no
     broker has answered so far."""
@@ -19,15 +19,15 @@ class Login(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class UpstreamLogin:
     """Of one upstream. `tls`: kproxy speaks TLS with its brokers."""
 
-    login: Login = Login.UNKNOWN
+    login: LoginMode = LoginMode.UNKNOWN
     tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Logins:
+class ClientLogins:
     """What connected clients do: the names of those that log in themselves, of those that do not, and which mechanisms
     are used."""
 
@@ -36,22 +36,22 @@ class Logins:
     mechanisms: Sequence[str] = ()
 
 
-def misfit(active: Way, to: Way, name: str, clients: Logins) -> str:
+def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
     """Why clients could not log in any more when they are led to upstream `name`, or ""."""
-    bring = bool(clients.own) or active.login is Login.CLIENTS
-    bring_none = active.login in (Login.KPROXY, Login.NOBODY) or bool(clients.none)
-    if to.login is Login.KPROXY and bring:
+    bring = bool(clients.own) or active.login is LoginMode.CLIENTS
+    bring_none = active.login in (LoginMode.KPROXY, LoginMode.NOBODY) or bool(clients.none)
+    if to.login is LoginMode.KPROXY and bring:
         return (
             f"its clients log in themselves{_some(clients.own)}, and kproxy itself logs in to {name} (sasl): it would"
             f" refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or let kproxy"
             " log in to both, and take the credentials from the clients before"
         )
-    if to.login is Login.NOBODY and bring:
+    if to.login is LoginMode.NOBODY and bring:
         return (
             f"its clients log in themselves{_some(clients.own)}, and the brokers of {name} take no login: they would"
             f" refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"
         )
-    if to.login is Login.CLIENTS and bring_none and not bring:
+    if to.login is LoginMode.CLIENTS and bring_none and not bring:
         return (
             f"its clients do not log in themselves{_some(clients.none)}, and the brokers of {name} want a login: give"
             f" upstream {name} credentials (sasl)"
@@ -59,9 +59,9 @@ def misfit(active: Way, to: Way, name: str, clients: Logins) -> str:
     return ""
 
 
-def doubt(active: Way, to: Way, name: str, clients: Logins) -> str:
+def login_warning(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
     """What nobody has tried of logins that fit, or ""."""
-    if to.login is not Login.CLIENTS or not (clients.own or active.login is Login.CLIENTS):
+    if to.login is not LoginMode.CLIENTS or not (clients.own or active.login is LoginMode.CLIENTS):
         return ""
     how = f" with {', '.join(clients.mechanisms)}" if clients.mechanisms else ""
     said = (

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-MOST_SECONDS = 25
+MAX_HOLD_SECONDS = 25
 """Clients give a request up after 30 s (`request.timeout.ms`)."""
 
 
@@ -33,7 +33,7 @@ class Phase(StrEnum):
     COMMITTED = "committed"
 
 
-class Do(StrEnum):
+class CommandType(StrEnum):
     """CLAIM: from now on only this driver, or a later one, is obeyed for this switch."""
 
     HOLD = "hold"
@@ -44,7 +44,7 @@ class Do(StrEnum):
     CLAIM = "claim"
 
 
-class Outcome(StrEnum):
+class SwitchOutcome(StrEnum):
     RELEASED = "released"
     UNDONE = "undone"
 
@@ -67,7 +67,7 @@ class Command:
     `force`, for UNDO: also if committed.
     """
 
-    do: Do
+    do: CommandType
     switch: str
     driver: str = ""
     to: str = ""
@@ -77,13 +77,13 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class LastSwitch:
     """The last switch here that ended, why, at what time, and for how many seconds writes were held. `flipped`:
     sessions were led to the other upstream, perhaps for a while only."""
 
     switch: str
     to: str
-    outcome: Outcome
+    outcome: SwitchOutcome
     why: str
     at: float
     held: float
@@ -91,7 +91,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ParticipantState:
     """Of one cluster. While it serves, only `active`, `count` and `last` say something.
 
     `former`: the upstream that undoing leads back to. `since`: when the hold began. `count`: how many holds were taken
@@ -107,7 +107,7 @@ class State:
     since: float = 0.0
     deadline: float | None = None
     count: int = 0
-    last: Ended | None = None
+    last: LastSwitch | None = None
 
     @property
     def holds(self) -> bool:
@@ -115,7 +115,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SwitchConditions:
     """What the process knows as of now.
 
     `upstreams`: by name, why sessions cannot be led there, or "". `refuses`: why it takes no hold, or "".
@@ -140,15 +140,15 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """What comes of an event: the next state, what to do when it is written down, or the reason why nothing changes."""
 
-    state: State
+    state: ParticipantState
     effects: tuple[Effect, ...] = ()
     problem: str = ""
 
 
-def obey(state: State, command: Command, facts: Facts, now: float) -> Step:
+def apply(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     """A command. What is already so is no problem: a driver repeats what it has had no answer to."""
     if not state.holds:
         return _while_serving(state, command, facts, now)
@@ -160,61 +160,61 @@ def obey(state: State, command: Command, facts: Facts, now: float) -> Step:
     return _COMMANDS[command.do](state, command, facts, now)
 
 
-def settled(state: State, facts: Facts) -> Step:
+def settle(state: ParticipantState, facts: SwitchConditions) -> Transition:
     """The process believes that no write is unanswered now."""
     if state.phase is not Phase.HOLDING or facts.unsettled:
-        return Step(state)
-    return Step(replace(state, phase=Phase.HELD))
+        return Transition(state)
+    return Transition(replace(state, phase=Phase.HELD))
 
 
-def expired(state: State, now: float) -> Step:
+def expire(state: ParticipantState, now: float) -> Transition:
     """The deadline, if there is one, is over."""
     if state.deadline is None:
-        return Step(state)
+        return Transition(state)
     return _back(state, f"its deadline passed while it was {state.phase}", now)
 
 
-def restarted(state: State, now: float) -> Step:
+def restart(state: ParticipantState, now: float) -> Transition:
     """A process begins with this state, which another left. A clock that was put back must not make a hold long."""
     deadline = state.deadline
     if deadline is not None and deadline <= now:
-        state = expired(state, now).state
+        state = expire(state, now).state
     elif deadline is not None:
-        state = replace(state, deadline=min(deadline, now + MOST_SECONDS))
-    return Step(state, (Effect.HOLD,) if state.holds else ())
+        state = replace(state, deadline=min(deadline, now + MAX_HOLD_SECONDS))
+    return Transition(state, (Effect.HOLD,) if state.holds else ())
 
 
-def _while_serving(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _while_serving(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     last = state.last
     if last is not None and last.switch == command.switch:
         return _after_its_end(state, last, command)
     match command.do:
-        case Do.HOLD:
+        case CommandType.HOLD:
             return _hold(state, command, facts, now)
-        case Do.UNDO | Do.CLAIM:
+        case CommandType.UNDO | CommandType.CLAIM:
             # Its hold may still be on the way: the count makes sure that it comes too late.
-            return Step(replace(state, count=state.count + 1))
+            return Transition(replace(state, count=state.count + 1))
         case _:
             return _refused(state, f"there is no switch {command.switch} under way here")
 
 
-def _after_its_end(state: State, last: Ended, command: Command) -> Step:
+def _after_its_end(state: ParticipantState, last: LastSwitch, command: Command) -> Transition:
     match (command.do, last.outcome):
-        case (Do.CLAIM, _) | (Do.UNDO, Outcome.UNDONE):
-            return Step(state)
-        case (Do.FLIP | Do.COMMIT | Do.RELEASE, Outcome.RELEASED):
-            return Step(state)
-        case (Do.UNDO, Outcome.RELEASED):
+        case (CommandType.CLAIM, _) | (CommandType.UNDO, SwitchOutcome.UNDONE):
+            return Transition(state)
+        case (CommandType.FLIP | CommandType.COMMIT | CommandType.RELEASE, SwitchOutcome.RELEASED):
+            return Transition(state)
+        case (CommandType.UNDO, SwitchOutcome.RELEASED):
             return _refused(state, f"switch {last.switch} has been released: clients write to {last.to}")
         case _:
             return _refused(state, f"switch {last.switch} has ended here ({last.outcome}): {last.why}")
 
 
-def _hold(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _hold(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     problem = _why_no_hold(state, command, facts)
     if problem:
         return _refused(state, problem)
-    return Step(
+    return Transition(
         replace(
             state,
             phase=Phase.HOLDING,
@@ -230,7 +230,7 @@ def _hold(state: State, command: Command, facts: Facts, now: float) -> Step:
     )
 
 
-def _why_no_hold(state: State, command: Command, facts: Facts) -> str:
+def _why_no_hold(state: ParticipantState, command: Command, facts: SwitchConditions) -> str:
     if facts.refuses:
         return facts.refuses
     if command.after is not None and command.after != state.count:
@@ -239,67 +239,67 @@ def _why_no_hold(state: State, command: Command, facts: Facts) -> str:
         return f"there is no upstream {command.to}; there are {', '.join(facts.upstreams) or 'none'}"
     if command.to == state.active:
         return f"{command.to} is already the active upstream"
-    if not 1 <= command.seconds <= MOST_SECONDS:
-        return f"a hold may last from 1 to {MOST_SECONDS} seconds"
+    if not 1 <= command.seconds <= MAX_HOLD_SECONDS:
+        return f"a hold may last from 1 to {MAX_HOLD_SECONDS} seconds"
     return facts.upstreams[command.to]
 
 
-def _again(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _again(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     """What this command asks for is so, or was and more has happened since."""
-    return Step(state)
+    return Transition(state)
 
 
-def _flip(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _flip(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     if state.phase in (Phase.FLIPPED, Phase.COMMITTED):
-        return Step(state)
+        return Transition(state)
     problem = facts.unsettled or facts.upstreams.get(state.to, f"there is no upstream {state.to} any more")
     if state.phase is Phase.HOLDING or problem:
         return _refused(state, problem or "it is not held yet")
-    return Step(replace(state, phase=Phase.FLIPPED, active=state.to), (Effect.FLIP,))
+    return Transition(replace(state, phase=Phase.FLIPPED, active=state.to), (Effect.FLIP,))
 
 
-def _commit(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _commit(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED:
-        return Step(state)
+        return Transition(state)
     if state.phase is not Phase.FLIPPED:
         return _refused(state, f"it has not flipped yet ({state.phase})")
-    return Step(replace(state, phase=Phase.COMMITTED, deadline=None))
+    return Transition(replace(state, phase=Phase.COMMITTED, deadline=None))
 
 
-def _release(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _release(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     if state.phase not in (Phase.FLIPPED, Phase.COMMITTED):
         return _refused(state, f"it has not flipped yet ({state.phase})")
-    return Step(_ended(state, state.active, Outcome.RELEASED, "as it was told", now), (Effect.RELEASE,))
+    return Transition(_ended(state, state.active, SwitchOutcome.RELEASED, "as it was told", now), (Effect.RELEASE,))
 
 
-def _undo(state: State, command: Command, facts: Facts, now: float) -> Step:
+def _undo(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED and not command.force:
         text = "it has committed: another kproxy may have been released; --resume or --abort of its driver decides"
         return _refused(state, text)
     return _back(state, "as it was told", now)
 
 
-def _back(state: State, why: str, now: float) -> Step:
+def _back(state: ParticipantState, why: str, now: float) -> Transition:
     flipped = state.active != state.former
-    after = _ended(state, state.former, Outcome.UNDONE, why, now)
-    return Step(after, (Effect.FLIP, Effect.RELEASE) if flipped else (Effect.RELEASE,))
+    after = _ended(state, state.former, SwitchOutcome.UNDONE, why, now)
+    return Transition(after, (Effect.FLIP, Effect.RELEASE) if flipped else (Effect.RELEASE,))
 
 
-def _ended(state: State, active: str, outcome: Outcome, why: str, now: float) -> State:
+def _ended(state: ParticipantState, active: str, outcome: SwitchOutcome, why: str, now: float) -> ParticipantState:
     flipped = state.active != state.former
-    last = Ended(state.switch, state.to, outcome, why, now, max(0.0, now - state.since), flipped)
-    return State(active, count=state.count, last=last)
+    last = LastSwitch(state.switch, state.to, outcome, why, now, max(0.0, now - state.since), flipped)
+    return ParticipantState(active, count=state.count, last=last)
 
 
-def _refused(state: State, problem: str) -> Step:
-    return Step(state, (), problem)
+def _refused(state: ParticipantState, problem: str) -> Transition:
+    return Transition(state, (), problem)
 
 
 _COMMANDS = {
-    Do.HOLD: _again,
-    Do.CLAIM: _again,
-    Do.FLIP: _flip,
-    Do.COMMIT: _commit,
-    Do.RELEASE: _release,
-    Do.UNDO: _undo,
+    CommandType.HOLD: _again,
+    CommandType.CLAIM: _again,
+    CommandType.FLIP: _flip,
+    CommandType.COMMIT: _commit,
+    CommandType.RELEASE: _release,
+    CommandType.UNDO: _undo,
 }

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from kproxy.base.printable import one_line
 
-MOST_PARTS = 50
+MAX_PARTS = 50
 """Of one cluster."""
-MOST_CLIENTS = 1_000
-MOST_BYTES = 32 * 1024
+MAX_CLIENT_IDS = 1_000
+MAX_BYTES = 32 * 1024
 """That all client ids of one part have together, as JSON."""
-LONGEST = 100
-ANYTHING, NUMBER = "*", "#"
+MAX_CLIENT_ID = 100
+ANY_SUFFIX, NUMBER_SUFFIX = "*", "#"
 _BETWEEN = "/"
 
 
@@ -38,48 +38,48 @@ class Part:
 
     def has(self, client_id: str) -> bool:
         """Whether a client with this id belongs to it."""
-        return any(_means(one, client_id) for one in self.clients)
+        return any(_matches(one, client_id) for one in self.clients)
 
 
-def _means(named: str, client_id: str) -> bool:
+def _matches(named: str, client_id: str) -> bool:
     if named == client_id:
         return True
     beginning = named[:-1]
     if not client_id.startswith(beginning):
         return False
     rest = client_id[len(beginning) :]
-    return named.endswith(ANYTHING) or (named.endswith(NUMBER) and rest.isascii() and rest.isdigit())
+    return named.endswith(ANY_SUFFIX) or (named.endswith(NUMBER_SUFFIX) and rest.isascii() and rest.isdigit())
 
 
-def unit(cluster: str, part: str = "") -> str:
+def unit_name(cluster: str, part: str = "") -> str:
     """What a part is called, or, for "", the cluster without its parts."""
     return f"{cluster}{_BETWEEN}{part}" if part else cluster
 
 
-def split(name: str) -> tuple[str, str]:
+def split_unit(name: str) -> tuple[str, str]:
     """The cluster and the part of a unit."""
     cluster, _, part = name.partition(_BETWEEN)
     return cluster, part
 
 
-def check(part: Part) -> None:
+def check_part(part: Part) -> None:
     """Raises ValueError, in one line, if there can be no such part."""
     if not re.fullmatch(r"[a-z0-9-]{1,63}", part.name):
         raise ValueError("the name of a part has 1 to 63 of a-z, 0-9 and -")
     if not part.clients:
         raise ValueError(f"part {part.name} has no client ids")
-    if len(part.clients) > MOST_CLIENTS or len(json.dumps(part.clients)) > MOST_BYTES:
+    if len(part.clients) > MAX_CLIENT_IDS or len(json.dumps(part.clients)) > MAX_BYTES:
         raise ValueError(
-            f"part {part.name} has more than {MOST_CLIENTS} client ids, or they are longer than kproxy keeps"
+            f"part {part.name} has more than {MAX_CLIENT_IDS} client ids, or they are longer than kproxy keeps"
         )
     for one in part.clients:
-        if not one or len(one) > LONGEST or one_line(one, LONGEST) != one:
-            raise ValueError(f"part {part.name}: a client id has 1 to {LONGEST} printable characters")
-        if one in (ANYTHING, NUMBER):
+        if not one or len(one) > MAX_CLIENT_ID or one_line(one, MAX_CLIENT_ID) != one:
+            raise ValueError(f"part {part.name}: a client id has 1 to {MAX_CLIENT_ID} printable characters")
+        if one in (ANY_SUFFIX, NUMBER_SUFFIX):
             raise ValueError(f"part {part.name}: {one} alone would be all clients, or nobody in particular")
 
 
-def shared(part: Part, others: Iterable[Part]) -> str:
+def overlap_problem(part: Part, others: Iterable[Part]) -> str:
     """Why this part cannot be beside the others, as a client would belong to two; or ""."""
     for other in others:
         for one in part.clients:
@@ -92,10 +92,10 @@ def shared(part: Part, others: Iterable[Part]) -> str:
 
 
 def _overlap(one: str, other: str) -> bool:
-    if _means(one, other) or _means(other, one):
+    if _matches(one, other) or _matches(other, one):
         return True
     first, second = (named[:-1] for named in (one, other))
-    if not {one[-1:], other[-1:]} <= {ANYTHING, NUMBER}:
+    if not {one[-1:], other[-1:]} <= {ANY_SUFFIX, NUMBER_SUFFIX}:
         return False
     # Of two that stand for many, the shorter beginning has the longer one, whatever their ends say: that errs on the
     # safe side.

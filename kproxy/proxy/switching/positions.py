@@ -20,46 +20,46 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.doubts import ClientIdentity
 
 Partition = tuple[bytes, int]
 """A topic's name as it came, and a number."""
 Position = tuple[bytes, int, int]
 """The same with an offset."""
 
-MOST_CLIENTS = 20_000
+MAX_CLIENTS = 20_000
 """Clients that are known one by one; if more have fetched, each client is taken for one that has."""
-MOST_KEPT = 2_000
+MAX_SAVED_CLIENTS = 2_000
 """Clients that a kproxy which ends tells the next one."""
-MOST_TOLD = 8
+MAX_OFFSETS = 8
 """Offsets of one partition that are kept as told to one client: the last ones."""
-MOST_PARTITIONS = 50_000
+MAX_PARTITIONS = 50_000
 """Partitions that are kept of one client; of more, those are forgotten that it was told first."""
-MOST_WAITING = 1_000
-LEFT_AFTER = 5.0
+MAX_WAITING = 1_000
+ABANDONED_AFTER = 5.0
 """Seconds in which a session has not asked for a partition, after which another one may go on with it. A consumer that
 has a partition asks for it about twice a second (`fetch.max.wait.ms` is 500)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingConsumer:
     """A client that gets nothing, since nobody has told it the position that it asks for. `topic` is as it came. The
     `offset` is 0 if the client has the broker examine its position first."""
 
-    identity: Identity
+    identity: ClientIdentity
     topic: bytes
     partition: int
     offset: int
     since: float
 
 
-class Client:
+class ClientPositions:
     """What one client was told since the switch, and what sessions of it that have ended have fetched."""
 
     __slots__ = ("_begun", "_followed", "_told", "open")
 
     def __init__(self) -> None:
-        self.open: set[Followed] = set()
+        self.open: set[SessionPositions] = set()
         self._told: OrderedDict[Partition, tuple[int, ...]] = OrderedDict()
         self._followed: OrderedDict[Partition, None] = OrderedDict()
         self._begun: OrderedDict[Partition, None] = OrderedDict()
@@ -75,8 +75,8 @@ class Client:
             return
         key = (topic, partition)
         known = self._told.pop(key, ())
-        self._told[key] = (*(one for one in known if one != offset), offset)[-MOST_TOLD:]
-        if len(self._told) > MOST_PARTITIONS:
+        self._told[key] = (*(one for one in known if one != offset), offset)[-MAX_OFFSETS:]
+        if len(self._told) > MAX_PARTITIONS:
             self._told.popitem(last=False)
 
     def was_told(self, topic: bytes, partition: int) -> bool:
@@ -104,77 +104,79 @@ class Client:
 def _note(known: OrderedDict[Partition, None], partitions: Iterable[Partition]) -> None:
     for one in partitions:
         known[one] = None
-        if len(known) > MOST_PARTITIONS:
+        if len(known) > MAX_PARTITIONS:
             known.popitem(last=False)
 
 
-def series(client_id: str) -> str:
+def client_series(client_id: str) -> str:
     """What the names of a program's clients have in common that it numbers; "" if this one has no number."""
     name, _, number = client_id.rpartition("-")
     return name if number.isascii() and number.isdigit() else ""
 
 
-class Positions:
+class PositionTracker:
     """The clients of one cluster since it was switched: those in `stale` have fetched in the former cluster, of those
     in `right` it is known that they have positions of this one. `everyone`: each client that comes is taken for one
     that has fetched in the former cluster; so it is for a while if kproxy was started anew meanwhile, and cannot know.
     `full`: so it is for good, since they are too many."""
 
     def __init__(
-        self, stale: Iterable[Identity] = (), right: Iterable[Identity] = (), *, everyone: bool = False
+        self, stale: Iterable[ClientIdentity] = (), right: Iterable[ClientIdentity] = (), *, everyone: bool = False
     ) -> None:
-        self._clients: dict[Identity, Client] = {}
+        self._clients: dict[ClientIdentity, ClientPositions] = {}
         self._series: set[str] = set()
         self._right = frozenset(right)
-        self._waiting: OrderedDict[Identity, Waiting] = OrderedDict()
+        self._waiting: OrderedDict[ClientIdentity, WaitingConsumer] = OrderedDict()
         self.everyone, self.full = everyone, False
         for identity in stale:
             self.note_stale(identity)
 
-    def note_stale(self, identity: Identity) -> None:
+    def note_stale(self, identity: ClientIdentity) -> None:
         """This client has fetched in the former cluster."""
         if identity not in self._clients:
-            if len(self._clients) >= MOST_CLIENTS:
+            if len(self._clients) >= MAX_CLIENTS:
                 self.full = True
                 return
-            self._clients[identity] = Client()
-            if name := series(identity.client_id):
+            self._clients[identity] = ClientPositions()
+            if name := client_series(identity.client_id):
                 self._series.add(name)
 
-    def client(self, identity: Identity) -> Client | None:
+    def client(self, identity: ClientIdentity) -> ClientPositions | None:
         """What this client was told; None if neither it nor one of its series has fetched in the former cluster."""
         known = self._clients.get(identity)
         if known is None and self._may_be_stale(identity):
-            if len(self._clients) >= 2 * MOST_CLIENTS:
+            if len(self._clients) >= 2 * MAX_CLIENTS:
                 self._clients.pop(next(iter(self._clients)))
-            known = self._clients[identity] = Client()
+            known = self._clients[identity] = ClientPositions()
         return known
 
-    def has_seen(self, identity: Identity) -> bool:
+    def has_seen(self, identity: ClientIdentity) -> bool:
         """Whether this very client has fetched in the former cluster, or may have and has been here since."""
         return identity in self._clients
 
-    def _may_be_stale(self, identity: Identity) -> bool:
+    def _may_be_stale(self, identity: ClientIdentity) -> bool:
         return (
-            self.everyone or self.full or (identity not in self._right and series(identity.client_id) in self._series)
+            self.everyone
+            or self.full
+            or (identity not in self._right and client_series(identity.client_id) in self._series)
         )
 
-    def has_moved(self, identity: Identity) -> bool:
+    def has_moved(self, identity: ClientIdentity) -> bool:
         """Whether this client may have a position of this cluster, and no more that of the former one."""
         known = self._clients.get(identity)
         return known is None or known.has_moved
 
     # Who waits
 
-    def note_waiting(self, identity: Identity, position: Position, now: float) -> bool:
+    def note_waiting(self, identity: ClientIdentity, position: Position, now: float) -> bool:
         """This client was not given what it asked for; return whether it is the first time."""
         before = self._waiting.pop(identity, None)
-        self._waiting[identity] = Waiting(identity, *position, now if before is None else before.since)
-        if len(self._waiting) > MOST_WAITING:
+        self._waiting[identity] = WaitingConsumer(identity, *position, now if before is None else before.since)
+        if len(self._waiting) > MAX_WAITING:
             self._waiting.popitem(last=False)
         return before is None
 
-    def waits_untold(self, identity: Identity) -> bool:
+    def waits_untold(self, identity: ClientIdentity) -> bool:
         """Whether this client waits and was told nothing since the switch."""
         if identity not in self._waiting:
             return False
@@ -186,22 +188,22 @@ class Positions:
         """Whether any client waits."""
         return bool(self._waiting)
 
-    def note_served(self, identity: Identity) -> None:
+    def note_served(self, identity: ClientIdentity) -> None:
         """This client waits no more."""
         self._waiting.pop(identity, None)
 
     @property
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[WaitingConsumer, ...]:
         """The clients that wait."""
         return tuple(self._waiting.values())
 
 
-class Followed:
+class SessionPositions:
     """The partitions that one session has fetched from a position that it was told. Times are seconds of any clock."""
 
     __slots__ = ("_all", "_client", "_forgotten", "partitions")
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientPositions) -> None:
         self._client = client
         self.partitions: dict[Partition, float] = {}  # when it has asked for each by name
         self._all = float("-inf")  # when it has asked for all of its fetch session
@@ -260,4 +262,4 @@ class Followed:
         if key not in self.partitions:
             return False
         asked = self.partitions[key]
-        return now - (asked if key in self._forgotten else max(asked, self._all)) >= LEFT_AFTER
+        return now - (asked if key in self._forgotten else max(asked, self._all)) >= ABANDONED_AFTER

@@ -9,7 +9,7 @@ from kproxy.protocol.wire.api import APIS, PRODUCE
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
 
 
-class Produces(StrEnum):
+class ProducerKind(StrEnum):
     """PLAIN: without a producer id, so a broker knows no sequence numbers of it."""
 
     PLAIN = "plain"
@@ -24,25 +24,25 @@ _TRANSACTIONAL_ID, _TOPIC_IDS = 3, 13
 _TOPIC_ID = 16  # bytes
 
 
-def produces(request: Buffer, at: int, end: int, version: int) -> Produces | None:
+def producer_kind(request: Buffer, at: int, end: int, version: int) -> ProducerKind | None:
     """How the producer of the Produce request at request[at:end] writes: by its transactional id, else by the producer
     id of its first batch. None if the beginning that is here does not tell."""
     if version < _TRANSACTIONAL_ID:
-        return Produces.PLAIN
+        return ProducerKind.PLAIN
     try:
-        return _produces(request, at, end, version)
+        return _producer_kind(request, at, end, version)
     except (Underflow, WireError):
         return None
 
 
-def _produces(request: Buffer, at: int, end: int, version: int) -> Produces | None:
+def _producer_kind(request: Buffer, at: int, end: int, version: int) -> ProducerKind | None:
     flexible = version >= APIS[PRODUCE].flexible
     _, at = read_string(request, at + 12, end, compact=False, nullable=True)  # the client id
     if flexible:
         at = skip_tags(request, at, end)
     transactional_id, at = read_string(request, at, end, compact=flexible, nullable=True)
     if transactional_id:
-        return Produces.TRANSACTIONAL
+        return ProducerKind.TRANSACTIONAL
     topics, at = _count(request, at + 6, end, flexible)  # behind acks and timeout
     if version >= _TOPIC_IDS:
         at += _TOPIC_ID
@@ -53,7 +53,7 @@ def _produces(request: Buffer, at: int, end: int, version: int) -> Produces | No
     if topics < 1 or partitions < 1 or size < _ENOUGH or end - at < _ENOUGH:
         return None
     plain = request[at + _MAGIC] < 2 or request[at + _PRODUCER_ID] >= 0x80  # a negative id is none
-    return Produces.PLAIN if plain else Produces.IDEMPOTENT
+    return ProducerKind.PLAIN if plain else ProducerKind.IDEMPOTENT
 
 
 def _count(request: Buffer, at: int, end: int, flexible: bool) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def _body(request: Buffer) -> tuple[Reader, int, int, bool]:
     return reader, version, correlation_id, flexible
 
 
-class _Writer:
+class _ResponseWriter:
     """Makes an answer: what stands behind its size."""
 
     def __init__(self, correlation_id: int, compact: bool) -> None:
@@ -67,7 +67,7 @@ class _Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class FetchRequest:
     """A Fetch request. `positions` are those that it names: all of the client's if it is no part of a fetch session.
     `forgotten`: partitions, as topic and number, that the session goes on without."""
 
@@ -80,7 +80,7 @@ class Fetch:
     forgotten: tuple[tuple[bytes, int], ...] = ()
 
 
-def read_fetch(request: Buffer) -> Fetch:
+def read_fetch(request: Buffer) -> FetchRequest:
     """Of version 12 and before."""
     reader, version, correlation_id, flexible = _body(request)
     reader.int32()  # the replica: a consumer is none
@@ -110,15 +110,15 @@ def read_fetch(request: Buffer) -> Fetch:
     if version >= 7:
         _each_topic(reader, lambda topic: forgotten.append((topic, reader.int32())))
     in_session = session != 0 and epoch > 0
-    return Fetch(version, correlation_id, flexible, max_wait, in_session, tuple(positions), tuple(forgotten))
+    return FetchRequest(version, correlation_id, flexible, max_wait, in_session, tuple(positions), tuple(forgotten))
 
 
-def _fixed(version: int) -> int:
+def _fixed_size(version: int) -> int:
     """The size of the fields before the topics."""
     return 12 + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7)
 
 
-def _partition(version: int) -> Struct:
+def _partition_struct(version: int) -> Struct:
     """Of a partition its number and position."""
     parts = ("i", "4x" * (version >= 9), "q", "4x" * (version >= 12), "8x" * (version >= 5), "4x")
     return Struct(">" + "".join(parts) + "x" * (version >= _COMPACT))
@@ -126,20 +126,20 @@ def _partition(version: int) -> Struct:
 
 _COMPACT, _SESSIONS = 12, 7  # the first versions of each
 _SESSION = Struct(">ii").unpack_from
-_FIXED = [_fixed(version) for version in range(_COMPACT + 1)]
-_PARTITIONS = [_partition(version) for version in range(_COMPACT + 1)]
+_FIXED = [_fixed_size(version) for version in range(_COMPACT + 1)]
+_PARTITIONS = [_partition_struct(version) for version in range(_COMPACT + 1)]
 
 
-def fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
+def read_fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
     """What `read_fetch` has as positions, and as `in_session`, several times as fast, for each Fetch passes here; None
     if the request is not quite as all clients send it, or forgets partitions, and must be read by that."""
     try:
-        return _fetch_positions(request)
+        return _read_fetch_positions(request)
     except (IndexError, StructError):
         return None
 
 
-def _fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
+def _read_fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
     version = _head(request)[2]
     if version > _COMPACT:
         return None
@@ -183,10 +183,10 @@ _ONE_BYTE = 0x7F
 """Lengths and counts that are less take one byte in a flexible version."""
 
 
-def no_records(fetch: Fetch, out_of_range: Position | None = None) -> bytes:
+def empty_fetch_response(fetch: FetchRequest, out_of_range: Position | None = None) -> bytes:
     """The answer that there is nothing new, outside of any fetch session; and that this position, if there is one, is
     out of range."""
-    out = _Writer(fetch.correlation_id, fetch.flexible)
+    out = _ResponseWriter(fetch.correlation_id, fetch.flexible)
     if fetch.version >= 1:
         out.put(INT32.pack(0))  # not throttled
     if fetch.version >= 7:
@@ -226,7 +226,7 @@ _INT64 = Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PositionsRequest:
     """A request about positions: OffsetCommit, or OffsetForLeaderEpoch, whose offsets are all 0 here."""
 
     version: int
@@ -235,7 +235,7 @@ class Asked:
     positions: tuple[Position, ...]
 
 
-def read_commit(request: Buffer) -> Asked:
+def read_commit(request: Buffer) -> PositionsRequest:
     """Of version 9 and before."""
     reader, version, correlation_id, flexible = _body(request)
     reader.raw()  # the group
@@ -258,15 +258,15 @@ def read_commit(request: Buffer) -> Asked:
         reader.tags()
 
     _each_topic(reader, partition)
-    return Asked(version, correlation_id, flexible, tuple(positions))
+    return PositionsRequest(version, correlation_id, flexible, tuple(positions))
 
 
-def refused_commit(commit: Asked, *, keeps_positions: bool = False) -> bytes:
+def commit_refusal(commit: PositionsRequest, *, keeps_positions: bool = False) -> bytes:
     """The answer that the client is no member of the group. `keeps_positions`: at that answer the client would join
     again with the partitions and positions that it has, as franz-go does in a cooperative group; so it is told that the
     group is being balanced, and hears from its next heartbeat that it is no member."""
     error = INT16.pack(REBALANCE_IN_PROGRESS if keeps_positions else UNKNOWN_MEMBER_ID)
-    out = _Writer(commit.correlation_id, commit.flexible)
+    out = _ResponseWriter(commit.correlation_id, commit.flexible)
     if commit.version >= 3:
         out.put(INT32.pack(0))
     _put_errors(out, commit.positions, lambda number: INT32.pack(number) + error)
@@ -276,7 +276,7 @@ def refused_commit(commit: Asked, *, keeps_positions: bool = False) -> bytes:
 # DeleteRecords
 
 
-def refused_deletion(request: Buffer) -> bytes:
+def deletion_refusal(request: Buffer) -> bytes:
     """The answer to a DeleteRecords request of any version that its offsets are not there."""
     reader, _, correlation_id, flexible = _body(request)
     positions: list[Position] = []
@@ -286,7 +286,7 @@ def refused_deletion(request: Buffer) -> bytes:
         reader.tags()
 
     _each_topic(reader, partition)
-    out = _Writer(correlation_id, flexible)
+    out = _ResponseWriter(correlation_id, flexible)
     out.put(INT32.pack(0))
     tail = _INT64.pack(-1) + INT16.pack(OFFSET_OUT_OF_RANGE)
     _put_errors(out, tuple(positions), lambda number: INT32.pack(number) + tail)
@@ -296,7 +296,7 @@ def refused_deletion(request: Buffer) -> bytes:
 # OffsetForLeaderEpoch
 
 
-def read_epochs(request: Buffer) -> Asked:
+def read_epochs(request: Buffer) -> PositionsRequest:
     """Of any version."""
     reader, version, correlation_id, flexible = _body(request)
     if version >= 3:
@@ -311,13 +311,13 @@ def read_epochs(request: Buffer) -> Asked:
         reader.tags()
 
     _each_topic(reader, partition)
-    return Asked(version, correlation_id, flexible, tuple(positions))
+    return PositionsRequest(version, correlation_id, flexible, tuple(positions))
 
 
-def unknown_epochs(epochs: Asked, *, for_good: bool = False) -> bytes:
+def epochs_refusal(epochs: PositionsRequest, *, for_good: bool = False) -> bytes:
     """The answer that the broker does not lead the partitions: the client asks again later, and fetches nothing before
     it knows. `for_good`: that it has nothing of these epochs, so the client's position is out of range."""
-    out = _Writer(epochs.correlation_id, epochs.flexible)
+    out = _ResponseWriter(epochs.correlation_id, epochs.flexible)
     if epochs.version >= 2:
         out.put(INT32.pack(0))
     tail = (INT32.pack(-1) if epochs.version >= 1 else b"") + _INT64.pack(-1)
@@ -326,7 +326,7 @@ def unknown_epochs(epochs: Asked, *, for_good: bool = False) -> bytes:
     return out.frame()
 
 
-def _put_errors(out: _Writer, positions: tuple[Position, ...], one: Callable[[int], bytes]) -> None:
+def _put_errors(out: _ResponseWriter, positions: tuple[Position, ...], one: Callable[[int], bytes]) -> None:
     topics: dict[bytes, list[int]] = {}
     for topic, number, _ in positions:
         topics.setdefault(topic, []).append(number)

@@ -14,7 +14,7 @@ from kproxy.protocol.wire.reader import Reader
 from kproxy.proxy.switching.positions import Position
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
-MOST_SHOWN = 100_000
+MAX_TOPICS = 100_000
 """Topics of which it is kept that a client was shown them without an epoch."""
 HEARTBEAT = 12
 GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID = 69, 25
@@ -29,7 +29,7 @@ def _body(response: Buffer, key: int, version: int) -> Reader:
     return reader
 
 
-def told(response: Buffer, key: int, version: int) -> list[Position]:
+def read_offsets(response: Buffer, key: int, version: int) -> list[Position]:
     """The positions that a response to OffsetFetch, ListOffsets or OffsetForLeaderEpoch names; -1 is none."""
     reader = _body(response, key, version)
     found: list[Position] = []
@@ -94,7 +94,7 @@ def _read_epochs(reader: Reader, version: int, found: list[Position]) -> None:
     _each_topic(reader, partition)
 
 
-def refuses_a_batch(response: Buffer, version: int) -> bool:
+def has_retriable_error(response: Buffer, version: int) -> bool:
     """Whether a Produce response, of version 12 and before, has an error at which a client may send a batch again."""
     reader = _body(response, PRODUCE, version)
     errors: list[int] = []
@@ -119,7 +119,7 @@ def refuses_a_batch(response: Buffer, version: int) -> bool:
     return any(error not in _FINAL for error in errors)
 
 
-def _error_places(response: Buffer, key: int, version: int) -> Iterator[int]:
+def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
     """Where the error codes stand of a response to OffsetCommit, or to a heartbeat."""
     reader = _body(response, key, version)
     if key != OFFSET_COMMIT:
@@ -143,28 +143,28 @@ def _error_places(response: Buffer, key: int, version: int) -> Iterator[int]:
     yield from places
 
 
-def with_a_known_group(response: Buffer, key: int, version: int) -> Buffer:
+def replace_unknown_group(response: Buffer, key: int, version: int) -> Buffer:
     """A response to OffsetCommit, or to a heartbeat of KIP-848 and its kin, to a member of a group that the former
     cluster had. At GROUP_ID_NOT_FOUND such a client gives up; at UNKNOWN_MEMBER_ID it joins the group again."""
     changed: bytearray | None = None
-    for place in _error_places(response, key, version):
+    for place in _error_offsets(response, key, version):
         if INT16.unpack_from(response, place)[0] == GROUP_ID_NOT_FOUND:
             changed = bytearray(response) if changed is None else changed
             INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
     return response if changed is None else changed
 
 
-def without_its_member(response: Buffer, key: int, version: int) -> Buffer:
+def replace_success_by_unknown_member(response: Buffer, key: int, version: int) -> Buffer:
     """A response to a heartbeat, as a group answers that does not know the member: it joins the group again, and asks
     for its positions. Nothing changes if there is an error already."""
     changed = bytearray(response)
-    for place in _error_places(response, key, version):
+    for place in _error_offsets(response, key, version):
         if not INT16.unpack_from(response, place)[0]:
             INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
-    return with_a_known_group(changed, key, version)
+    return replace_unknown_group(changed, key, version)
 
 
-def without_epochs(response: Buffer, version: int, shown: set[bytes]) -> Buffer:
+def remove_leader_epochs(response: Buffer, version: int, shown: set[bytes]) -> Buffer:
     """A Metadata response that tells no epoch (-1) of the leaders of the topics that are not in `shown`, which are
     added to it. librdkafka takes no leader whose epoch is lower than one it knows, not even of a topic with another id
     (librdkafka #4898). Since 2.8 it takes one without an epoch, and any after that."""
@@ -188,7 +188,7 @@ def without_epochs(response: Buffer, version: int, shown: set[bytes]) -> Buffer:
         reader.boolean()
         partitions = reader.count()
         first = topic not in shown
-        if first and partitions and len(shown) < MOST_SHOWN:
+        if first and partitions and len(shown) < MAX_TOPICS:
             shown.add(topic)
         for _ in range(partitions):
             reader.int16()

@@ -18,13 +18,13 @@ from types import MappingProxyType
 from kproxy.protocol.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from kproxy.protocol.wire.primitives import INT16, Buffer
 from kproxy.protocol.wire.reader import Reader
-from kproxy.proxy.switching.kafkastreams import is_producer
+from kproxy.proxy.switching.kafkastreams import is_streams_producer
 
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
 INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE = 49, 59, 120
 # By API key, at what a Java producer aborts. At 59 it would repeat a batch for ever; a version that does not know 120
 # takes that for another error, and aborts as well.
-_INSTEAD: Mapping[int, int] = MappingProxyType(
+_SUBSTITUTES: Mapping[int, int] = MappingProxyType(
     {
         PRODUCE: TRANSACTION_ABORTABLE,
         TXN_OFFSET_COMMIT: TRANSACTION_ABORTABLE,
@@ -33,18 +33,18 @@ _INSTEAD: Mapping[int, int] = MappingProxyType(
         END_TXN: UNKNOWN_PRODUCER_ID,
     }
 )
-TRANSACTIONAL = frozenset(_INSTEAD)
+TRANSACTIONAL = frozenset(_SUBSTITUTES)
 # A version of AddPartitionsToTxn that only brokers use has another shape.
 _NEWEST_OF_CLIENTS = 3
 
 
-def needs_another(software: str, client_id: str) -> bool:
+def needs_substitute(software: str, client_id: str) -> bool:
     """Whether a client, as it calls itself, cannot survive the broker's answer: a Java producer, unless it is one of
     Kafka Streams. A lie harms only the one that says it."""
-    return software.startswith("apache-kafka-java") and not is_producer(client_id)
+    return software.startswith("apache-kafka-java") and not is_streams_producer(client_id)
 
 
-def read_commits(request: Buffer) -> bool:
+def is_commit(request: Buffer) -> bool:
     """Whether an EndTxn request, a whole frame of version 4 and before, commits; else it aborts."""
     version, client_id = INT16.unpack_from(request, 6)[0], INT16.unpack_from(request, 12)[0]
     reader = Reader(request, 14 + max(0, client_id), compact=version >= APIS[END_TXN].flexible)
@@ -55,18 +55,18 @@ def read_commits(request: Buffer) -> bool:
     return reader.boolean()
 
 
-def survivable(response: Buffer, key: int, version: int, *, aborts: bool = False) -> Buffer:
+def substitute_errors(response: Buffer, key: int, version: int, *, aborts: bool = False) -> Buffer:
     """A response to a Java producer, as it can survive it. `aborts`: it answers an EndTxn that aborts."""
-    instead = 0 if aborts else _INSTEAD[key]
+    instead = 0 if aborts else _SUBSTITUTES[key]
     changed: bytearray | None = None
-    for place in _error_places(response, key, version):
+    for place in _error_offsets(response, key, version):
         if INT16.unpack_from(response, place)[0] == INVALID_PRODUCER_ID_MAPPING:
             changed = bytearray(response) if changed is None else changed
             INT16.pack_into(changed, place, instead)
     return response if changed is None else changed
 
 
-def _error_places(response: Buffer, key: int, version: int) -> Iterator[int]:
+def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
     reader = Reader(response, 8, compact=version >= APIS[key].flexible)
     reader.tags()
     if key == ADD_PARTITIONS_TO_TXN and version > _NEWEST_OF_CLIENTS:

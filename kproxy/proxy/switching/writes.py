@@ -70,7 +70,7 @@ WRITES: Mapping[int, str] = MappingProxyType(
 )
 """API key → why it is a write."""
 
-QUESTIONS = frozenset(
+READS = frozenset(
     {
         1,  # Fetch
         2,  # ListOffsets
@@ -92,7 +92,7 @@ QUESTIONS = frozenset(
 )  # fmt: skip
 """API keys of all others. Each API is in one of the two; a test compares them with `wire.api`."""
 
-DOUBLED = frozenset({0, 21, 33, 44})
+HARMFUL_IF_REPEATED = frozenset({0, 21, 33, 44})
 """Writes that do harm if a client repeats them in the other cluster since it has seen no answer: records come twice,
 DeleteRecords names an offset of the former cluster, and a setting may be appended to. Of the others, the other cluster
 refuses the second, or it changes nothing."""

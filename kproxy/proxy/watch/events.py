@@ -25,7 +25,7 @@ _LEFT_OUT = re.compile(r" \((\d{1,9}) times more since\)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """A line of the log. `number` counts them from 1 on, `level` is logging's word. `times`: how often it was written,
     the first time at `since` and the last time at `time`, both Unix times."""
 
@@ -50,7 +50,7 @@ class Event:
         return None if self.level == "INFO" else _row(self.text)
 
 
-class Events(logging.Handler):
+class EventLog(logging.Handler):
     """Keeps the last lines, for those who may come to look. It costs nothing but while a line is logged.
 
     The same line again is the same event: it moves to the end, and its `times` grow. So a client that is refused each
@@ -59,7 +59,7 @@ class Events(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: dict[tuple[str, str], Event] = {}  # the oldest first
+        self._kept: dict[tuple[str, str], LogEvent] = {}  # the oldest first
         self._number = 0
         self._writing = threading.Lock()  # libraries log from threads
 
@@ -74,14 +74,14 @@ class Events(logging.Handler):
             known = self._kept.pop(key, None)
             if known is None:
                 self._number += 1
-                event = Event(self._number, record.created, record.levelname, text, record.created, times)
+                event = LogEvent(self._number, record.created, record.levelname, text, record.created, times)
             else:
                 event = replace(known, time=record.created, text=text, times=known.times + times)
             self._kept[key] = event
             if len(self._kept) > _KEPT:
                 del self._kept[next(iter(self._kept))]
 
-    def last(self) -> Sequence[Event]:
+    def last(self) -> Sequence[LogEvent]:
         """The oldest first."""
         with self._writing:
             return tuple(self._kept.values())

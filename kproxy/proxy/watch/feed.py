@@ -15,9 +15,9 @@ from typing import Protocol
 
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.watch import lines
-from kproxy.proxy.watch.lines import Passed, Where
+from kproxy.proxy.watch.lines import ObservedExchange, SessionLabels
 
-Emit = Callable[[Where, Exchange], None]
+Emit = Callable[[SessionLabels, Exchange], None]
 
 # Exchanges that wait for one reader, and readers at the same time.
 MOST_WAITING = 10_000
@@ -29,7 +29,7 @@ _AT_ONCE = 500
 _NAMES = ("cluster", "node", "api", "client")
 
 
-class TooMany(Exception):
+class TooManyReaders(Exception):
     """Enough people look on already."""
 
 
@@ -59,7 +59,7 @@ class Filter:
             raise ValueError("slow: allowed is a number of seconds") from None
         return cls(**names, slow=seconds, errors=query.get("errors", ["0"])[-1] not in ("0", "false", ""))
 
-    def wants(self, where: Where, exchange: Exchange) -> bool:
+    def wants(self, where: SessionLabels, exchange: Exchange) -> bool:
         """Whether this one is asked for."""
         if self.cluster is not None and self.cluster != where.cluster:
             return False
@@ -76,10 +76,10 @@ class Filter:
         return not self.errors or exchange.error not in (None, 0)
 
 
-class Listener(Protocol):
+class FeedListener(Protocol):
     """One who looks on."""
 
-    def offer(self, passed: Passed) -> None:
+    def offer(self, passed: ObservedExchange) -> None:
         """Something has passed. It is called in the data plane, and must be quick."""
 
 
@@ -88,10 +88,10 @@ class Subscription:
 
     def __init__(self, wanted: Filter) -> None:
         self._wanted = wanted
-        self._waiting: deque[Passed] = deque()
+        self._waiting: deque[ObservedExchange] = deque()
         self._lost = 0
 
-    def offer(self, passed: Passed) -> None:
+    def offer(self, passed: ObservedExchange) -> None:
         """Keep it, if it is asked for and there is room."""
         if not self._wanted.wants(passed.where, passed.exchange):
             return
@@ -102,9 +102,9 @@ class Subscription:
 
     def take(self) -> bytes:
         """Some lines of what there is."""
-        pieces = [lines.written(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
+        pieces = [lines.format_line(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
         if self._lost:
-            pieces.append(lines.lost(self._lost))
+            pieces.append(lines.format_lost(self._lost))
             self._lost = 0
         return b"".join(pieces)
 
@@ -114,25 +114,25 @@ class Feed:
 
     def __init__(self, watch: Callable[[Emit | None], None]) -> None:
         self._watch = watch
-        self._listeners: set[Listener] = set()
+        self._listeners: set[FeedListener] = set()
         self.readers = 0
         """Of these, how many read lines."""
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: FeedListener) -> None:
         """It looks on from now on."""
         self._listeners.add(listener)
         if len(self._listeners) == 1:
             self._watch(self.publish)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: FeedListener) -> None:
         """It does not look on any more."""
         self._listeners.discard(listener)
         if not self._listeners:
             self._watch(None)
 
-    def publish(self, where: Where, exchange: Exchange) -> None:
+    def publish(self, where: SessionLabels, exchange: Exchange) -> None:
         """Something has passed."""
-        passed = Passed(time() - (perf_counter() - exchange.at), where, exchange)
+        passed = ObservedExchange(time() - (perf_counter() - exchange.at), where, exchange)
         for listener in self._listeners:
             listener.offer(passed)
 
@@ -143,7 +143,7 @@ class Feed:
 
     def _check_room(self) -> None:
         if self.readers >= MOST_READERS:
-            raise TooMany(f"{MOST_READERS} readers look on already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_READERS} readers look on already, the most that kproxy serves")
 
     async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
         # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.

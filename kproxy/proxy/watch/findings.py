@@ -15,7 +15,7 @@ from typing import Literal
 from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
-from kproxy.proxy.watch.tally import Client, Doing, Tally
+from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
 # A client asks for metadata so often within so many seconds, and nobody does that who has what it needs.
 _ASKS, _ASKS_WITHIN = 3, 60.0
@@ -40,7 +40,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LiveFinding:
     """`text` is what was measured. `node` and `client` are whom it concerns, None: nobody in particular. `since`: the
     Unix time since when it is true, None: since it was found."""
 
@@ -54,30 +54,30 @@ class Finding:
 
 
 @dataclass(slots=True)
-class _Since:
-    finding: Finding
+class _TrackedFinding:
+    finding: LiveFinding
     first: float
     last: float
 
 
-class Findings:
+class FindingTracker:
     """Those of now and of just before, each with the Unix time since when it is true."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[object, ...], _Since] = {}
+        self._found: dict[tuple[object, ...], _TrackedFinding] = {}
 
-    def note(self, finding: Finding, now: float) -> None:
+    def note(self, finding: LiveFinding, now: float) -> None:
         """It is true now."""
         key = (finding.fault, finding.cluster, finding.node, finding.client)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = _Since(finding, now, now)
+            self._found[key] = _TrackedFinding(finding, now, now)
         else:
             known.finding, known.last = finding, now
 
     def second(
         self, now: float, tally: Tally, clusters: Sequence[ClusterStatus], sessions: Sequence[SessionStatus]
-    ) -> list[tuple[float, Finding]]:
+    ) -> list[tuple[float, LiveFinding]]:
         """Look again; the oldest come first."""
         for cluster in clusters:
             for finding in _of_cluster(now, tally, cluster, [one for one in sessions if one.cluster == cluster.name]):
@@ -87,13 +87,13 @@ class Findings:
         return sorted(shown, key=lambda one: one[0])[:_MOST]
 
 
-def _shown_for(finding: Finding) -> float:
+def _shown_for(finding: LiveFinding) -> float:
     return 0.0 if finding.fault in _STATES else _SHOWN_FOR
 
 
 def _of_cluster(
     now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
-) -> Iterator[Finding]:
+) -> Iterator[LiveFinding]:
     clients = {client: doing for client, doing in tally.clients.items() if client.cluster == cluster.name}
     yield from _unreachable(cluster)
     yield from _blocked(now, cluster, clients, sessions)
@@ -103,10 +103,10 @@ def _of_cluster(
     yield from _leaks(cluster, sessions)
 
 
-def _unreachable(cluster: ClusterStatus) -> Iterator[Finding]:
+def _unreachable(cluster: ClusterStatus) -> Iterator[LiveFinding]:
     """Bootstrap servers and nodes that kproxy does not reach, and nodes that the cluster itself has lost."""
     if cluster.problem is not None and not cluster.answered:
-        yield Finding(
+        yield LiveFinding(
             Fault.NODE_UNREACHABLE, "problem", cluster.name, _sentence(cluster.problem), since=cluster.problem_since
         )
         return
@@ -117,18 +117,18 @@ def _unreachable(cluster: ClusterStatus) -> Iterator[Finding]:
     yield from _of_nodes(cluster, Fault.BROKER_MISSING, gone, f"{'is' if len(gone) <= _NAMED else 'are'} {what}")
 
 
-def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[Finding]:
+def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[LiveFinding]:
     """One finding for each node, or one for all if they are many."""
     if len(nodes) > _NAMED:
         names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
         text = f"{len(nodes)} of {len(cluster.nodes)} nodes {what}: {names}{_why(nodes[0], f'. {nodes[0].name}: ')}"
         since = min((node.lost_since for node in nodes if node.lost_since is not None), default=None)
-        yield Finding(fault, "problem", cluster.name, _sentence(text), since=since)
+        yield LiveFinding(fault, "problem", cluster.name, _sentence(text), since=since)
         return
     for node in nodes:
         where = "" if node.advertised in (node.problem or "") else f" ({node.advertised})"
         text = f"{node.name}{where} {what}{_why(node, ': ')}"
-        yield Finding(fault, "problem", cluster.name, _sentence(text), node.node, since=node.lost_since)
+        yield LiveFinding(fault, "problem", cluster.name, _sentence(text), node.node, since=node.lost_since)
 
 
 def _why(node: NodeStatus, after: str) -> str:
@@ -140,8 +140,8 @@ def _sentence(text: str) -> str:
 
 
 def _blocked(
-    now: float, cluster: ClusterStatus, clients: dict[Client, Doing], sessions: Sequence[SessionStatus]
-) -> Iterator[Finding]:
+    now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity], sessions: Sequence[SessionStatus]
+) -> Iterator[LiveFinding]:
     """Clients that were told where the nodes are and do not come there."""
     reached: dict[str, set[str]] = defaultdict(set)  # by address
     asking: set[tuple[str, str]] = set()
@@ -162,14 +162,14 @@ def _blocked(
             and node.node not in reached[client.address]
         ]  # fmt: skip
         if missed and (client.address, client.client_id) in asking:
-            yield Finding(
+            yield LiveFinding(
                 Fault.CLIENT_BLOCKED, "problem", cluster.name, _blocked_text(client, doing, asked, now, missed),
                 missed[0].node if len(missed) == 1 else None, _named(client),
             )  # fmt: skip
 
 
 def _blocked_text(
-    client: Client, doing: Doing, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
+    client: ClientKey, doing: ClientActivity, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
 ) -> str:
     some = ", ".join(f"{node.name} ({doing.told.get(node.advertised, node.local)})" for node in missed[:3])
     if len(missed) > 3:
@@ -181,7 +181,9 @@ def _blocked_text(
     )
 
 
-def _asking_again(now: float, cluster: ClusterStatus, clients: dict[Client, Doing]) -> Iterator[Finding]:
+def _asking_again(
+    now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]
+) -> Iterator[LiveFinding]:
     """Clients that ask for metadata again and again."""
     for client, doing in clients.items():
         asked = [at for at in doing.asked if now - at <= _AGAIN_WITHIN]
@@ -190,28 +192,28 @@ def _asking_again(now: float, cluster: ClusterStatus, clients: dict[Client, Doin
         every = (asked[-1] - asked[0]) / (len(asked) - 1)
         text = f"{_named(client)} refreshes its metadata every {_duration(every)}"
         if not doing.lacking:
-            yield Finding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _named(client))
+            yield LiveFinding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _named(client))
             continue
         what, code = doing.lacking[0]
         fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
         lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
         more = f" (and {len(doing.lacking) - 1} more)" if len(doing.lacking) > 1 else ""
-        yield Finding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _named(client))
+        yield LiveFinding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _named(client))
 
 
-def _refused(now: float, cluster: ClusterStatus, clients: dict[Client, Doing]) -> Iterator[Finding]:
+def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]) -> Iterator[LiveFinding]:
     for client, doing in clients.items():
         times = [at for at in doing.refused if now - at <= _REFUSED_WITHIN]
         if len(times) >= _REFUSALS:
             every = (times[-1] - times[0]) / (len(times) - 1)
-            yield Finding(
+            yield LiveFinding(
                 Fault.CREDENTIALS_REFUSED, "problem", cluster.name,
                 f"{_named(client)} logs in and fails, {len(times)} times in the last minute, every {_duration(every)}.",
                 None, _named(client),
             )  # fmt: skip
 
 
-def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[Finding]:
+def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[LiveFinding]:
     medians: dict[str, dict[str, float]] = defaultdict(dict)
     for (name, node, api), rates in tally.apis.items():
         if name == cluster.name and node != "bootstrap" and api not in _WAITING_APIS and rates.samples >= _SAMPLES:
@@ -225,7 +227,7 @@ def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[Finding]:
             theirs = median(others)
             if own >= _SLOW and own >= _TIMES_SLOWER * theirs:
                 told.add(node)
-                yield Finding(
+                yield LiveFinding(
                     Fault.SLOW_NODE, "problem", cluster.name,
                     f"Node {node} answers {api} {own / theirs:.0f} times slower than its peers: half of its responses "
                     f"take longer than {_duration(own)}, theirs {_duration(theirs)}.",
@@ -233,11 +235,11 @@ def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterator[Finding]:
+def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterator[LiveFinding]:
     for (node, client_id), count in Counter((one.node, one.client_id) for one in sessions).items():
         if count >= _LEAK:
             who = f"client id {client_id}" if client_id else "clients without a client id"
-            yield Finding(
+            yield LiveFinding(
                 Fault.CONNECTION_LEAK,
                 "hint",
                 cluster.name,
@@ -247,7 +249,7 @@ def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterato
             )
 
 
-def _named(client: Client) -> str:
+def _named(client: ClientKey) -> str:
     return f"{client.client_id or 'a client without an id'} at {client.address}"
 
 

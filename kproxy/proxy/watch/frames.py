@@ -18,8 +18,8 @@ from typing import Any
 
 from kproxy.protocol.capture.sessioncapture import Frame
 from kproxy.proxy.watch import lines
-from kproxy.proxy.watch.feed import Filter, TooMany
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.feed import Filter, TooManyReaders
+from kproxy.proxy.watch.lines import SessionLabels
 
 # What waits for one reader, in frames and in bytes, and readers at the same time.
 MOST_WAITING = 20_000
@@ -34,28 +34,28 @@ _AT_ONCE, _LINES_AT_ONCE = 256 * 1024, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CaptureSession:
     """The session in which a frame passes. `local`: the address that the client has connected to. `session`: a text
     that no other captured session of this kproxy has."""
 
-    where: Where
+    where: SessionLabels
     local: str
     session: str
 
 
-EmitFrame = Callable[[Place, Frame], None]
+EmitFrame = Callable[[CaptureSession, Frame], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CapturedFrame:
     """A frame, in which session, and when its last byte came: seconds since 1970."""
 
     time: float
-    place: Place
+    place: CaptureSession
     frame: Frame
 
     @classmethod
-    def now(cls, place: Place, frame: Frame) -> Copied:
+    def now(cls, place: CaptureSession, frame: Frame) -> CapturedFrame:
         """One that passes now, by the clock of `perf_counter`."""
         return cls(time() - (perf_counter() - frame.at), place, frame)
 
@@ -65,7 +65,7 @@ class Copied:
         return len(self.frame.data) + _EACH
 
 
-def written(copied: Copied) -> bytes:
+def format_line(copied: CapturedFrame) -> bytes:
     """One line."""
     frame, place = copied.frame, copied.place
     value: dict[str, Any] = {
@@ -89,7 +89,7 @@ def written(copied: Copied) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def wants(wanted: Filter, copied: Copied) -> bool:
+def matches(wanted: Filter, copied: CapturedFrame) -> bool:
     """Whether a filter lets this one through; the API of a remark about a whole session is any."""
     where, frame = copied.place.where, copied.frame
     if wanted.cluster not in (None, where.cluster) or wanted.node not in (None, where.node):
@@ -101,19 +101,19 @@ def wants(wanted: Filter, copied: Copied) -> bool:
     )
 
 
-class Queue:
+class FrameQueue:
     """Frames that wait, with a limit of bytes; `lost` is how many did not fit since the last `take_lost`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._waiting: deque[Copied] = deque()
+        self._waiting: deque[CapturedFrame] = deque()
         self.bytes = 0
         self.lost = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, copied: Copied) -> None:
+    def add(self, copied: CapturedFrame) -> None:
         """Keep it, if there is room."""
         if self.bytes + copied.cost > self._most or len(self._waiting) >= MOST_WAITING:
             self.lost += 1
@@ -121,7 +121,7 @@ class Queue:
         self._waiting.append(copied)
         self.bytes += copied.cost
 
-    def take(self) -> Copied:
+    def take(self) -> CapturedFrame:
         """The first one."""
         copied = self._waiting.popleft()
         self.bytes -= copied.cost
@@ -132,20 +132,20 @@ class Queue:
         return lost
 
 
-class _Reader:
+class _FrameReader:
     def __init__(self, wanted: Filter) -> None:
         self.wanted = wanted
-        self.queue = Queue(MOST_BYTES)
+        self.queue = FrameQueue(MOST_BYTES)
 
     def take(self) -> bytes:
         """Some lines of what there is."""
         pieces: list[bytes] = []
         size = 0
         while self.queue and size < _AT_ONCE and len(pieces) < _LINES_AT_ONCE:
-            pieces.append(written(self.queue.take()))
+            pieces.append(format_line(self.queue.take()))
             size += len(pieces[-1])
         if self.queue.lost:
-            pieces.append(lines.lost(self.queue.take_lost()))
+            pieces.append(lines.format_lost(self.queue.take_lost()))
         return b"".join(pieces)
 
 
@@ -154,25 +154,25 @@ class FrameFeed:
 
     def __init__(self, capture: Callable[[EmitFrame | None], None]) -> None:
         self._capture = capture
-        self._readers: set[_Reader] = set()
+        self._readers: set[_FrameReader] = set()
 
-    def publish(self, place: Place, frame: Frame) -> None:
+    def publish(self, place: CaptureSession, frame: Frame) -> None:
         """A frame has passed."""
-        copied = Copied.now(place, frame)
+        copied = CapturedFrame.now(place, frame)
         for reader in self._readers:
-            if wants(reader.wanted, copied):
+            if matches(reader.wanted, copied):
                 reader.queue.add(copied)
 
     def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
         self._check_room()
-        return self._lines(_Reader(wanted))
+        return self._lines(_FrameReader(wanted))
 
     def _check_room(self) -> None:
         if len(self._readers) >= MOST_READERS:
-            raise TooMany(f"{MOST_READERS} readers capture frames already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_READERS} readers capture frames already, the most that kproxy serves")
 
-    async def _lines(self, reader: _Reader) -> AsyncGenerator[bytes, None]:
+    async def _lines(self, reader: _FrameReader) -> AsyncGenerator[bytes, None]:
         # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.
         self._check_room()
         self._readers.add(reader)
@@ -196,7 +196,7 @@ class FrameFeed:
                 self._capture(None)
 
 
-def filter_of(query: Mapping[str, Sequence[str]]) -> Filter:
+def frame_filter(query: Mapping[str, Sequence[str]]) -> Filter:
     """As the query of a request says. Raises ValueError with a message that says what is allowed."""
     wanted = Filter.of(query)
     if wanted.slow is not None or wanted.errors:

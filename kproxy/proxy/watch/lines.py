@@ -15,7 +15,7 @@ from kproxy.proxy.relay.observer import Exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SessionLabels:
     """The session in which something passes: the cluster's name, the node's label ("bootstrap" where it is not known),
     and the client's address."""
 
@@ -25,15 +25,15 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class ObservedExchange:
     """An exchange, in which session, and when: seconds since 1970."""
 
     time: float
-    where: Where
+    where: SessionLabels
     exchange: Exchange
 
 
-def written(passed: Passed) -> bytes:
+def format_line(passed: ObservedExchange) -> bytes:
     """One line. Names of clients were escaped when they were read."""
     exchange, where = passed.exchange, passed.where
     value: dict[str, Any] = {
@@ -57,12 +57,12 @@ def written(passed: Passed) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def lost(count: int) -> bytes:
+def format_lost(count: int) -> bytes:
     """The line that says that so many are missing."""
     return json.dumps({"lost": count}).encode() + b"\n"
 
 
-def read(line: bytes) -> Mapping[str, Any]:
+def parse_line(line: bytes) -> Mapping[str, Any]:
     """A line, as it was written; empty for one that says nothing. Raises ValueError."""
     value = json.loads(line) if line.strip() else {}
     if not isinstance(value, dict):

@@ -18,11 +18,11 @@ from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.advice.remedies import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
-from kproxy.proxy.watch.events import Event, Events
-from kproxy.proxy.watch.feed import Feed, TooMany
-from kproxy.proxy.watch.findings import Finding, Findings
+from kproxy.proxy.watch.events import EventLog, LogEvent
+from kproxy.proxy.watch.feed import Feed, TooManyReaders
+from kproxy.proxy.watch.findings import FindingTracker, LiveFinding
 from kproxy.proxy.watch.rates import Rates
-from kproxy.proxy.watch.tally import Client, Doing, Tally
+from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Live:
         feed: Feed,
         status: Callable[[], Status],
         sessions: Callable[[], Sequence[SessionStatus]],
-        events: Events,
+        events: EventLog,
     ) -> None:
         self._create_task = create_task
         self._feed = feed
@@ -64,7 +64,7 @@ class Live:
 
     def _check_room(self) -> None:
         if self._viewers >= MOST_VIEWERS:
-            raise TooMany(f"{MOST_VIEWERS} pages look on already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_VIEWERS} pages look on already, the most that kproxy serves")
 
     async def _view(self) -> AsyncGenerator[bytes, None]:
         self._check_room()
@@ -91,7 +91,7 @@ class Live:
 
     async def _look(self) -> None:
         """Until nobody does any more."""
-        tally, findings = Tally(time()), Findings()
+        tally, findings = Tally(time()), FindingTracker()
         self._feed.add(tally)
         try:
             if not self._names:  # it imports kafka-python, which takes a while
@@ -106,7 +106,7 @@ class Live:
         finally:
             self._feed.remove(tally)
 
-    async def _write(self, tally: Tally, findings: Findings) -> None:
+    async def _write(self, tally: Tally, findings: FindingTracker) -> None:
         now = time()
         sessions, status = self._sessions(), self._status()
         tally.second(now, sessions)
@@ -150,9 +150,9 @@ class Live:
         return value | self._clients(tally, cluster.name, sessions) | _groups(tally, cluster.name)
 
     def _clients(self, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
-        of_client: dict[Client, list[SessionStatus]] = defaultdict(list)
+        of_client: dict[ClientKey, list[SessionStatus]] = defaultdict(list)
         for one in sessions:
-            of_client[Client(name, one.client.rpartition(":")[0], one.client_id, one.software)].append(one)
+            of_client[ClientKey(name, one.client.rpartition(":")[0], one.client_id, one.software)].append(one)
         clients = {client: doing for client, doing in tally.clients.items() if client.cluster == name}
         busiest = sorted(
             of_client.keys() | clients.keys(),
@@ -193,7 +193,7 @@ def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:
     return {**value, "nodes": len(nodes), "lost": sum(node.problem is not None for node in nodes)}
 
 
-def _rates(doing: Doing | None) -> Rates:
+def _rates(doing: ClientActivity | None) -> Rates:
     return _NOTHING if doing is None else doing.rates
 
 
@@ -214,17 +214,17 @@ def _groups(tally: Tally, name: str) -> dict[str, Any]:
     return {"groups": shown, "groups_left_out": max(0, len(groups) - _GROUPS)}
 
 
-def _refusal(event: Event, clusters: Sequence[ClusterStatus]) -> Finding | None:
+def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveFinding | None:
     """A client that was turned away is a finding."""
     row = event.row if event.refused else None
     if row is None:
         return None
     cluster = clusters[0].name if len(clusters) == 1 else ""
     text = f"A client at {event.refused} was refused: {event.text.partition(': ')[2]}."
-    return Finding(row.fault, "problem", cluster, text, None, event.refused)
+    return LiveFinding(row.fault, "problem", cluster, text, None, event.refused)
 
 
-def _finding(since: float, finding: Finding) -> dict[str, Any]:
+def _finding(since: float, finding: LiveFinding) -> dict[str, Any]:
     remedy = remedies.remedy_of(finding.fault)
     return {
         "fault": finding.fault.value,
@@ -241,7 +241,7 @@ def _finding(since: float, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: LogEvent) -> dict[str, Any]:
     row = event.row
     remedy = None if row is None or row.fault is Fault.KPROXY else remedies.remedy_of(row.fault)
     return {

@@ -9,14 +9,14 @@ from typing import NamedTuple, TypeVar
 
 from kproxy.client.ask import contents
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.watch.lines import Passed
+from kproxy.proxy.watch.lines import ObservedExchange
 from kproxy.proxy.watch.rates import LastError, Rates
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 # Rows that are kept of each kind; what passes beyond them is counted with its node only.
-_MOST = {"api": 4_000, "client": 3_000, "group": 1_000}
+_MAX_KEPT = {"api": 4_000, "client": 3_000, "group": 1_000}
 # How long a client or a group is shown that nothing is heard of, in seconds.
 _FORGET = 60.0
 # Times that are kept of each kind of event, and nodes of one group's clients.
@@ -24,10 +24,10 @@ _TIMES, _MEMBERS = 200, 100
 # Metadata responses that are read in one second.
 _READ = 5
 # Partitions that one client is said to lack.
-_LACKING = 3
+_MAX_UNUSABLE = 3
 
 
-class Client(NamedTuple):
+class ClientKey(NamedTuple):
     """Whoever connects from this address (without the port) and calls itself so. The names are the client's own."""
 
     cluster: str
@@ -37,7 +37,7 @@ class Client(NamedTuple):
 
 
 @dataclass(slots=True)
-class Doing:
+class ClientActivity:
     """What a client does. Times are Unix times: `asked` when it asked for metadata, `refused` when a login was refused,
     `heard` when it was last heard. `nodes` it has been seen at. `told`: of the last metadata, some advertised addresses
     and what the client was told instead, empty if it was told no node. `lacking`: partitions and topics that it cannot
@@ -54,7 +54,7 @@ class Doing:
 
 
 @dataclass(slots=True)
-class Group:
+class GroupActivity:
     """A consumer group. `members`: address and port of each client that has spoken for it, and its client id; `node`
     where it did last."""
 
@@ -70,11 +70,11 @@ class Tally:
         self._at = now
         self.nodes: dict[tuple[str, str], Rates] = {}
         self.apis: dict[tuple[str, str, str], Rates] = {}
-        self.clients: dict[Client, Doing] = {}
-        self.groups: dict[tuple[str, str], Group] = {}
+        self.clients: dict[ClientKey, ClientActivity] = {}
+        self.groups: dict[tuple[str, str], GroupActivity] = {}
         """Exchanges of the last second that could not be counted."""
 
-    def offer(self, passed: Passed) -> None:
+    def offer(self, passed: ObservedExchange) -> None:
         """Something has passed."""
         where, exchange = passed.where, passed.exchange
         api = exchange.api
@@ -83,11 +83,11 @@ class Tally:
         if node is None:
             node = self.nodes[where.cluster, where.node] = Rates()
         counted = [node]
-        by_api = _row(self.apis, (where.cluster, where.node, api), Rates, "api")
+        by_api = _get_or_add(self.apis, (where.cluster, where.node, api), Rates, "api")
         if by_api is not None:
             counted.append(by_api)
-        client = Client(where.cluster, _host(where.client), exchange.client_id, exchange.software)
-        doing = _row(self.clients, client, Doing, "client")
+        client = ClientKey(where.cluster, _host(where.client), exchange.client_id, exchange.software)
+        doing = _get_or_add(self.clients, client, ClientActivity, "client")
         if doing is not None:
             counted.append(doing.rates)
             doing.heard = passed.time
@@ -108,9 +108,9 @@ class Tally:
         if exchange.group:
             self._note_group(passed)
 
-    def _note_group(self, passed: Passed) -> None:
+    def _note_group(self, passed: ObservedExchange) -> None:
         where, exchange = passed.where, passed.exchange
-        group = _row(self.groups, (where.cluster, exchange.group), Group, "group")
+        group = _get_or_add(self.groups, (where.cluster, exchange.group), GroupActivity, "group")
         if group is None:
             return
         group.node, group.heard = where.node, passed.time
@@ -129,9 +129,9 @@ class Tally:
         there, open_now = set(), set()
         for session in sessions:
             open_now.add(session.client)
-            there.add(Client(session.cluster, _host(session.client), session.client_id, session.software))
+            there.add(ClientKey(session.cluster, _host(session.client), session.client_id, session.software))
         for client in there:
-            doing = _row(self.clients, client, Doing, "client")
+            doing = _get_or_add(self.clients, client, ClientActivity, "client")
             if doing is not None:
                 doing.heard = now
         for client, doing in list(self.clients.items()):
@@ -151,10 +151,10 @@ class Tally:
             told = contents.told(*doing.metadata)
             doing.metadata = None
             if told is not None:
-                doing.lacking = tuple(_lacking(told))[:_LACKING]
+                doing.lacking = tuple(_unusable(told))[:_MAX_UNUSABLE]
 
 
-def _lacking(told: contents.Contents) -> Iterable[tuple[str, int]]:
+def _unusable(told: contents.Contents) -> Iterable[tuple[str, int]]:
     """What a client cannot use, and Kafka's code for it."""
     for topic in told.topics:
         if topic.error:
@@ -164,10 +164,10 @@ def _lacking(told: contents.Contents) -> Iterable[tuple[str, int]]:
                 yield f"{topic.name}-{partition.index}", partition.error or 5
 
 
-def _row(rows: dict[K, V], key: K, make: type[V], kind: str) -> V | None:
+def _get_or_add(rows: dict[K, V], key: K, make: type[V], kind: str) -> V | None:
     """The row, made if there is room for one more."""
     found = rows.get(key)
-    if found is None and len(rows) < _MOST[kind]:
+    if found is None and len(rows) < _MAX_KEPT[kind]:
         found = rows[key] = make()
     return found
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.participant import State
+from kproxy.proxy.switching.participant import ParticipantState
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 
 TOKEN = "a-token-of-the-tests"
@@ -56,7 +56,7 @@ class Switched(Kproxy):
         self.configure(blue, green)
         self.state_dir.mkdir(exist_ok=True)
         if settled:
-            self.state_file.write_bytes(asjson.written("default", State(BLUE), ended=True))
+            self.state_file.write_bytes(asjson.encode_state_file("default", ParticipantState(BLUE), ended=True))
         self.start()
 
     @property

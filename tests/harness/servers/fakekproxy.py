@@ -13,7 +13,17 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.participant import Command, Facts, Phase, State, Step, expired, obey, restarted, settled
+from kproxy.proxy.switching.participant import (
+    Command,
+    ParticipantState,
+    Phase,
+    SwitchConditions,
+    Transition,
+    apply,
+    expire,
+    restart,
+    settle,
+)
 
 TOKEN = "the-token-of-some-tests"
 
@@ -32,30 +42,30 @@ class FakeKproxy:
     doubts: Sequence[str] = ()
     clients: Sequence[Mapping[str, Any]] = ()
     unanswered: int = 0
-    state: State = field(init=False)
+    state: ParticipantState = field(init=False)
     moments: list[tuple[str, str]] = field(default_factory=list)
     harm: Callable[[FakeKproxy, Command | None], bytes | None] = lambda _, __: None
     address: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.state = State(self.active)
+        self.state = ParticipantState(self.active)
 
     @property
     def phase(self) -> Phase:
         return self.state.phase
 
-    def facts(self) -> Facts:
-        return Facts({name: "" for name in self.upstreams}, "", self.unanswered, self.doubts)
+    def facts(self) -> SwitchConditions:
+        return SwitchConditions({name: "" for name in self.upstreams}, "", self.unanswered, self.doubts)
 
     def tick(self) -> None:
         """What happens by itself."""
         now = time.time()
         if self.state.deadline is not None and self.state.deadline <= now:
-            self.take(expired(self.state, now))
-        self.take(settled(self.state, self.facts()))
+            self.take(expire(self.state, now))
+        self.take(settle(self.state, self.facts()))
 
-    def take(self, step: Step) -> None:
+    def take(self, step: Transition) -> None:
         if (step.state.phase, step.state.active) != (self.state.phase, self.state.active):
             self.moments.append((step.state.phase.value, step.state.active))
         self.state = step.state
@@ -63,11 +73,11 @@ class FakeKproxy:
     def restart(self) -> None:
         """As a process that begins with the state file of the one before."""
         with self.lock:
-            self.take(restarted(self.state, time.time()))
+            self.take(restart(self.state, time.time()))
 
     def shown(self) -> dict[str, Any]:
         return {
-            "name": self.cluster, **asjson.shown(self.state), "unanswered": self.unanswered, "held": 0,
+            "name": self.cluster, **asjson.state_as_json(self.state), "unanswered": self.unanswered, "held": 0,
             "upstreams": {name: {"cluster_id": found, "problem": ""} for name, found in self.upstreams.items()},
             "doubts": list(self.doubts), "clients": list(self.clients),
         }  # fmt: skip
@@ -77,7 +87,7 @@ class FakeKproxy:
         return 200, {"kproxy": itself, "clusters": [self.shown()]}
 
     def obey(self, command: Command) -> tuple[int, object]:
-        made = obey(self.state, command, self.facts(), time.time())
+        made = apply(self.state, command, self.facts(), time.time())
         self.take(made)
         self.tick()
         if made.problem:
@@ -100,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self._allowed():
-            command = asjson.command(body)[1]
+            command = asjson.parse_command(body)[1]
             assert isinstance(command, Command)
             self._do(command)
 

@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.proxy.admin.statuspage` whose snapshots a test chooses, and some."""
+"""The status page without kproxy: a server of `kproxy.proxy.admin.statuspage`. A test chooses its snapshots."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.checkpoint import make, starting_offsets
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides, plain, transactions
 from tests.harness.migration.moving import rows, topics
@@ -156,7 +156,8 @@ def test_the_command_translates_a_position_in_a_partition_without_records(
 
 def decided(sides: TwoSides, what: str) -> None:
     """The journal says that all clients were led to the target, or back."""
-    entry = SwitchEntry("x1", what, "default", "blue", "green", ("kp",)).with_decision("000001-a", Record.RELEASED)
+    begun = SwitchEntry("x1", what, "default", "blue", "green", ("kp",))
+    entry = begun.with_decision("000001-a", JournalDecision.RELEASED)
     with SwitchJournal(sides.target, sides.name) as journal:
         journal.take_over()
         journal.write(entry)

@@ -40,8 +40,8 @@ from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import result_lines
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
 from kproxy.migrate.verify.runner import verify
-from kproxy.proxy.switching.twophase import End, Stage
 from kproxy.proxy.switching.participant import Command
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
 from tests.harness.clients.going import Going, python
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides
@@ -281,7 +281,7 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
             one.wait_more("acked" if one in producers else "got", 50)
         came = site.switch()
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         for one in (*producers, *readers):
             one.wait_more("acked" if one in producers else "got", 50)
     assert site.phases() == {("serving", "green")}
@@ -297,7 +297,9 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     group = unique("readers")
     readers = [site.consumer(group, at) for at in (0, 1)]
 
-    def led(only: ClientSelection | None, end: End = End.RELEASED) -> set[tuple[str, bool]]:
+    def led(
+        only: ClientSelection | None, end: CoordinatorOutcome = CoordinatorOutcome.RELEASED
+    ) -> set[tuple[str, bool]]:
         """Do this; where the cluster and its parts are led then, at all kproxies."""
         came = site.switch(only=only)
         assert came.drive_result is not None, site.stops()
@@ -323,7 +325,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
             site.rollback()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(FinalSync, "translate", _failing)
-            assert led(ClientSelection(clients=("p1",)), End.UNDONE) == {
+            assert led(ClientSelection(clients=("p1",)), CoordinatorOutcome.UNDONE) == {
                 ("blue", False),
                 ("blue", True),
                 ("green", True),
@@ -351,7 +353,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
 
     def done(came: SwitchResult) -> None:
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         with site.following():
             reader.wait_more("got", 20)
 
@@ -441,7 +443,7 @@ def test_transactions_that_are_open(site: Site) -> None:
         client.wait_more("committed", 1)
         came = site.switch()
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         client.wait_more("committed", 2)
     committed = [
         number for first, last in client.said("committed") for number in range(int(first), int(last) + 1)
@@ -466,7 +468,7 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
         patch.setattr(FinalSync, "translate", late)
         came = site.switch(reversible=True)
     assert came.drive_result is not None, site.stops()
-    assert came.drive_result.end is End.UNDONE
+    assert came.drive_result.end is CoordinatorOutcome.UNDONE
     assert "somebody writes to the source without kproxy: partition 0" in came.drive_result.reasons[0]
     assert site.phases() == {("serving", "blue")}
     there = AdminClient({"bootstrap.servers": site.endpoints.source}).list_topics(timeout=30).topics
@@ -544,7 +546,7 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
         assert driven.entry.ended
         producer.wait_more("acked", 20)
     active = "green" if stage is Stage.RELEASE else "blue"
-    assert driven.end is (End.RELEASED if active == "green" else End.UNDONE)
+    assert driven.end is (CoordinatorOutcome.RELEASED if active == "green" else CoordinatorOutcome.UNDONE)
     assert site.phases() == {("serving", active)}
     assert_once(site.values(site.endpoints.target if active == "green" else site.endpoints.source), [producer])
     assert any(f"clients are on {active}" in line and "not over" not in line for line in status(site))
@@ -572,7 +574,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
 
         came = site.switch(reversible=True, until=until)
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         producers[0].wait_more("acked", 50)
     assert "clients are on green, the target" in said[0]
     assert "what clients write to green is copied back: process" in said[1]
@@ -594,10 +596,10 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
             patch.setattr(FinalSync, "check_quiet", _failing)  # the last thing: all has been written down
             came = site.rollback()
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.UNDONE, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.UNDONE, came.drive_result.reasons
         came = site.rollback()  # where it leads does not depend on the one that was undone
         assert came.drive_result is not None, site.stops()
-        assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+        assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         producers.append(site.producer("third", 2))
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
@@ -614,7 +616,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     site.prepare()
     came = site.switch()
     assert came.drive_result is not None, site.stops()
-    assert came.drive_result.end is End.RELEASED, came.drive_result.reasons
+    assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
     assert site.phases() == {("serving", "green")}
     assert site.values(site.endpoints.target) == site.values(site.endpoints.source)
     site.consume(group, 0)

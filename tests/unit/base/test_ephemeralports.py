@@ -14,7 +14,7 @@ from kproxy.base.address import Address
 from kproxy.base.ephemeralports import connection_at
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
-from kproxy.proxy.admin.handlers import AdminPages
+from kproxy.proxy.admin.handlers import AdminSources
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
@@ -133,4 +133,4 @@ async def test_an_admin_port_that_is_a_connection_s_says_so() -> None:
         connection_from(port) as peer,
         pytest.raises(ConfigError, match=f"is the local end of a connection to {peer};"),
     ):
-        await start_admin(Address("127.0.0.1", port), AdminPages(Metrics(), dict, tuple))
+        await start_admin(Address("127.0.0.1", port), AdminSources(Metrics(), dict, tuple))

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from kproxy.base.address import Address
-from kproxy.cli.flags import given
+from kproxy.cli.flags import given_options
 from kproxy.cli.group import kproxy
-from kproxy.cli.server_arguments import add
+from kproxy.cli.server_arguments import add_servers
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]
@@ -43,8 +43,8 @@ def run_config(
     command = kproxy.get_command(click.Context(kproxy), words[0])
     assert command is not None
     with command.make_context(words[0], list(words[1:])) as context:
-        file, flags = given({name: value for name, value in context.params.items() if name not in NO_OPTIONS})
-        add(flags, context.params["servers"])
+        file, flags = given_options({name: value for name, value in context.params.items() if name not in NO_OPTIONS})
+        add_servers(flags, context.params["servers"])
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
     if "client_config" in flags:
         flags["client_config"] = str(here.get(str(flags["client_config"]), flags["client_config"]))

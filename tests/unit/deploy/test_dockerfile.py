@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.proxy.admin.handlers import AdminPages, Readiness
+from kproxy.proxy.admin.handlers import AdminSources, Readiness
 from kproxy.proxy.admin.routes import TABLE
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
@@ -146,7 +146,7 @@ def test_the_health_check_asks_the_admin_endpoint_of_the_image() -> None:
 async def test_the_health_check_follows_readiness() -> None:
     reasons = ["no broker yet"]
 
-    admin = await start_admin(Address("127.0.0.1", 0), AdminPages(Metrics(), dict, lambda _: Readiness(reasons)))
+    admin = await start_admin(Address("127.0.0.1", 0), AdminSources(Metrics(), dict, lambda _: Readiness(reasons)))
     port = admin.address.port
 
     async def healthy() -> bool:

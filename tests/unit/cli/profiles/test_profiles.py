@@ -62,8 +62,8 @@ def broker() -> Iterator[str]:
 
 
 def write(name: str, text: str) -> None:
-    paths.folder().mkdir(parents=True, exist_ok=True)
-    (paths.folder() / f"{name}.yaml").write_text(text)
+    paths.profiles_directory().mkdir(parents=True, exist_ok=True)
+    (paths.profiles_directory() / f"{name}.yaml").write_text(text)
 
 
 def pid_of(name: str) -> int:
@@ -143,7 +143,7 @@ def test_ports_that_the_profile_has_are_its_own(broker: str, capsys: pytest.Capt
     write("own", f"bootstrap-servers: {broker}\nlisten: 127.0.0.1:{first + 1}\nadmin: 127.0.0.1:{first}\n")
     assert invoke(["up", "@own"]) == 0
     assert f"bootstrap.servers=127.0.0.1:{first + 1}" in capsys.readouterr().out
-    assert not list(paths.state().rglob("ports.json"))
+    assert not list(paths.state_directory().rglob("ports.json"))
 
 
 @pytest.mark.parametrize("where", ["profile", "flags"])
@@ -253,7 +253,7 @@ def test_a_profile_in_this_terminal_and_for_other_commands(broker: str) -> None:
 def test_what_is_kept_is_nonsense(broker: str) -> None:
     """It counts as nothing, and is written anew."""
     write("a", f"bootstrap-servers: {broker}\n")
-    folder = paths.kept("a")
+    folder = paths.profile_directory("a")
     me = {"pid": os.getpid(), "born": "1", "admin": NOBODY, "since": 0.0}
     for text in ("", "[]", "{", "[" * 100_000, '{"pid": "x"}', json.dumps(me), json.dumps({**me, "pid": 1e99}),
                  json.dumps({**me, "pid": 0, "born": ""}), json.dumps({**me, "admin": "x"})):  # fmt: skip
@@ -276,7 +276,7 @@ def test_all_windows_are_taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 def test_a_long_log_begins_anew(broker: str) -> None:
     write("a", f"bootstrap-servers: {broker}\n")
-    log = paths.kept("a") / "log"
+    log = paths.profile_directory("a") / "log"
     with log.open("wb") as file:
         file.truncate(background._LONG_LOG + 1)
     assert invoke(["up", "@a"]) == 0
@@ -297,7 +297,7 @@ def test_the_terminal_is_closed(broker: str, home: Path) -> None:
     assert one is not None
     time.sleep(0.3)  # a SIGHUP would have ended it by now
     assert one.lives
-    assert not background.Asking().client(one, 5.0).wait_ready(5, "one")
+    assert not background.AdminAccess().client(one, 5.0).wait_ready(5, "one")
     assert invoke(["down", "@a"]) == 0
     assert not one.lives
 
@@ -321,8 +321,8 @@ def test_no_profile_at_all(capsys: pytest.CaptureFixture[str], home: Path) -> No
 def test_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "conf"))
     monkeypatch.setenv("XDG_STATE_HOME", "relative/does/not/count")
-    assert paths.folder() == home / "conf/kproxy"
-    assert paths.state() == home / ".local/state/kproxy"
+    assert paths.profiles_directory() == home / "conf/kproxy"
+    assert paths.state_directory() == home / ".local/state/kproxy"
 
 
 def test_a_unit_of_systemd(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

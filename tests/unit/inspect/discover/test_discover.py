@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.inspect.discover import docker, files, kubernetes, sockets, output
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover import docker, files, kubernetes, output, sockets
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 from kproxy.net.dial import engine as engines
 from tests.harness.servers.engine import Engine, ok
 from tests.harness.servers.kube_forward import Forwarding, forwarding
@@ -30,8 +30,8 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     made.close()
 
 
-def found(engine: Engine) -> list[Found]:
-    place = docker.look("Docker", engine.path)
+def found(engine: Engine) -> list[ClusterCandidate]:
+    place = docker.search_docker("Docker", engine.path)
     assert place.problem == ""
     return list(place.found)
 
@@ -137,7 +137,7 @@ HOSTILE = {
 @pytest.mark.parametrize("how", HOSTILE)
 def test_an_engine_that_is_none(how: str, engine: Engine) -> None:
     engine.answer = lambda target: HOSTILE[how]
-    place = docker.look("Docker", engine.path)
+    place = docker.search_docker("Docker", engine.path)
     assert place.found == ()
     assert place.problem.startswith(str(engine.path))
     assert len(place.problem) < 400
@@ -149,7 +149,7 @@ def test_an_engine_that_is_none(how: str, engine: Engine) -> None:
 def test_an_engine_that_lists_nonsense(listed: object, engine: Engine) -> None:
     body = json.dumps(listed).encode()
     engine.answer = lambda target: b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    assert docker.look("Docker", engine.path).found in ((), [])
+    assert docker.search_docker("Docker", engine.path).found in ((), [])
 
 
 @pytest.mark.parametrize(
@@ -166,14 +166,14 @@ def test_a_container_that_is_none(told: Any, engine: Engine) -> None:
 def test_the_name_of_a_container_is_escaped(engine: Engine) -> None:
     engine.add("a\x1b[31m", "apache/kafka:4\x1b[0m", {"KAFKA_LISTENERS": "PLAINTEXT://:9092"})
     (one,) = found(engine)
-    assert "\x1b" not in "".join(output.text([Place("Docker", [one])]))
+    assert "\x1b" not in "".join(output.text([SearchResult("Docker", [one])]))
 
 
 def test_an_engine_that_says_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_SECONDS", 0.2)
     silent = threading.Event()
     engine.answer = lambda target: b"" if silent.wait(5) else None
-    assert "timed out" in docker.look("Docker", engine.path).problem
+    assert "timed out" in docker.search_docker("Docker", engine.path).problem
     silent.set()
 
 
@@ -182,7 +182,7 @@ def test_no_right_to_the_socket(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(engines._Unix, "connect", refuse)
-    assert "you have no right to it; be in its group" in docker.look("Docker", engine.path).problem
+    assert "you have no right to it; be in its group" in docker.search_docker("Docker", engine.path).problem
 
 
 def test_which_sockets(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +219,11 @@ STRIMZI, CFK, SERVICES = (
 
 async def asked(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, namespace: str | None = None
-) -> Place:
+) -> SearchResult:
     async with forwarding() as api:
         api.documents, api.forbidden = cluster.documents, cluster.forbidden
         monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path / "config")))
-        return await kubernetes.look(None, namespace)
+        return await kubernetes.search_kubernetes(None, namespace)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2"])
@@ -327,11 +327,11 @@ async def test_more_than_anybody_reads(tmp_path: Path, monkeypatch: pytest.Monke
 
 async def test_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(Forwarding().kubeconfig(tmp_path / "config", port=1)))
-    place = await kubernetes.look(None, None)
+    place = await kubernetes.search_kubernetes(None, None)
     assert "the API server" in place.problem
     assert place.found == ()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
-    assert "KUBECONFIG names no file" in (await kubernetes.look(None, None)).problem
+    assert "KUBECONFIG names no file" in (await kubernetes.search_kubernetes(None, None)).problem
 
 
 # Files
@@ -365,7 +365,7 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     with (tmp_path / "huge.yaml").open("wb") as file:
         file.truncate(2 * 1024 * 1024)
-    by_what = {one.what: one for one in files.look(tmp_path).found}
+    by_what = {one.what: one for one in files.search_files(tmp_path).found}
     assert by_what.keys() == {"compose.yaml: kafka", "client.properties: bootstrap.servers=a.example:9093"}
     assert by_what["compose.yaml: kafka"].words == ("run", "-b", "localhost:9092")
     assert by_what["client.properties: bootstrap.servers=a.example:9093"].words == (
@@ -376,7 +376,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_no_directory(tmp_path: Path) -> None:
-    assert files.look(tmp_path / "nowhere").found == []
+    assert files.search_files(tmp_path / "nowhere").found == []
 
 
 # This machine
@@ -411,7 +411,7 @@ def test_what_listens_here(tmp_path: Path) -> None:
         16: (["java", "-Xmx1g", "kafka.Kafka", "/etc/kafka/two.properties"], [8, 9, 10]),
         15: (["/usr/bin/docker-proxy", "-host-port", "29092"], [7]),
     }
-    place = sockets.look(machine(tmp_path, sockets, commands))
+    place = sockets.search_sockets(machine(tmp_path, sockets, commands))
     assert [one.words for one in place.found] == [
         ("run", "-b", "localhost:9092,localhost:9093"),
         ("doctor", "localhost:9093"),
@@ -421,7 +421,7 @@ def test_what_listens_here(tmp_path: Path) -> None:
 
 
 def test_no_proc(tmp_path: Path) -> None:
-    assert sockets.look(tmp_path / "nowhere").found == ()
+    assert sockets.search_sockets(tmp_path / "nowhere").found == ()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -429,7 +429,7 @@ def test_this_machine_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(sockets, "_USUAL", (port,))
-        assert ("doctor", f"localhost:{port}") in [one.words for one in sockets.look().found]
+        assert ("doctor", f"localhost:{port}") in [one.words for one in sockets.search_sockets().found]
 
 
 # What people see
@@ -437,9 +437,9 @@ def test_this_machine_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_and_json() -> None:
     places = [
-        Place("Docker", [Found("kafka", ("run", "-b", "localhost:9092"), ("a note",))]),
-        Place("Kubernetes", problem="no right"),
-        Place("files here"),
+        SearchResult("Docker", [ClusterCandidate("kafka", ("run", "-b", "localhost:9092"), ("a note",))]),
+        SearchResult("Kubernetes", problem="no right"),
+        SearchResult("files here"),
     ]
     assert list(output.text(places)) == [
         "Docker: kafka", "  kproxy run -b localhost:9092", "  # a note", "not looked at: Kubernetes: no right",

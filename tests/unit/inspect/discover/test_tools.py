@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.inspect.discover import search, tools
-from kproxy.inspect.discover.results import Found, Place
+from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 from tests.unit.deploy.deployed import try_command
 
 RPK = """\
@@ -105,13 +105,13 @@ def write(home: Path, name: str, text: str) -> Path:
     return path
 
 
-def look(home: Path) -> Place:
-    place = tools.look(home, home, {})
+def look(home: Path) -> SearchResult:
+    place = tools.search_tools(home, home, {})
     assert place is not None
     return place
 
 
-def by_what(home: Path) -> dict[str, Found]:
+def by_what(home: Path) -> dict[str, ClusterCandidate]:
     place = look(home)
     assert place.problem == ""
     return {one.what: one for one in place.found}
@@ -161,15 +161,15 @@ def test_the_commands_are_commands_of_kproxy(tmp_path: Path) -> None:
 
 
 def test_nobody_who_uses_none_of_them_hears_of_it(tmp_path: Path) -> None:
-    assert tools.look(tmp_path, tmp_path, {}) is None
-    assert tools.look(tmp_path / "nowhere", tmp_path / "nowhere", {"KCAT_CONFIG": "/dev/null/x"}) is None
+    assert tools.search_tools(tmp_path, tmp_path, {}) is None
+    assert tools.search_tools(tmp_path / "nowhere", tmp_path / "nowhere", {"KCAT_CONFIG": "/dev/null/x"}) is None
 
 
 def test_a_file_that_is_called_as_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "-", KCAT)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", None)  # whoever reads it fails
-    place = tools.look(tmp_path, tmp_path, {"KCAT_CONFIG": "-"})
+    place = tools.search_tools(tmp_path, tmp_path, {"KCAT_CONFIG": "-"})
     assert place is not None
     assert (len(place.found), place.problem) == (1, "")
 
@@ -182,13 +182,13 @@ def test_where_the_environment_says(tmp_path: Path) -> None:
     }
     write(tmp_path, "xdg/rpk/rpk.yaml", "profiles: [{name: x, kafka_api: {brokers: [xdg:1]}}]\n")
     write(tmp_path, "kafkactl.yml", "contexts: {c: {brokers: [here:1]}}\n")
-    place = tools.look(tmp_path, tmp_path, environment)
+    place = tools.search_tools(tmp_path, tmp_path, environment)
     assert place is not None
     assert [one.what for one in place.found] == [
         "~/mine/kcat: bootstrap.servers=kc.example:9093", "rpk, x: xdg:1", "kafkactl, c: there:1",
     ]  # fmt: skip
     del environment["KAFKA_CTL_CONFIG"]
-    place = tools.look(tmp_path, tmp_path, environment)
+    place = tools.search_tools(tmp_path, tmp_path, environment)
     assert place is not None
     assert place.found[-1].what == "kafkactl, c: here:1"
 
@@ -199,8 +199,10 @@ def test_a_user_without_such_files_and_one_who_asks_only_for_them(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KCAT_CONFIG", "KAFKACAT_CONFIG", "KAFKA_CTL_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    assert list(search.look(tmp_path, None, None, (search.TOOLS,))) == [Place(tools.NAME)]
-    assert [one.name for one in search.look(tmp_path, None, None, (search.FILES, search.TOOLS))] == ["files here"]
+    assert list(search.search_places(tmp_path, None, None, (search.TOOLS,))) == [SearchResult(tools.NAME)]
+    assert [one.name for one in search.search_places(tmp_path, None, None, (search.FILES, search.TOOLS))] == [
+        "files here"
+    ]
 
 
 NONSENSE = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.inspect.doctor.client_versions import Client, misfit
-from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.client_versions import ClientVersion, version_conflict
+from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.protocol.wire import api
 from tests.unit.inspect.doctor.examined import examination, good
 
@@ -33,21 +33,21 @@ NEW, USUAL, BASE, OLD = ({api.FETCH: versions} for versions in (range(4, 19), ra
     ],
 )
 def test_clients_and_brokers(client: str, versions: dict[int, range], fault: Fault | None) -> None:
-    found = misfit(Client.parse(client), versions)
+    found = version_conflict(ClientVersion.parse(client), versions)
     assert (found and found[0]) == fault
 
 
 @pytest.mark.parametrize("text", ["", "java", "java:", "perl:1.0", "java:x", "java:1..2", "java:" + "9" * 5000])
 def test_what_is_no_client(text: str) -> None:
     with pytest.raises(ValueError, match="allowed: NAME:VERSION"):
-        Client.parse(text)
+        ClientVersion.parse(text)
 
 
 def test_it_is_a_problem_for_the_client_in_use_and_else_a_note() -> None:
     server = good("kafka.example:9092", 1, versions=NEW)
     node = good("kafka-1.example:9092", 1, 1)
-    (note,) = judge(examination(node, bootstrap=(server,)))
+    (note,) = diagnose(examination(node, bootstrap=(server,)))
     assert (note.fault, note.problem) == (Fault.CLIENT_TOO_OLD, False)
-    (problem,) = judge(examination(node, bootstrap=(server,), client=Client.parse("java:1.1")))
+    (problem,) = diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:1.1")))
     assert (problem.fault, problem.problem) == (Fault.CLIENT_TOO_OLD, True)
-    assert judge(examination(node, bootstrap=(server,), client=Client.parse("java:3.0"))) == []
+    assert diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:3.0"))) == []

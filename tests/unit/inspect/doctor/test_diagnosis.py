@@ -12,15 +12,15 @@ from kproxy.advice.remedies.faults import Fault
 from kproxy.client.ask.contents import Contents
 from kproxy.inspect.doctor import client_messages
 from kproxy.inspect.doctor.causes import cause_of
-from kproxy.inspect.doctor.evidence import Certificate, Elsewhere, Examination, Spoken
-from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.diagnosis import diagnose
+from kproxy.inspect.doctor.evidence import Certificate, Examination, OtherListener, PortProtocol
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key, topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def faults(found: Examination) -> list[Fault]:
-    return [one.fault for one in judge(found, NOW) if one.problem]
+    return [one.fault for one in diagnose(found, NOW) if one.problem]
 
 
 def test_nothing_is_wrong() -> None:
@@ -36,7 +36,7 @@ def test_a_hop_explains_all_that_lies_behind_it() -> None:
 
 def test_one_cause_of_many_addresses_is_said_once() -> None:
     nodes = [bad(f"kafka-{n}.example.com:9092", "resolve", n) for n in range(1, 7)]
-    (finding,) = [one for one in judge(examination(*nodes), NOW) if one.problem]
+    (finding,) = [one for one in diagnose(examination(*nodes), NOW) if one.problem]
     assert (finding.fault, len(finding.about)) == (Fault.NAME_NOT_RESOLVED, 6)
     assert "and 3 more" in finding.why
     assert finding.line == "advertised.listeners=NAME://kafka-1.example.com:9092"
@@ -47,7 +47,7 @@ def test_a_bootstrap_server_of_several_that_fails_is_no_problem() -> None:
     servers = (bad("a.example:1", "refused", resolved=("192.0.2.9",)), good("b.example:2", 1))
     found = examination(good("kafka-1.example:9092", 1, 1), bootstrap=servers)
     assert faults(found) == []
-    assert next(one.fault for one in judge(found, NOW) if not one.problem) is Fault.PORT_CLOSED
+    assert next(one.fault for one in diagnose(found, NOW) if not one.problem) is Fault.PORT_CLOSED
 
 
 def test_servers_of_different_clusters() -> None:
@@ -69,10 +69,10 @@ def test_the_listener_that_would_serve() -> None:
         "listener.security.protocol.map": "IN:PLAINTEXT,OUT:SASL_SSL",
     }
     out = good("kafka.example:9094", 1)
-    works = Elsewhere(out, (good("kafka.example:9094", 1, 1),))
+    works = OtherListener(out, (good("kafka.example:9094", 1, 1),))
     node = bad("kafka1:29092", "resolve", 1)
     found = examination(node, settings=settings, elsewhere=(works,))
-    (finding,) = [one for one in judge(found, NOW) if one.problem]
+    (finding,) = [one for one in diagnose(found, NOW) if one.problem]
     assert (finding.fault, finding.symptom) == (Fault.WRONG_LISTENER, Fault.CONTAINER_NAME_ADVERTISED)
     assert finding.fix == ("bootstrap.servers=kafka.example:9094", "security.protocol=SASL_SSL")
     assert "the listener IN." in finding.why
@@ -93,14 +93,14 @@ def test_an_address_that_works_on_this_machine_only_is_a_note() -> None:
     here = good("localhost:9092", 1, resolved=("127.0.0.1",))
     found = examination(good("localhost:9092", 1, 1), bootstrap=(here,))
     assert faults(found) == []
-    assert judge(found, NOW)[0].fault is Fault.LOOPBACK_ADVERTISED
+    assert diagnose(found, NOW)[0].fault is Fault.LOOPBACK_ADVERTISED
 
 
 def test_a_certificate_that_soon_ends_is_a_note() -> None:
     soon = Certificate(("k",), "CN=k", "CN=ca", NOW - timedelta(days=300), NOW + timedelta(days=7))
     found = examination(good("kafka-1.example:9092", 1, 1, certificate=soon), tls=True)
     assert faults(found) == []
-    assert "ends in 7 days" in next(one.why for one in judge(found, NOW) if one.fault is Fault.CERTIFICATE_EXPIRED)
+    assert "ends in 7 days" in next(one.why for one in diagnose(found, NOW) if one.fault is Fault.CERTIFICATE_EXPIRED)
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def test_a_certificate_that_soon_ends_is_a_note() -> None:
         ("unreachable", {"resolved": ("203.0.114.1",)}, {}, Fault.NO_ROUTE),
         ("limit", {}, {}, Fault.TOO_MANY_FILES),
         ("loop", {}, {}, Fault.PROXY_LOOP),
-        ("silent", {"spoken": Spoken.NOTHING}, {}, Fault.SILENT),
-        ("silent", {"spoken": Spoken.PROXY}, {}, Fault.NOT_KAFKA),
-        ("closed", {"spoken": Spoken.CLOSED}, {}, Fault.CLOSED),
-        ("closed", {"spoken": Spoken.KAFKA_TLS}, {}, Fault.PLAINTEXT_TO_TLS),
-        ("closed", {"spoken": Spoken.TLS}, {}, Fault.PLAINTEXT_TO_TLS),
-        ("upstream-speaks-http", {"spoken": Spoken.HTTP}, {}, Fault.NOT_KAFKA),
-        ("timeout", {"spoken": Spoken.KAFKA}, {"tls": True}, Fault.TLS_TO_PLAINTEXT),
-        ("tls-closed", {"spoken": Spoken.KAFKA}, {"tls": True}, Fault.TLS_TO_PLAINTEXT),
-        ("tls-plaintext", {"spoken": Spoken.SSH}, {"tls": True}, Fault.NOT_KAFKA),
+        ("silent", {"spoken": PortProtocol.NOTHING}, {}, Fault.SILENT),
+        ("silent", {"spoken": PortProtocol.PROXY}, {}, Fault.NOT_KAFKA),
+        ("closed", {"spoken": PortProtocol.CLOSED}, {}, Fault.CLOSED),
+        ("closed", {"spoken": PortProtocol.KAFKA_TLS}, {}, Fault.PLAINTEXT_TO_TLS),
+        ("closed", {"spoken": PortProtocol.TLS}, {}, Fault.PLAINTEXT_TO_TLS),
+        ("upstream-speaks-http", {"spoken": PortProtocol.HTTP}, {}, Fault.NOT_KAFKA),
+        ("timeout", {"spoken": PortProtocol.KAFKA}, {"tls": True}, Fault.TLS_TO_PLAINTEXT),
+        ("tls-closed", {"spoken": PortProtocol.KAFKA}, {"tls": True}, Fault.TLS_TO_PLAINTEXT),
+        ("tls-plaintext", {"spoken": PortProtocol.SSH}, {"tls": True}, Fault.NOT_KAFKA),
         ("tls-name", {}, {"tls": True}, Fault.CERTIFICATE_NAME),
         ("tls-untrusted", {}, {"tls": True}, Fault.CERTIFICATE_UNTRUSTED),
         ("tls-expired", {}, {"tls": True}, Fault.CERTIFICATE_EXPIRED),
@@ -131,7 +131,7 @@ def test_a_certificate_that_soon_ends_is_a_note() -> None:
         (
             "tls-client-certificate", {}, {"tls": True, "certificate_given": True}, Fault.CLIENT_CERTIFICATE_REFUSED,
         ),
-        ("tls", {"spoken": Spoken.KAFKA_TLS}, {"tls": True, "certificate_given": True}, Fault.TLS_FAILED),
+        ("tls", {"spoken": PortProtocol.KAFKA_TLS}, {"tls": True, "certificate_given": True}, Fault.TLS_FAILED),
         ("sasl", {"refused": True}, {"login": "PLAIN"}, Fault.CREDENTIALS_REFUSED),
         ("sasl", {"problem": "SASL: the broker has not enabled PLAIN: …"}, {}, Fault.SASL_MECHANISM),
         ("sasl", {"problem": "SASL: the broker's listener does not support SASL: …"}, {}, Fault.LOGIN_NOT_OFFERED),
@@ -154,7 +154,7 @@ def test_why_a_server_cannot_be_used(
 
 def test_a_login_that_is_needed() -> None:
     wants = bad("kafka.example:1", "", wants_login=True, mechanisms=("SCRAM-SHA-512",))
-    (finding,) = judge(examination(bootstrap=(wants,), asked=None), NOW)
+    (finding,) = diagnose(examination(bootstrap=(wants,), asked=None), NOW)
     assert finding.fault is Fault.LOGIN_NEEDED
     assert "sasl.mechanism=SCRAM-SHA-512" in finding.fix
 
@@ -171,14 +171,14 @@ def test_an_address_that_leads_to_others() -> None:
 
 def test_two_clusters_at_a_bootstrap_server_explain_all_else() -> None:
     lost = bad("kafka-2.example:9092", "resolve", 2)
-    (finding,) = judge(examination(lost, bootstrap=(good("a:9092", 1, other_clusters=("other",)),)))
+    (finding,) = diagnose(examination(lost, bootstrap=(good("a:9092", 1, other_clusters=("other",)),)))
     assert (finding.fault, finding.line, finding.fix, finding.problem) == (Fault.MIXED_CLUSTERS, "", (), True)
     assert "different Kafka clusters, with the ids c, other" in finding.why
 
 
 def test_what_clients_say_has_the_address_that_failed() -> None:
     node = bad("kafka-1.example.com:9092", "resolve", 1)
-    (finding,) = [one for one in judge(examination(node), NOW) if one.problem]
+    (finding,) = [one for one in diagnose(examination(node), NOW) if one.problem]
     found = dict(reversed(list(client_messages.messages(finding))))
     assert found["librdkafka"] == "Failed to resolve 'kafka-1.example.com:9092': …"
     assert found["kafka-python"] == "DNS lookup failed for kafka-1.example.com:9092"
@@ -189,6 +189,6 @@ def test_what_clients_say_has_the_address_that_failed() -> None:
 
 def test_a_load_balancer_whose_turn_was_another_broker_s() -> None:
     mixed = good("lb.example:9092", 2, 1, others=(key(1),))
-    (finding,) = [one for one in judge(examination(mixed), NOW) if one.problem]
+    (finding,) = [one for one in diagnose(examination(mixed), NOW) if one.problem]
     assert finding.fault is Fault.MIXING_LOAD_BALANCER
     assert "(broker 2, broker 1)" in finding.why

@@ -6,8 +6,8 @@ from typing import Any
 
 from kproxy.advice.remedies.faults import Fault
 from kproxy.inspect.doctor import direct_access
+from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.diagnosis import judge
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity
 
 SSH = "ssh://bastion"
@@ -20,7 +20,7 @@ def behind(*direct: Contact, **more: Any) -> Examination:
 
 def test_without_the_hop_nothing_is_reached() -> None:
     found = behind(bad("kafka.example:9092", "resolve"))
-    (finding,) = judge(found)
+    (finding,) = diagnose(found)
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.NAME_NOT_RESOLVED)
     assert f"kproxy reaches the cluster with --via {SSH}. A client connects without that" in finding.why
     assert "kafka.example:9092: this machine cannot resolve the name" in finding.why
@@ -32,20 +32,20 @@ def test_one_bootstrap_server_is_enough_and_each_broker_is_needed() -> None:
     nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
     assert direct_access.is_reached(behind(*servers, *nodes)) is True
     lost = bad("kafka-3.example:9092", "timeout", 3)
-    (finding,) = judge(behind(*servers, *nodes[:2], lost))
+    (finding,) = diagnose(behind(*servers, *nodes[:2], lost))
     assert (finding.fault, finding.about) == (Fault.KPROXY_NEEDED, ("kafka-3.example:9092",))
 
 
 def test_another_cluster_at_the_same_address_is_not_the_cluster_behind_the_hop() -> None:
     """localhost:9092 is another machine's behind a hop."""
-    (finding,) = judge(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
+    (finding,) = diagnose(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.WRONG_CLUSTER)
     assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.why
 
 
 def test_brokers_that_answer_after_a_login_only_are_not_judged_without_the_hop() -> None:
     found = behind(bad("kafka.example:9092", "sasl", wants_login=True), login="PLAIN")
-    assert judge(found) == []
+    assert diagnose(found) == []
     assert direct_access.is_reached(found) is None
 
 
@@ -54,12 +54,12 @@ def test_what_kproxy_does_not_reach_either_is_to_be_mended_first() -> None:
         bad("kafka-1.example:9092", "refused", 1), via=(SSH,), means=(f"--via {SSH}",),
         direct=(bad("kafka.example:9092", "resolve"),),
     )  # fmt: skip
-    assert [one.fault for one in judge(found)] == [Fault.PORT_CLOSED]
+    assert [one.fault for one in diagnose(found)] == [Fault.PORT_CLOSED]
 
 
 def test_maps_are_no_clients_either() -> None:
     nodes = [good("gate.example:19001", 1, 1)]
     direct = (good("localhost:9092", 1), bad("kafka-1.example:9092", "resolve", 1))
-    (finding,) = judge(examination(*nodes, mapped=True, means=("--map",), direct=direct))
+    (finding,) = diagnose(examination(*nodes, mapped=True, means=("--map",), direct=direct))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.NAME_NOT_RESOLVED)
     assert "kproxy reaches the cluster with --map." in finding.why

@@ -13,9 +13,9 @@ from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import lint_check
-from kproxy.inspect.doctor.findings import Finding
+from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.findings import DoctorFinding
 from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.unit.inspect.doctor.examined import bad, examination, good, key, told
 
@@ -67,8 +67,8 @@ def examined(
     )
 
 
-def first(found: Examination) -> Finding:
-    return next(one for one in judge(found) if one.problem)
+def first(found: Examination) -> DoctorFinding:
+    return next(one for one in diagnose(found) if one.problem)
 
 
 def is_right(files: dict[str, dict[str, str]]) -> bool:
@@ -209,7 +209,7 @@ def test_one_broker_of_three_that_is_wrong() -> None:
 def test_an_address_that_is_right_for_this_machine_alone() -> None:
     here = examined({1: COMBINED | {"advertised.listeners": "PLAINTEXT://localhost:9092"}}, {1: "localhost:9092"},
                     good("localhost:9092", 1, 1))  # fmt: skip
-    (note,) = judge(here)
+    (note,) = diagnose(here)
     assert not note.problem
     assert by_broker(note.fix)["broker 1"]["advertised.listeners"] == "PLAINTEXT://localhost:9092,EXTERNAL://HOST:9094"
 
@@ -353,7 +353,7 @@ def test_the_same_lines_for_another_cause_are_printed_once() -> None:
         node: separate(node) | {"advertised.listeners": f"IN://inner-{node}:1,OUT://kafka:9092"} for node in (1, 2)
     }
     findings = [
-        one for one in judge(examined(values, {1: "a.example:9092", 2: "b.example:9092"}, *nodes)) if one.problem
+        one for one in diagnose(examined(values, {1: "a.example:9092", 2: "b.example:9092"}, *nodes)) if one.problem
     ]
     assert [one.fault for one in findings] == [Fault.CONTAINER_NAME_ADVERTISED, Fault.SAME_ADDRESS_TWICE]
     assert findings[0].fix == findings[1].fix

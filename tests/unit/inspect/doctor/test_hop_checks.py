@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.advice.remedies.faults import Fault
-from kproxy.inspect.doctor.diagnosis import judge
+from kproxy.inspect.doctor.diagnosis import diagnose
 from tests.unit.inspect.doctor.examined import bad, examination
 
 SSH = "ssh://root@bastion:2222"
@@ -27,7 +27,7 @@ SSH = "ssh://root@bastion:2222"
 def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: str, command: str) -> None:
     failed = bad("kafka:9092", reason, problem=f"--via {via}: no login", via_failed=True)
     found = examination(bootstrap=(failed,), via=("ssh://first", via))
-    (finding,) = judge(found)
+    (finding,) = diagnose(found)
     assert (finding.fault, finding.about) == (Fault.HOP_FAILED, (via,))
     assert finding.fix[0].startswith(command)
     if not via.startswith("socks5"):
@@ -37,7 +37,7 @@ def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: st
 @pytest.mark.parametrize("reason", ["ssh-forbidden", "proxy", "kubernetes-forbidden", "other"])
 def test_an_address_that_a_hop_does_not_connect_to_is_not_called_silent(reason: str) -> None:
     lost = bad("kafka-1.example:9092", reason, 1, problem="--via forbids forwarding to that address")
-    (finding,) = judge(examination(lost, via=(SSH,)))
+    (finding,) = diagnose(examination(lost, via=(SSH,)))
     assert (finding.fault, finding.why.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
 
 
@@ -53,7 +53,7 @@ def test_an_address_that_a_hop_does_not_connect_to_is_not_called_silent(reason: 
     ],
 )
 def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command: str) -> None:
-    (finding,) = judge(examination(bootstrap=(bad(address, "resolve"),)))
+    (finding,) = diagnose(examination(bootstrap=(bad(address, "resolve"),)))
     assert says in finding.why
     assert finding.fix[0].startswith(command)
     assert "kproxy" not in finding.advice  # beside the client, it would not resolve the name either
@@ -69,7 +69,9 @@ def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command:
     ],
 )
 def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> None:
-    (finding,) = judge(examination(bootstrap=(bad("kafka.prod.internal:9092", "resolve"),), via=("ssh://first", via)))
+    (finding,) = diagnose(
+        examination(bootstrap=(bad("kafka.prod.internal:9092", "resolve"),), via=("ssh://first", via))
+    )
     assert f"the last hop, {via}, cannot resolve the name" in finding.why
     assert f"let the last hop, {via}, resolve it" in finding.advice
     assert "this machine" not in finding.why
@@ -78,21 +80,21 @@ def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> No
 
 def test_an_address_of_a_broker_is_quoted_for_a_shell() -> None:
     evil = bad("$(reboot):9092", "proxy", 1, problem="--via http://proxy:1: no", via_failed=True)
-    (finding,) = judge(examination(evil, via=("http://proxy:1",)))
+    (finding,) = diagnose(examination(evil, via=("http://proxy:1",)))
     assert "'telnet://$(reboot):9092'" in finding.fix[0]
     expired = bad("$(reboot):9092", "tls-expired", 1)
-    (finding,) = judge(examination(expired, tls=True))
+    (finding,) = diagnose(examination(expired, tls=True))
     assert "-connect '$(reboot):9092' " in finding.fix[1]
-    (finding,) = judge(examination(bootstrap=(bad("$(reboot):9092", "resolve"),)))
+    (finding,) = diagnose(examination(bootstrap=(bad("$(reboot):9092", "resolve"),)))
     assert all("$(" not in line.replace("'$(reboot):9092'", "") for line in finding.fix)
 
 
 def test_an_address_that_nobody_can_connect_to_is_not_called_silent() -> None:
-    (finding,) = judge(examination(bad("kafka-1.example:0", "other", 1, problem="0 is not a port")))
+    (finding,) = diagnose(examination(bad("kafka-1.example:0", "other", 1, problem="0 is not a port")))
     assert "0 is not a port" in finding.why
     assert "accepts the connection" not in finding.why
 
 
 def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:
-    (finding,) = judge(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
+    (finding,) = diagnose(examination(bootstrap=(bad("kafka-0.kafka.team.svc.cluster.local:9092", "resolve"),)))
     assert "--via k8s://team " in finding.fix[1]

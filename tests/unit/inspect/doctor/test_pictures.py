@@ -9,9 +9,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.inspect.doctor import listeners, picture
-from kproxy.inspect.doctor.evidence import Listener
-from kproxy.inspect.doctor.command_line import Line
-from kproxy.inspect.doctor.address_class import Place, is_private, place_of
+from kproxy.inspect.doctor.address_class import AddressClass, classify, is_private
+from kproxy.inspect.doctor.command_line import CommandLine
+from kproxy.inspect.doctor.evidence import BrokerListener
 from tests.unit.inspect.doctor.examined import bad, examination, good
 
 HOSTILE = "\x1b[31m‮<script>" + "x" * 300
@@ -35,40 +35,40 @@ def test_the_picture_is_xml_without_scripts() -> None:
 
 
 def test_the_words_of_a_line() -> None:
-    line = Line({"bootstrap_servers": ("a:1", "b:2"), "via": ("socks5://me:secret@h:1",), "tls": True})
+    line = CommandLine({"bootstrap_servers": ("a:1", "b:2"), "via": ("socks5://me:secret@h:1",), "tls": True})
     assert line.words() == ["kproxy", "run", "-b", "a:1", "-b", "b:2", "--via", "socks5://me:***@h:1", "--tls"]
     assert line.has_masked
     assert "secret" not in str(line)
     mapped = line.with_options(map=("*=h:{port}",), tls=None, via=None)
     assert str(mapped) == "kproxy run -b a:1 -b b:2 --map '*=h:{port}'"
     assert not mapped.has_masked
-    assert Line({}, Path("k y.yaml")).words() == ["kproxy", "run", "-c", "k y.yaml"]
+    assert CommandLine({}, Path("k y.yaml")).words() == ["kproxy", "run", "-c", "k y.yaml"]
     assert mapped.with_options(map=("x=y:1",)).options["map"] == ("x=y:1", "*=h:{port}")
 
 
 @pytest.mark.parametrize(
     ("host", "place"),
     [
-        ("localhost", Place.LOOPBACK),
-        ("127.0.0.2", Place.LOOPBACK),
-        ("::1", Place.LOOPBACK),
-        ("0.0.0.0", Place.WILDCARD),
-        ("::", Place.WILDCARD),
-        ("3f9a1c2b4d5e", Place.CONTAINER),
-        ("host.docker.internal", Place.CONTAINER),
-        ("kafka0", Place.SHORT_NAME),
-        ("kafka-0.kafka-headless.prod.svc.cluster.local", Place.KUBERNETES),
-        ("kafka-0.kafka-headless.prod.svc", Place.KUBERNETES),
-        ("10.1.2.3", Place.PRIVATE),
-        ("100.64.0.1", Place.PRIVATE),
-        ("fd00::1", Place.PRIVATE),
-        ("9.9.9.9", Place.PUBLIC),
-        ("kafka.example.com.", Place.PUBLIC),
-        ("", Place.SHORT_NAME),
+        ("localhost", AddressClass.LOOPBACK),
+        ("127.0.0.2", AddressClass.LOOPBACK),
+        ("::1", AddressClass.LOOPBACK),
+        ("0.0.0.0", AddressClass.WILDCARD),
+        ("::", AddressClass.WILDCARD),
+        ("3f9a1c2b4d5e", AddressClass.CONTAINER),
+        ("host.docker.internal", AddressClass.CONTAINER),
+        ("kafka0", AddressClass.SHORT_NAME),
+        ("kafka-0.kafka-headless.prod.svc.cluster.local", AddressClass.KUBERNETES),
+        ("kafka-0.kafka-headless.prod.svc", AddressClass.KUBERNETES),
+        ("10.1.2.3", AddressClass.PRIVATE),
+        ("100.64.0.1", AddressClass.PRIVATE),
+        ("fd00::1", AddressClass.PRIVATE),
+        ("9.9.9.9", AddressClass.PUBLIC),
+        ("kafka.example.com.", AddressClass.PUBLIC),
+        ("", AddressClass.SHORT_NAME),
     ],
 )
-def test_where_an_address_means_something(host: str, place: Place) -> None:
-    assert place_of(host) is place
+def test_where_an_address_means_something(host: str, place: AddressClass) -> None:
+    assert classify(host) is place
 
 
 def test_private_addresses() -> None:
@@ -92,7 +92,7 @@ def test_the_listeners_of_a_broker() -> None:
         ("IN", "PLAINTEXT", "kafka1:29092"), ("OUT", "SASL_SSL", "203.0.114.9:9094"),
     ]  # fmt: skip
     assert listeners.listener_that_advertises(found, Address("kafka1", 29092)) is found[0]
-    new = Listener("EXTERNAL", "PLAINTEXT", "0.0.0.0:9095", Address("h", 9095))
+    new = BrokerListener("EXTERNAL", "PLAINTEXT", "0.0.0.0:9095", Address("h", 9095))
     assert listeners.with_listener(SETTINGS, found[0], new, Address("kafka1", 29092)) == {
         "listeners": "IN://0.0.0.0:29092,OUT://[::]:9092,CTL://:9093,EXTERNAL://0.0.0.0:9095",
         "advertised.listeners": "IN://kafka1:29092,OUT://203.0.114.9:9094,EXTERNAL://h:9095",

@@ -6,17 +6,17 @@ import json
 from typing import Any
 
 from kproxy.inspect.doctor import report
-from kproxy.inspect.doctor.evidence import Examination, Neighbour
-from kproxy.inspect.doctor.diagnosis import judge
-from kproxy.inspect.doctor.command_line import Line
-from kproxy.inspect.doctor.report import Report
-from kproxy.inspect.doctor.command_trials import Outcome, Tried
+from kproxy.inspect.doctor.command_line import CommandLine
+from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
+from kproxy.inspect.doctor.diagnosis import diagnose
+from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy
+from kproxy.inspect.doctor.report import DoctorReport
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key
 
 
-def of(found: Examination, outcome: Outcome | None = None) -> tuple[str, dict[str, Any]]:
+def of(found: Examination, outcome: TrialOutcome | None = None) -> tuple[str, dict[str, Any]]:
     """The text in one line, and the JSON."""
-    made = Report("c", found, tuple(judge(found)), outcome, ())
+    made = DoctorReport("c", found, tuple(diagnose(found)), outcome, ())
     return " ".join(" ".join(report.text(made, fancy=False)).split()), json.loads(report.as_json([made]))
 
 
@@ -30,7 +30,7 @@ def test_a_broker_that_does_not_tell_which_it_is_was_not_checked() -> None:
 
 
 def test_through_another_kproxy() -> None:
-    neighbour = Neighbour("127.0.0.1:19091", ("kafka.example:9092",), ("ssh://bastion",))
+    neighbour = NeighbourKproxy("127.0.0.1:19091", ("kafka.example:9092",), ("ssh://bastion",))
     said, value = of(examination(good("127.0.0.1:19093", 1, 1), neighbour=neighbour))
     assert "needs no kproxy" not in said
     assert "through the kproxy that runs here already" in said
@@ -49,8 +49,8 @@ def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
         login="PLAIN",
         direct=(untold,),
     )
-    tried = Tried(Line({"bootstrap_servers": ("kafka.example:9092",), "via": ("ssh://bastion",)}), 1, 1)
-    said, value = of(found, Outcome(tried, 1))
+    tried = TrialResult(CommandLine({"bootstrap_servers": ("kafka.example:9092",), "via": ("ssh://bastion",)}), 1, 1)
+    said, value = of(found, TrialOutcome(tried, 1))
     assert value["verdict"] == "healthy"
     assert "whether the same brokers answer there, only a login would tell" in said
     assert "needs no kproxy" not in said
@@ -60,9 +60,11 @@ def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
 def test_a_line_that_reaches_some_brokers_asks_for_the_addresses_of_the_others() -> None:
     """Nothing is said to work."""
     found = examination(good("a.example:9092", 1, 1), bad("b.example:9092", "refused", 2))
-    tried = Tried(Line({"bootstrap_servers": ("a",)}), 1, 2, None, "b.example:9092: refused", (key(2),))
-    said, value = of(found, Outcome(tried, 1))
+    tried = TrialResult(CommandLine({"bootstrap_servers": ("a",)}), 1, 2, None, "b.example:9092: refused", (key(2),))
+    said, value = of(found, TrialOutcome(tried, 1))
     assert "a client reached 1 of 2 brokers. b.example:9092: refused" in said
     assert "Not tried: other addresses for the others, which only you know: --map 'node:2=HOST:PORT'" in said
     assert not value["works_now"]["works"]
-    assert "Not tried: other addresses" not in of(found, Outcome(Tried(tried.line, 1, 2, None, "TLS: …"), 1))[0]
+    assert (
+        "Not tried: other addresses" not in of(found, TrialOutcome(TrialResult(tried.line, 1, 2, None, "TLS: …"), 1))[0]
+    )

@@ -12,7 +12,7 @@ from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.switch import finish, operations
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.operations import SwitchResult
-from kproxy.proxy.switching.twophase import End, Record
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
 SECTION = "switch: {kproxies: ['127.0.0.1:1'], to: green}\n"
@@ -55,17 +55,22 @@ def test_a_file_without_the_section(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize(
     ("end", "code", "words"),
     [
-        (End.RELEASED, 0, "next: set 'active: green'"),
-        (End.UNDONE, 3, "next: start the copy again"),
-        (End.INCOMPLETE, 4, "--resume or --abort goes on"),
-        (End.TAKEN_OVER, 4, "another driver has taken over"),
+        (CoordinatorOutcome.RELEASED, 0, "next: set 'active: green'"),
+        (CoordinatorOutcome.UNDONE, 3, "next: start the copy again"),
+        (CoordinatorOutcome.INCOMPLETE, 4, "--resume or --abort goes on"),
+        (CoordinatorOutcome.TAKEN_OVER, 4, "another driver has taken over"),
     ],
     ids=str,
 )
 def test_exit_codes(
-    file: str, end: End, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: str,
+    end: CoordinatorOutcome,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision("000001-a", Record.BEGUN)
+    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision("000001-a", JournalDecision.BEGUN)
     monkeypatch.setattr(operations, "run_switch", lambda *_, **__: SwitchResult(DriveResult(end, (), entry, {}, 1.5)))
     assert run("switch", file) == code
     assert words in capsys.readouterr().out

@@ -10,7 +10,7 @@ from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copy import copyrun as module
 from kproxy.migrate.copy.copyrun import Copy, What
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
 
 def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,16 +31,16 @@ def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("what", "decision", "refused"),
     [
-        (SWITCHING, Record.BEGUN, False),
-        (SWITCHING, Record.UNDONE, False),
-        (SWITCHING, Record.RELEASED, True),
-        (ROLLBACK, Record.BEGUN, True),
-        (ROLLBACK, Record.UNDONE, True),
-        (ROLLBACK, Record.RELEASED, False),
+        (SWITCHING, JournalDecision.BEGUN, False),
+        (SWITCHING, JournalDecision.UNDONE, False),
+        (SWITCHING, JournalDecision.RELEASED, True),
+        (ROLLBACK, JournalDecision.BEGUN, True),
+        (ROLLBACK, JournalDecision.UNDONE, True),
+        (ROLLBACK, JournalDecision.RELEASED, False),
     ],
 )
 def test_nothing_is_copied_against_the_stream(
-    monkeypatch: pytest.MonkeyPatch, what: str, decision: Record, refused: bool
+    monkeypatch: pytest.MonkeyPatch, what: str, decision: JournalDecision, refused: bool
 ) -> None:
     """When clients are on the target, what comes to the source was copied back from there."""
     names = ("blue", "green") if what == SWITCHING else ("green", "blue")

@@ -14,7 +14,7 @@ from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.operations import _fleet_of_switch
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
 MEMBERS = {
     "g": frozenset({"consumer-g-1", "consumer-g-2"}),
@@ -84,14 +84,14 @@ def test_nobody_is_connected() -> None:
 
 
 def test_what_the_journal_says_of_parts() -> None:
-    released = (("000001-a", Record.RELEASED.value),)
+    released = (("000001-a", JournalDecision.RELEASED.value),)
     first = SwitchEntry(
         "x", SWITCHING, "default/p", "blue", "green", ("k",), released, clients=("c",), groups=("g",), writes=True
     )
     assert (first.is_moved, first.part, first.parts_on_target) == (False, "p", (MovedPart("p", ("c",), ("g",), True),))
     second = SwitchEntry("y", SWITCHING, "default", "blue", "green", ("k", "k q"), parts=first.parts_on_target)
     assert (second.is_moved, second.parts_on_target) == (False, first.parts_on_target), "it was undone"
-    whole = second.with_decision("000001-b", Record.RELEASED)
+    whole = second.with_decision("000001-b", JournalDecision.RELEASED)
     assert (whole.is_moved, whole.parts_on_target) == (True, ())
     back = SwitchEntry("z", ROLLBACK, "default", "green", "blue", ("k",), released, again=True)
     assert (back.is_moved, back.parts_on_target) == (False, ())

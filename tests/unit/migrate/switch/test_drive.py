@@ -16,8 +16,8 @@ from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult, DriveTimeouts, HoldTask
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
 from kproxy.migrate.switch.report import result_lines, result_to_json
-from kproxy.proxy.switching.twophase import End, Plan, Record, Work, later
-from kproxy.proxy.switching.participant import Command, Do, Phase
+from kproxy.proxy.switching.participant import Command, CommandType, Phase
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, SwitchPlan, Work, driver_id
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
 
 UPSTREAMS = {"blue": "id-of-blue", "green": "id-of-green"}
@@ -30,10 +30,10 @@ class Noted:
     """A journal. `fails`: the decisions that cannot be written, and why."""
 
     entries: list[SwitchEntry] = field(default_factory=list)
-    fails: Mapping[Record, KproxyError] = field(default_factory=dict)
+    fails: Mapping[JournalDecision, KproxyError] = field(default_factory=dict)
 
     def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry:
-        if entry.decisions and not entry.ended and (error := self.fails.get(Record(entry.decisions[-1][1]))):
+        if entry.decisions and not entry.ended and (error := self.fails.get(JournalDecision(entry.decisions[-1][1]))):
             raise error
         self.entries.append(entry)
         return entry
@@ -49,7 +49,7 @@ class Site:
 
     def drive(self, number: int = 1, seconds: float = 5.0, **more: object) -> Drive:
         names = tuple(one.name for one in self.fleet.kproxies)
-        plan = Plan("x1", later(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
+        plan = SwitchPlan("x1", driver_id(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
         entry = self.journal.entries[-1] if self.journal.entries else None
         entry = entry or SwitchEntry("x1", SWITCHING, "default", "blue", "green", names)
         works: dict[Work, HoldTask] = {work: self._doing(work) for work in Work}
@@ -89,9 +89,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_all_goes_well(site: Site) -> None:
     driven = site.drive().run()
-    assert driven.end is End.RELEASED
+    assert driven.end is CoordinatorOutcome.RELEASED
     assert driven.entry.ended
-    assert [Record(record) for _, record in driven.entry.decisions] == [Record.BEGUN, Record.RELEASED]
+    assert [JournalDecision(record) for _, record in driven.entry.decisions] == [
+        JournalDecision.BEGUN,
+        JournalDecision.RELEASED,
+    ]
     assert site.done == list(Work)
     assert site.actives() == {"green"}
     assert site.phases() == {Phase.SERVING}
@@ -122,8 +125,8 @@ HOSTILE: dict[str, bytes | None] = {
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-@pytest.mark.parametrize("do", [Do.HOLD, Do.FLIP, Do.COMMIT], ids=str)
-def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: Do) -> None:
+@pytest.mark.parametrize("do", [CommandType.HOLD, CommandType.FLIP, CommandType.COMMIT], ids=str)
+def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: CommandType) -> None:
     """It answers nothing that can be used; it goes back by its deadline, or is led back later."""
     answer = HOSTILE[how]
     broken = threading.Event()
@@ -139,11 +142,11 @@ def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: Do) -> None:
 
     site.fakes[1].harm = harm
     driven = site.drive(seconds=1.5).run()
-    assert driven.end is End.INCOMPLETE
+    assert driven.end is CoordinatorOutcome.INCOMPLETE
     assert any(site.fakes[1].address in line for line in driven.reasons)
     assert {site.fakes[0].state.active, site.fakes[2].state.active} == {"blue"}
     site.recover()
-    assert site.resume().end is End.UNDONE
+    assert site.resume().end is CoordinatorOutcome.UNDONE
     assert site.actives() == {"blue"}
     assert site.phases() == {Phase.SERVING}
 
@@ -161,7 +164,7 @@ def test_one_says_nothing_or_has_no_end(site: Site, how: str) -> None:
     site.fakes[0].harm = harm
     driven = site.drive().run()
     given_up.set()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert not driven.entry.decisions
     assert all(not fake.moments for fake in site.fakes)
 
@@ -180,14 +183,14 @@ def test_answers_are_lost_now_and_then(site: Site) -> None:
         return None
 
     site.fakes[2].harm = harm
-    assert site.drive().run().end is End.RELEASED
+    assert site.drive().run().end is CoordinatorOutcome.RELEASED
     assert site.actives() == {"green"}
 
 
 def test_writes_that_do_not_settle(site: Site) -> None:
     site.fakes[0].unanswered = 1
     driven = site.drive(seconds=1.5).run()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert "too long" in driven.reasons[0]
     assert site.actives() == {"blue"}
 
@@ -201,7 +204,7 @@ def test_work_that_fails(site: Site, work: Work) -> None:
 
     drive._tasks = {**drive._tasks, work: fail}
     driven = drive.run()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert driven.reasons == ("the source is gone",)
     assert site.phases() == {Phase.SERVING}
     assert site.actives() == {"blue"}
@@ -216,7 +219,7 @@ def test_work_that_does_not_end(site: Site) -> None:
     drive._tasks = {**drive._tasks, Work.VERIFY: wait}
     driven = drive.run()
     never.set()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert "took too long" in driven.reasons[0]
     assert site.actives() == {"blue"}
 
@@ -228,7 +231,7 @@ def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -
         [][1]
 
     drive._tasks = {**drive._tasks, Work.COPY: defect}
-    assert drive.run().end is End.UNDONE
+    assert drive.run().end is CoordinatorOutcome.UNDONE
     assert "IndexError" in capfd.readouterr().err
     assert site.actives() == {"blue"}
 
@@ -237,30 +240,30 @@ def test_somebody_wants_to_go_back(site: Site) -> None:
     drive = site.drive()
     drive._tasks = {**drive._tasks, Work.COPY: lambda _: drive.abort("SIGINT was given")}
     driven = drive.run()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert driven.reasons[0] == "SIGINT was given"
 
 
 def test_the_journal_cannot_be_written(site: Site) -> None:
-    site.journal.fails = {Record.BEGUN: UpstreamError("other", "no leader")}
+    site.journal.fails = {JournalDecision.BEGUN: UpstreamError("other", "no leader")}
     driven = site.drive().run()
-    assert driven.end is End.UNDONE
+    assert driven.end is CoordinatorOutcome.UNDONE
     assert all(not fake.moments for fake in site.fakes)
 
 
 def test_the_decision_to_release_cannot_be_written(site: Site) -> None:
     """Nobody knows whether it is there: the kproxies stay committed, and whoever resumes reads the journal."""
-    site.journal.fails = {Record.RELEASED: UpstreamError("other", "no leader")}
-    assert site.drive().run().end is End.INCOMPLETE
+    site.journal.fails = {JournalDecision.RELEASED: UpstreamError("other", "no leader")}
+    assert site.drive().run().end is CoordinatorOutcome.INCOMPLETE
     assert site.phases() == {Phase.COMMITTED}
     site.journal.fails = {}
-    assert site.resume().end is End.RELEASED
+    assert site.resume().end is CoordinatorOutcome.RELEASED
     assert site.actives() == {"green"}
 
 
 def test_another_driver_has_the_journal(site: Site) -> None:
-    site.journal.fails = {Record.RELEASED: ConfigError("another kproxy has taken over")}
-    assert site.drive().run().end is End.TAKEN_OVER
+    site.journal.fails = {JournalDecision.RELEASED: ConfigError("another kproxy has taken over")}
+    assert site.drive().run().end is CoordinatorOutcome.TAKEN_OVER
     assert site.phases() == {Phase.COMMITTED}
 
 
@@ -269,9 +272,9 @@ class Died(BaseException):
 
 
 @pytest.mark.parametrize("abort", [False, True], ids=["resume", "abort"])
-@pytest.mark.parametrize("do", [Do.HOLD, Do.FLIP, Do.COMMIT, Do.RELEASE], ids=str)
+@pytest.mark.parametrize("do", [CommandType.HOLD, CommandType.FLIP, CommandType.COMMIT, CommandType.RELEASE], ids=str)
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_the_driver_dies(site: Site, do: Do, at: int, abort: bool) -> None:
+def test_the_driver_dies(site: Site, do: CommandType, at: int, abort: bool) -> None:
     """When so many kproxies have done this step. Whoever comes then brings all of them to one side."""
     count, lock = 0, threading.Lock()
     dead = threading.Event()
@@ -302,9 +305,9 @@ def test_the_driver_dies(site: Site, do: Do, at: int, abort: bool) -> None:
         drive.run()
     site.recover()
     driven = site.resume(abort=abort)
-    assert driven.end in (End.RELEASED, End.UNDONE)
+    assert driven.end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE)
     assert site.phases() == {Phase.SERVING}
-    assert site.actives() == ({"green"} if do is Do.RELEASE else {"blue"})
+    assert site.actives() == ({"green"} if do is CommandType.RELEASE else {"blue"})
 
 
 def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
@@ -318,10 +321,10 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
     drive._tasks = {**drive._tasks, Work.COPY: work}
     driven = drive.run()
     missed.set()
-    assert driven.end is End.INCOMPLETE
+    assert driven.end is CoordinatorOutcome.INCOMPLETE
     site.recover()
     site.fakes[1].restart()
-    assert site.resume(number=3).end is End.UNDONE
+    assert site.resume(number=3).end is CoordinatorOutcome.UNDONE
     assert site.actives() == {"blue"}
     assert site.phases() == {Phase.SERVING}
 
@@ -329,10 +332,10 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
 def test_an_entry_of_the_journal_survives_json() -> None:
     entry = SwitchEntry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
     entry = replace(
-        entry.with_decision("000001-a", Record.BEGUN).with_decision("000001-a", Record.RELEASED), ended=True, at=5
+        entry.with_decision("000001-a", JournalDecision.BEGUN).with_decision("000001-a", JournalDecision.RELEASED), ended=True, at=5
     )
     assert SwitchEntry.read(json.dumps(entry.to_record()).encode()) == entry
-    assert (entry.is_moved, entry.driver_number, entry.decision) == (True, 1, Record.RELEASED)
+    assert (entry.is_moved, entry.driver_number, entry.decision) == (True, 1, JournalDecision.RELEASED)
     assert SwitchEntry.read(None) is None
 
 

@@ -19,7 +19,7 @@ import yaml
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.fleet import KproxyFleet, command_to_json, open_fleet
-from kproxy.proxy.switching.participant import Command, Do
+from kproxy.proxy.switching.participant import Command, CommandType
 from tests.harness.servers.fakekproxy import FakeKproxy as Fake
 from tests.harness.servers.fakekproxy import serving
 
@@ -65,13 +65,13 @@ def test_nobody_is_there() -> None:
 
 
 def test_commands_as_kproxy_takes_them() -> None:
-    from kproxy.proxy.switching.asjson import command
+    from kproxy.proxy.switching.asjson import parse_command
 
     for one in (
-        Command(Do.HOLD, "x", "000001-a", "green", 20.0, 0), Command(Do.HOLD, "x", "000001-a", "green", 20.0),
-        Command(Do.UNDO, "x", "000001-a", force=True), Command(Do.CLAIM, "x", "000001-a"),
+        Command(CommandType.HOLD, "x", "000001-a", "green", 20.0, 0), Command(CommandType.HOLD, "x", "000001-a", "green", 20.0),
+        Command(CommandType.UNDO, "x", "000001-a", force=True), Command(CommandType.CLAIM, "x", "000001-a"),
     ):  # fmt: skip
-        assert command({"cluster": "default", **command_to_json(one)}) == ("default", one)
+        assert parse_command({"cluster": "default", **command_to_json(one)}) == ("default", one)
 
 
 def test_an_empty_fleet() -> None:

@@ -15,11 +15,11 @@ from kproxy.migrate.switch.kproxy_replies import (
     read_command_reply,
 )
 from kproxy.migrate.switch.report import describe_returned_clients
-from kproxy.proxy.switching.asjson import shown
-from kproxy.proxy.switching.participant import State
+from kproxy.proxy.switching.asjson import state_as_json
+from kproxy.proxy.switching.participant import ParticipantState
 
 CLUSTER: dict[str, Any] = {
-    "name": "default", **shown(State("blue")), "upstreams": {"blue": {"cluster_id": "A"}, "green": {"cluster_id": None}},
+    "name": "default", **state_as_json(ParticipantState("blue")), "upstreams": {"blue": {"cluster_id": "A"}, "green": {"cluster_id": None}},
     "unanswered": 2, "held": 3, "doubts": [{"client": "app", "address": "10.0.0.1", "seconds_ago": 4.5}],
     "clients": [{"client": "x", "address": "10.0.0.2", "software": "java 4", "sees": "waits"}, {"client": None, "address": ""}],
 }  # fmt: skip
@@ -31,7 +31,7 @@ def test_it_is_read() -> None:
     assert cluster.upstreams == {"blue": "A", "green": ""}
     assert (cluster.unanswered, cluster.held, cluster.uncertain_writers) == (2, 3, ("app at 10.0.0.1",))
     assert cluster.clients == (ConnectedClient("x", "10.0.0.2", "java 4", ("waits",)), ConnectedClient("", ""))
-    assert cluster.state == State("blue")
+    assert cluster.state == ParticipantState("blue")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
 from kproxy.migrate.switch.next_steps import describe_copy, describe_no_switch, describe_reverse_copy
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
-RELEASED, UNDONE = ((("000001-a", one.value),) for one in (Record.RELEASED, Record.UNDONE))
+RELEASED, UNDONE = ((("000001-a", one.value),) for one in (JournalDecision.RELEASED, JournalDecision.UNDONE))
 SWITCH = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",), RELEASED, reversible=True, ended=True)
 BACK = replace(SWITCH, what=ROLLBACK, origin="green", to="blue")
 PART = replace(SWITCH, cluster="default/some", clients=("app-#",))

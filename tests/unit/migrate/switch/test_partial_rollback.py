@@ -17,16 +17,16 @@ from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.partial_rollback import check_part, select_moved_part
 from kproxy.proxy.switching.parts import Part
-from kproxy.proxy.switching.twophase import Record
+from kproxy.proxy.switching.twophase import JournalDecision
 
 G = MovedPart("only-g", ("consumer-g-#",), ("g",))
 H = MovedPart("only-h", ("h-1", "h-2"), ("h", "i"))
 WRITER = MovedPart("only-w", ("w",), (), writes=True)
 
 
-def entry(what: str, record: Record, part: MovedPart, others: tuple[MovedPart, ...]) -> SwitchEntry:
+def entry(what: str, record: JournalDecision, part: MovedPart, others: tuple[MovedPart, ...]) -> SwitchEntry:
     origin, to = ("blue", "green") if what == SWITCHING else ("green", "blue")
-    decisions = (("000001-a", Record.BEGUN.value), ("000001-a", record.value))
+    decisions = (("000001-a", JournalDecision.BEGUN.value), ("000001-a", record.value))
     return SwitchEntry(
         "s", what, f"default/{part.name}", origin, to, ("k",), decisions, clients=part.clients, groups=part.groups,
         parts=others,
@@ -36,13 +36,13 @@ def entry(what: str, record: Record, part: MovedPart, others: tuple[MovedPart, .
 @pytest.mark.parametrize(
     ("what", "record", "there"),
     [
-        (SWITCHING, Record.RELEASED, (H, G)),
-        (SWITCHING, Record.UNDONE, (H,)),
-        (ROLLBACK, Record.RELEASED, (H,)),
-        (ROLLBACK, Record.UNDONE, (H, G)),
+        (SWITCHING, JournalDecision.RELEASED, (H, G)),
+        (SWITCHING, JournalDecision.UNDONE, (H,)),
+        (ROLLBACK, JournalDecision.RELEASED, (H,)),
+        (ROLLBACK, JournalDecision.UNDONE, (H, G)),
     ],
 )
-def test_which_parts_are_on_the_target(what: str, record: Record, there: tuple[MovedPart, ...]) -> None:
+def test_which_parts_are_on_the_target(what: str, record: JournalDecision, there: tuple[MovedPart, ...]) -> None:
     one = entry(what, record, G, (H,))
     assert one.parts_on_target == there
     assert (one.is_moved, one.source_upstream, one.target_upstream) == (False, "blue", "green")

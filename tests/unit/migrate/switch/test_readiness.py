@@ -11,12 +11,12 @@ from kproxy.base.errors import AdminError
 from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
-from kproxy.proxy.switching.participant import Phase, State
+from kproxy.proxy.switching.participant import ParticipantState, Phase
 
 WANTED = ExpectedState("default", "green", "A", "B", "1.0")
-CLUSTER = ClusterReply("default", State("blue"), {"blue": "A", "green": "B"})
+CLUSTER = ClusterReply("default", ParticipantState("blue"), {"blue": "A", "green": "B"})
 ANSWER = KproxyReply("1.0", 100.0, True, {"default": CLUSTER})
-HELD = State("blue", Phase.HELD, "x9", "000001-a", "blue", "green", 1.0, 9.0)
+HELD = ParticipantState("blue", Phase.HELD, "x9", "000001-a", "blue", "green", 1.0, 9.0)
 
 
 def findings(answers: Mapping[str, KproxyReply | AdminError]) -> list[tuple[str, str, str]]:
@@ -53,7 +53,7 @@ def test_all_are_fine() -> None:
         (replace(ANSWER, clusters={"other": CLUSTER}), STOP, "has no cluster default that can be switched (it has other)"),
         (with_cluster(state=HELD), STOP, "is in switch x9 (held)"),
         (with_cluster(upstreams={"blue": "A", "red": "B"}), STOP, "has no upstream green (it has blue, red)"),
-        (with_cluster(state=State("green")), STOP, "leads to green already"),
+        (with_cluster(state=ParticipantState("green")), STOP, "leads to green already"),
         (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "does not reach its upstream green"),
         (with_cluster(upstreams={"blue": "A", "green": "C"}), STOP, "its other upstream green is cluster C, and the file"),
         (with_cluster(upstreams={"blue": "X", "green": "B"}), STOP, "its active upstream blue is cluster X"),
@@ -79,5 +79,5 @@ def test_many_have_the_same_problem() -> None:
 def test_they_do_not_agree() -> None:
     texts = [text for _, _, text in findings({"a": ANSWER, "b": replace(ANSWER, version="0.9")})]
     assert any("several versions: 1.0 (1), 0.9 (1)" in text for text in texts)
-    texts = [text for _, _, text in findings({"a": ANSWER, "b": with_cluster(state=State("green"))})]
+    texts = [text for _, _, text in findings({"a": ANSWER, "b": with_cluster(state=ParticipantState("green"))})]
     assert any("lead to several upstreams now: blue, green" in text for text in texts)

@@ -15,8 +15,8 @@ from kproxy.protocol.capture.sessioncapture import Beginning, Capture, Frame
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import PRODUCE
 from kproxy.proxy.app import pcap
-from kproxy.proxy.watch.frames import Copied, Place, written
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.frames import CapturedFrame, CaptureSession, format_line
+from kproxy.proxy.watch.lines import SessionLabels
 from tests.harness.programs.shark import dissect, needs_tshark
 from tests.unit.kafka_frames import encode, messages
 from tests.unit.protocol.capture.shown import MESSAGES, NO_RECORDS, framed
@@ -58,8 +58,8 @@ def _drawn(key: int, version: int, suffix: str) -> bytes:
     return framed(name, key, version, encode(definitions.message(name), version, values))
 
 
-def _line(place: Place, number: int, frame: Frame) -> dict[str, Any]:
-    return dict(json.loads(written(Copied(1e9 + number, place, frame))))
+def _line(place: CaptureSession, number: int, frame: Frame) -> dict[str, Any]:
+    return dict(json.loads(format_line(CapturedFrame(1e9 + number, place, frame))))
 
 
 def test_wireshark_reads_copies_as_it_reads_the_frames(tmp_path: Path) -> None:
@@ -74,7 +74,9 @@ def test_wireshark_reads_copies_as_it_reads_the_frames(tmp_path: Path) -> None:
             capture = Capture(frames.append, Beginning(), 0.0)
             capture.from_client(request, 0.0)
             capture.to_client(response, 1.0)
-            place = Place(Where("", "1", f"10.0.0.1:{10_000 + number}"), f"10.0.0.2:{PORT}", str(number))
+            place = CaptureSession(
+                SessionLabels("", "1", f"10.0.0.1:{10_000 + number}"), f"10.0.0.2:{PORT}", str(number)
+            )
             for frame, whole in zip(frames, (request, response), strict=True):
                 assert frame.data, frame
                 line = _line(place, number, frame)

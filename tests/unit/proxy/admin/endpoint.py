@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.net.tls.handshakes import AdminTls
-from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
-from kproxy.proxy.admin.routes import TABLE, Token
+from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
+from kproxy.proxy.admin.routes import TABLE, TokenRequirement
 from kproxy.proxy.admin.server import AdminServer, start_admin
 from kproxy.proxy.metrics import Metrics
 
 T = TypeVar("T")
 # Those that are answered without a token.
-PATHS = [route.path for route in TABLE if route.method == "GET" and route.needs is not Token.ALWAYS]
+PATHS = [route.path for route in TABLE if route.method == "GET" and route.needs is not TokenRequirement.ALWAYS]
 
 
 async def no_body(most: int) -> bytes:
@@ -48,9 +48,9 @@ class Running:
         self.admin.pages = replace(self.admin.pages, **sources)
 
     def enable_reload(self, outcome: Literal["done", "refused", "busy"] = "done") -> None:
-        async def reload() -> Reloaded:
+        async def reload() -> ReloadResult:
             self.quits.append("reload")
-            return Reloaded(outcome, ["a line", "another"])
+            return ReloadResult(outcome, ["a line", "another"])
 
         self.set(reload=reload)
 
@@ -58,9 +58,9 @@ class Running:
         def switches() -> bytes:
             return b"{}\n"
 
-        def switch(body: object) -> Switched:
+        def switch(body: object) -> SwitchCommandResult:
             self.quits.append("switch")
-            return Switched(outcome, json.dumps(body).encode())
+            return SwitchCommandResult(outcome, json.dumps(body).encode())
 
         self.set(switches=switches, switch=switch)
 
@@ -154,7 +154,7 @@ def endpoint(host: str, tls: AdminTls | None = None) -> Iterator[Running]:
     async def start() -> AdminServer:
         return await start_admin(
             Address(host, 0),
-            AdminPages(
+            AdminSources(
                 metrics,
                 lambda: json.dumps(status, ensure_ascii=False).encode(),
                 lambda asked: readiness(asked, not_ready),

@@ -22,10 +22,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.admin import connection, handlers, routes, server
-from kproxy.proxy.admin.hosts import is_known
-from kproxy.proxy.admin.handlers import AdminPages
-from kproxy.proxy.admin.requests import Reply, Request, line
-from kproxy.proxy.admin.routes import Route
+from kproxy.proxy.admin.handlers import AdminSources
+from kproxy.proxy.admin.hosts import is_accepted
+from kproxy.proxy.admin.requests import Reply, Request, text_reply
+from kproxy.proxy.admin.routes import AdminRoute
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics
 from tests.unit.proxy.admin.endpoint import PATHS, Running, no_body, read_all
@@ -120,10 +120,10 @@ async def test_a_large_scrape_lets_others_run_in_between() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    sources = AdminPages(large(), dict, tuple)
+    sources = AdminSources(large(), dict, tuple)
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count_turns())
-        reply = await routes.answer(sources, Request("GET", "/metrics"), no_body)
+        reply = await routes.handle(sources, Request("GET", "/metrics"), no_body)
         counting.cancel()
     assert reply.status == 200
     assert turns >= 50 * 30 // handlers.PIECES_AT_A_TIME
@@ -190,8 +190,8 @@ def test_quit_is_not_for_browsers(running: Running, headers: dict[str, str]) -> 
     ],
 )
 def test_by_which_names_it_may_be_asked(host: str, known: bool) -> None:
-    assert is_known(host, ("admin.example", "more.example")) == known
-    assert is_known(host, ("*",))
+    assert is_accepted(host, ("admin.example", "more.example")) == known
+    assert is_accepted(host, ("*",))
 
 
 def test_a_page_that_rebinds_its_name_reads_nothing(running: Running) -> None:
@@ -460,12 +460,12 @@ def slow_page(monkeypatch: pytest.MonkeyPatch, running: Running) -> tuple[thread
     """A page `/slow`: the event says that it was asked, the callable lets it answer."""
     asked, go = threading.Event(), asyncio.Event()
 
-    async def slow(sources: AdminPages, request: Request) -> Reply:
+    async def slow(sources: AdminSources, request: Request) -> Reply:
         asked.set()
         await go.wait()
-        return line(HTTPStatus.OK, "done")
+        return text_reply(HTTPStatus.OK, "done")
 
-    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, Route("/slow", slow)))
+    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, AdminRoute("/slow", slow)))
     return asked, lambda: running.loop.call_soon_threadsafe(go.set) and None
 
 
@@ -497,7 +497,7 @@ def test_after_close_the_port_is_free(running: Running) -> None:
 
 
 async def test_a_taken_port_says_which_flag_to_change() -> None:
-    sources = AdminPages(Metrics(), dict, tuple)
+    sources = AdminSources(Metrics(), dict, tuple)
     first = await start_admin(Address("127.0.0.1", 0), sources)
     with pytest.raises(ConfigError) as caught:
         await start_admin(first.address, sources)
@@ -512,7 +512,7 @@ async def test_a_taken_port_says_which_flag_to_change() -> None:
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
 async def test_an_address_that_is_not_ours_is_a_config_error(host: str) -> None:
     with pytest.raises(ConfigError, match=r"^admin: .* cannot be bound: .*--no-admin$"):
-        await start_admin(Address(host, 0), AdminPages(Metrics(), dict, tuple))
+        await start_admin(Address(host, 0), AdminSources(Metrics(), dict, tuple))
 
 
 def skip_without_ipv6() -> None:
@@ -534,7 +534,7 @@ async def asked_at(host: str, port: int) -> bytes:
 
 async def test_ipv6() -> None:
     skip_without_ipv6()
-    admin = await start_admin(Address("::1", 0), AdminPages(Metrics(), dict, tuple))
+    admin = await start_admin(Address("::1", 0), AdminSources(Metrics(), dict, tuple))
     assert str(admin.address).startswith("[::1]:")
     assert (await asked_at("::1", admin.address.port)).endswith(b"ok\n")
     await admin.close()
@@ -543,7 +543,7 @@ async def test_ipv6() -> None:
 async def test_every_address_is_ipv4_s_too() -> None:
     """One configuration for pods of every cluster: probes come to the pod's address, whichever family it is of."""
     skip_without_ipv6()
-    admin = await start_admin(Address("::", 0), AdminPages(Metrics(), dict, tuple))
+    admin = await start_admin(Address("::", 0), AdminSources(Metrics(), dict, tuple))
     for host in ("::1", "127.0.0.1"):
         assert (await asked_at(host, admin.address.port)).endswith(b"ok\n")
     await admin.close()
@@ -551,9 +551,9 @@ async def test_every_address_is_ipv4_s_too() -> None:
 
 async def test_every_address_that_is_taken_is_a_config_error() -> None:
     skip_without_ipv6()
-    first = await start_admin(Address("::", 0), AdminPages(Metrics(), dict, tuple))
+    first = await start_admin(Address("::", 0), AdminSources(Metrics(), dict, tuple))
     with pytest.raises(ConfigError, match="is taken"):
-        await start_admin(first.address, AdminPages(Metrics(), dict, tuple))
+        await start_admin(first.address, AdminSources(Metrics(), dict, tuple))
     await first.close()
 
 

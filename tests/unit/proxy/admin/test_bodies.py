@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproxy.proxy.admin import connection, routes, server
-from kproxy.proxy.admin.handlers import AdminPages, Readiness
-from kproxy.proxy.admin.requests import Reply, Request, line
-from kproxy.proxy.admin.routes import MOST_BODY, Route
+from kproxy.proxy.admin.handlers import AdminSources, Readiness
+from kproxy.proxy.admin.requests import Reply, Request, text_reply
+from kproxy.proxy.admin.routes import MOST_BODY, AdminRoute
 from kproxy.proxy.metrics import Metrics
 from tests.harness.process import wait_until
 from tests.unit.proxy.admin.endpoint import Running, read_all
@@ -31,19 +31,19 @@ LAST = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-async def echo(sources: AdminPages, request: Request) -> Reply:
-    return line(HTTPStatus.OK, json.dumps(request.body))
+async def echo(sources: AdminSources, request: Request) -> Reply:
+    return text_reply(HTTPStatus.OK, json.dumps(request.body))
 
 
 @pytest.fixture
 def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
-    table = (*routes.TABLE, Route("/echo", echo, method="POST", most_body=MOST))
-    monkeypatch.setattr(routes, "TABLE", (*table, Route("/large", echo, method="POST", most_body=MOST_BODY)))
+    table = (*routes.TABLE, AdminRoute("/echo", echo, method="POST", most_body=MOST))
+    monkeypatch.setattr(routes, "TABLE", (*table, AdminRoute("/large", echo, method="POST", most_body=MOST_BODY)))
     return running
 
 
-def sources() -> AdminPages:
-    return AdminPages(Metrics(), dict, lambda _: Readiness())
+def sources() -> AdminSources:
+    return AdminSources(Metrics(), dict, lambda _: Readiness())
 
 
 def sized(body: bytes, more: bytes = b"") -> bytes:
@@ -242,7 +242,7 @@ async def test_many_small_chunks_let_others_run_in_between() -> None:
         _, writer = await asyncio.open_connection(sock=here)
         reader = asyncio.StreamReader()
         reader.feed_data(chunks(b"1" * 3000, 1))
-        one = connection.Connection(reader, writer, sources(), lambda: False)
+        one = connection.AdminConnection(reader, writer, sources(), lambda: False)
         assert await one._request() is not None
         async with asyncio.TaskGroup() as group:
             counting = group.create_task(count_turns())

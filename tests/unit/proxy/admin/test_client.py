@@ -20,9 +20,9 @@ from kproxy.base.errors import AdminError
 from kproxy.proxy.admin import client as module
 from kproxy.proxy.admin import routes
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.admin.handlers import AdminPages
+from kproxy.proxy.admin.handlers import AdminSources
 from kproxy.proxy.admin.requests import JSON, Reply, Request
-from kproxy.proxy.admin.routes import Route, Token
+from kproxy.proxy.admin.routes import AdminRoute, TokenRequirement
 from tests.harness.tls import Authority, in_thread
 from tests.unit.proxy.admin.endpoint import Running
 
@@ -30,14 +30,14 @@ TOKEN = "a-token-of-these-tests"
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-async def echo(sources: AdminPages, request: Request) -> Reply:
+async def echo(sources: AdminSources, request: Request) -> Reply:
     return Reply(HTTPStatus.OK, json.dumps([request.query, request.body]).encode(), JSON)
 
 
 @pytest.fixture
 def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
-    written = Route("/write", echo, method="POST", token=Token.ALWAYS, most_body=100)
-    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, Route("/read", echo), written))
+    written = AdminRoute("/write", echo, method="POST", token=TokenRequirement.ALWAYS, most_body=100)
+    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, AdminRoute("/read", echo), written))
     return running
 
 
@@ -227,7 +227,7 @@ def test_strangers(pieces: tuple[bytes, ...], text: str) -> None:
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 100_000)
+    monkeypatch.setattr(module, "MAX_REPLY", 100_000)
     head = OK + b"Content-Type: application/json\r\n\r\n"
     with answering(head, more=lambda: b" " * 65536) as address:
         assert refusal(lambda: AdminClient(address).get("/status")).endswith("its answer is larger than 100000 bytes")

@@ -28,7 +28,7 @@ from tests.unit.proxy.status.clusters import cluster
 )
 def test_the_ports_of_a_kproxy(address: str, is_its: bool) -> None:
     served = cluster("good", "lost")
-    assert (neighbour.with_listener(Address.parse(address), [served]) == served) is is_its
+    assert (neighbour.cluster_at(Address.parse(address), [served]) == served) is is_its
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_the_ports_of_a_kproxy(address: str, is_its: bool) -> None:
 def test_addresses_of_nonsense_are_nobodys(said: str) -> None:
     served = cluster("good")
     odd = replace(served, bootstrap=said, nodes=tuple(replace(node, local=said) for node in served.nodes))
-    assert neighbour.with_listener(Address.parse("localhost:19092"), [odd]) is None
-    assert neighbour.with_listener(Address.parse("localhost:19092"), [replace(odd, bootstrap=None)]) is None
+    assert neighbour.cluster_at(Address.parse("localhost:19092"), [odd]) is None
+    assert neighbour.cluster_at(Address.parse("localhost:19092"), [replace(odd, bootstrap=None)]) is None
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_what_is_no_kproxy_serves_nothing(answer: bytes) -> None:
         connection.sendall(answer)
 
     with Peer(reply) as peer:
-        assert neighbour.look(AdminClient(Address.parse(peer.address), seconds=2)) == []
-    assert neighbour.look(AdminClient(Address("127.0.0.1", 1), seconds=2)) == []
-    assert neighbour.look(None) == []
+        assert neighbour.served_clusters_if_running(AdminClient(Address.parse(peer.address), seconds=2)) == []
+    assert neighbour.served_clusters_if_running(AdminClient(Address("127.0.0.1", 1), seconds=2)) == []
+    assert neighbour.served_clusters_if_running(None) == []

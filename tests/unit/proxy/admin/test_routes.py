@@ -12,9 +12,9 @@ from http import HTTPStatus
 import pytest
 
 from kproxy.proxy.admin import routes
-from kproxy.proxy.admin.handlers import AdminPages, Readiness, Reloaded, Switched
-from kproxy.proxy.admin.requests import Reply, Request, line
-from kproxy.proxy.admin.routes import TABLE, Route, Token
+from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
+from kproxy.proxy.admin.requests import Reply, Request, text_reply
+from kproxy.proxy.admin.routes import TABLE, AdminRoute, TokenRequirement
 from kproxy.proxy.metrics import Metrics
 from tests.unit.proxy.admin.endpoint import Running, no_body, own_address
 
@@ -22,28 +22,28 @@ TOKEN = "a-token-of-these-tests"
 MOST = 100
 
 
-async def echo(sources: AdminPages, request: Request) -> Reply:
+async def echo(sources: AdminSources, request: Request) -> Reply:
     """What a page gets to see."""
-    return line(HTTPStatus.OK, json.dumps([request.method, request.body, sorted(request.headers), repr(request)]))
+    return text_reply(HTTPStatus.OK, json.dumps([request.method, request.body, sorted(request.headers), repr(request)]))
 
 
 # Every kind of route; of some, kproxy has none yet.
 OTHERS = (
-    Route("/echo", echo, method="POST", changes=False, token=Token.NEVER, most_body=MOST),
-    Route("/write", echo, method="POST", token=Token.ALWAYS, most_body=MOST),
-    Route("/write", echo, token=Token.ALWAYS),
-    Route("/erase", echo, method="DELETE", token=Token.ALWAYS),
-    Route("/for-pages", echo, method="POST", refuses_browsers=False),
-    Route("/question", echo, method="POST", changes=False),
-    Route("/not-for-pages", echo, refuses_browsers=True),
-    Route("/reset", echo, method="POST"),
-    Route("/shutdown", echo, changes=True),
+    AdminRoute("/echo", echo, method="POST", changes=False, token=TokenRequirement.NEVER, most_body=MOST),
+    AdminRoute("/write", echo, method="POST", token=TokenRequirement.ALWAYS, most_body=MOST),
+    AdminRoute("/write", echo, token=TokenRequirement.ALWAYS),
+    AdminRoute("/erase", echo, method="DELETE", token=TokenRequirement.ALWAYS),
+    AdminRoute("/for-pages", echo, method="POST", refuses_browsers=False),
+    AdminRoute("/question", echo, method="POST", changes=False),
+    AdminRoute("/not-for-pages", echo, refuses_browsers=True),
+    AdminRoute("/reset", echo, method="POST"),
+    AdminRoute("/shutdown", echo, changes=True),
 )
 ALL = (*TABLE, *OTHERS)
 BROWSERS = ({"Origin": "http://hostile.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "none"})
 
 
-def name(route: Route) -> str:
+def name(route: AdminRoute) -> str:
     return f"{route.method} {route.path}"
 
 
@@ -59,7 +59,9 @@ def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     return running
 
 
-def ask(running: Running, route: Route, method: str = "", body: bytes | None = None, **more: str) -> tuple[int, bytes]:
+def ask(
+    running: Running, route: AdminRoute, method: str = "", body: bytes | None = None, **more: str
+) -> tuple[int, bytes]:
     """Ask as the route wants it, but for what is given."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     if route.most_body:
@@ -73,21 +75,21 @@ def ask(running: Running, route: Route, method: str = "", body: bytes | None = N
     if response.status == HTTPStatus.METHOD_NOT_ALLOWED:
         assert response.headers["Allow"]
     if response.status == HTTPStatus.UNAUTHORIZED:
-        for_people = route.needs is Token.READS and not route.not_for_browsers
+        for_people = route.needs is TokenRequirement.READS and not route.not_for_browsers
         assert response.headers["WWW-Authenticate"] == ('Basic realm="kproxy"' if for_people else "Bearer")
     assert TOKEN.encode() not in answer
     return response.status, answer
 
 
 @pytest.mark.parametrize("route", ALL, ids=name)
-def test_who_asks_as_the_route_says_is_answered(running: Running, route: Route) -> None:
+def test_who_asks_as_the_route_says_is_answered(running: Running, route: AdminRoute) -> None:
     assert ask(running, route)[0] in (200, 202)
     if route.method == "GET":
         assert ask(running, route, "HEAD")[0] == 200
 
 
 @pytest.mark.parametrize("route", ALL, ids=name)
-def test_other_methods_are_refused(running: Running, route: Route) -> None:
+def test_other_methods_are_refused(running: Running, route: AdminRoute) -> None:
     there = {one.method for one in ALL if one.path == route.path}
     allowed = there | ({"HEAD"} if "GET" in there else set())
     for method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "get", "FOO"} - allowed:
@@ -98,7 +100,7 @@ def test_other_methods_are_refused(running: Running, route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", ALL, ids=name)
-def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: Route) -> None:
+def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: AdminRoute) -> None:
     assert route.any_host == (route.path in ("/livez", "/readyz"))
     assert ask(running, route, Host="evil.example")[0] == (200 if route.any_host else 421)
     assert running.quits == []
@@ -106,7 +108,9 @@ def test_foreign_hosts_are_refused_but_of_probes(running: Running, route: Route)
 
 @pytest.mark.parametrize("headers", BROWSERS, ids=str)
 @pytest.mark.parametrize("route", ALL, ids=name)
-def test_browsers_are_refused_where_something_happens(running: Running, route: Route, headers: dict[str, str]) -> None:
+def test_browsers_are_refused_where_something_happens(
+    running: Running, route: AdminRoute, headers: dict[str, str]
+) -> None:
     known = {"/for-pages": False, "/not-for-pages": True, "/tap/frames": True, "/switch": True}
     refuses = known.get(route.path, route.method != "GET")
     status, _ = ask(running, route, **headers)
@@ -125,8 +129,12 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("route", [route for route in ALL if route.needs in (Token.IF_SET, Token.ALWAYS)], ids=name)
-def test_without_the_token_nothing_happens(running: Running, route: Route, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "route", [route for route in ALL if route.needs in (TokenRequirement.IF_SET, TokenRequirement.ALWAYS)], ids=name
+)
+def test_without_the_token_nothing_happens(
+    running: Running, route: AdminRoute, caplog: pytest.LogCaptureFixture
+) -> None:
     body, headers = (b"{}", {"Content-Type": "application/json"}) if route.most_body else (None, {})
     for wrong in WRONG:
         shown = {} if wrong is None else {"Authorization": wrong}
@@ -139,11 +147,13 @@ def test_without_the_token_nothing_happens(running: Running, route: Route, caplo
     assert TOKEN not in caplog.text + repr(running.admin.pages)
 
 
-@pytest.mark.parametrize("route", [route for route in ALL if route.needs in (Token.IF_SET, Token.ALWAYS)], ids=name)
-def test_where_kproxy_has_no_token(running: Running, route: Route) -> None:
+@pytest.mark.parametrize(
+    "route", [route for route in ALL if route.needs in (TokenRequirement.IF_SET, TokenRequirement.ALWAYS)], ids=name
+)
+def test_where_kproxy_has_no_token(running: Running, route: AdminRoute) -> None:
     running.set(token=None)
     status, answer = ask(running, route)
-    if route.needs is Token.ALWAYS:
+    if route.needs is TokenRequirement.ALWAYS:
         assert (status, b"--admin-token-file" in answer) == (403, True)
     else:
         assert status in (200, 202)
@@ -154,14 +164,14 @@ WRITING = [route for route in ALL if route.changes_something]
 
 @pytest.mark.parametrize("route", WRITING, ids=name)
 def test_nobody_changes_anything_who_may_not(
-    everywhere: Running, monkeypatch: pytest.MonkeyPatch, route: Route
+    everywhere: Running, monkeypatch: pytest.MonkeyPatch, route: AdminRoute
 ) -> None:
     """Every route that writes: no token, a wrong one, another origin, a foreign Host, another machine."""
     reached = []
 
-    async def writes(sources: AdminPages, request: Request) -> Reply:
+    async def writes(sources: AdminSources, request: Request) -> Reply:
         reached.append(request.path)
-        return line(HTTPStatus.ACCEPTED, "done")
+        return text_reply(HTTPStatus.ACCEPTED, "done")
 
     monkeypatch.setattr(routes, "TABLE", tuple(replace(one, page=writes) for one in ALL))
     everywhere.enable_quit()
@@ -190,7 +200,7 @@ def test_nobody_changes_anything_who_may_not(
         assert status(outside) == 403
         assert status(outside, Host="localhost", X_Forwarded_For="127.0.0.1", **right) == 403
     assert reached == []
-    assert status() == (403 if route.needs is Token.ALWAYS else 202)
+    assert status() == (403 if route.needs is TokenRequirement.ALWAYS else 202)
     everywhere.set(token=TOKEN)
     assert status(outside, **right) == 202
     assert set(reached) == {route.path}
@@ -199,24 +209,24 @@ def test_nobody_changes_anything_who_may_not(
 @pytest.mark.parametrize("route", WRITING, ids=name)
 @pytest.mark.parametrize("peer", ["10.0.0.7", "::ffff:10.0.0.7", "fe80::1", "fd00::1", "0.0.0.0", "", "localhost"])
 async def test_without_a_token_another_machine_changes_nothing(
-    sources: AdminPages, monkeypatch: pytest.MonkeyPatch, route: Route, peer: str
+    sources: AdminSources, monkeypatch: pytest.MonkeyPatch, route: AdminRoute, peer: str
 ) -> None:
     monkeypatch.setattr(routes, "TABLE", ALL)
-    reply = await routes.answer(sources, Request(route.method, route.path, peer=peer), no_body)
+    reply = await routes.handle(sources, Request(route.method, route.path, peer=peer), no_body)
     assert reply.status == 403
     assert b"start it with --admin-token-file FILE" in reply.body
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
-async def test_without_a_token_its_own_machine_may(sources: AdminPages, peer: str) -> None:
-    assert (await routes.answer(sources, Request("POST", "/quit", peer=peer), no_body)).status == 202
+async def test_without_a_token_its_own_machine_may(sources: AdminSources, peer: str) -> None:
+    assert (await routes.handle(sources, Request("POST", "/quit", peer=peer), no_body)).status == 202
 
 
 @pytest.fixture
-def sources() -> AdminPages:
-    return AdminPages(
+def sources() -> AdminSources:
+    return AdminSources(
         Metrics(), lambda: b"{}", lambda _: Readiness(["node 2"]), quit=lambda: None, reload=reload_nothing,
-        frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: Switched("done", b"{}"),
+        frames=lambda query: no_frames(), switches=no_switches, switch=lambda body: SwitchCommandResult("done", b"{}"),
     )  # fmt: skip
 
 
@@ -228,22 +238,22 @@ async def no_frames() -> AsyncGenerator[bytes, None]:
     yield b"\n"
 
 
-async def reload_nothing() -> Reloaded:
-    return Reloaded("done", ["nothing has changed"])
+async def reload_nothing() -> ReloadResult:
+    return ReloadResult("done", ["nothing has changed"])
 
 
 def test_reads_are_open_unless_they_are_closed(running: Running) -> None:
     running.status["version"] = "1"
     running.not_ready.append("node kafka-2.internal is missing")
     open_to_all = {"/livez": 200, "/readyz": 503}
-    reads = [route for route in ALL if route.needs in (Token.NEVER, Token.READS)]
-    assert {route.path for route in reads if route.needs is Token.NEVER} == {*open_to_all, "/echo"}
+    reads = [route for route in ALL if route.needs in (TokenRequirement.NEVER, TokenRequirement.READS)]
+    assert {route.path for route in reads if route.needs is TokenRequirement.NEVER} == {*open_to_all, "/echo"}
     for route in reads:
         assert ask(running, route, Authorization="")[0] == open_to_all.get(route.path, 200)
     running.set(token_reads=True)
     for route in reads:
         status, answer = ask(running, route, Authorization="")
-        assert status == (401 if route.needs is Token.READS else open_to_all.get(route.path, 200))
+        assert status == (401 if route.needs is TokenRequirement.READS else open_to_all.get(route.path, 200))
         assert b"kafka-2" not in answer
         assert ask(running, route)[0] == open_to_all.get(route.path, 200)
 
@@ -277,13 +287,13 @@ def test_reads_without_any_token_are_not_answered(running: Running) -> None:
 
 
 def test_no_route_changes_something_without_the_token() -> None:
-    for token in (Token.NEVER, Token.READS):
+    for token in (TokenRequirement.NEVER, TokenRequirement.READS):
         with pytest.raises(ValueError, match=r"^/new changes something without the token$"):
-            Route("/new", echo, method="POST", token=token)
+            AdminRoute("/new", echo, method="POST", token=token)
 
 
 @pytest.mark.parametrize("route", ALL, ids=name)
-def test_bodies_over_the_limit_are_refused(running: Running, route: Route) -> None:
+def test_bodies_over_the_limit_are_refused(running: Running, route: AdminRoute) -> None:
     for size in (route.most_body + 1, 1_000_000):
         status, answer = ask(running, route, body=b" " * size)
         assert status == 413
@@ -296,7 +306,7 @@ def test_bodies_over_the_limit_are_refused(running: Running, route: Route) -> No
 
 def test_what_is_refused_first_tells_no_more_than_it_must(running: Running) -> None:
     """A foreign host learns nothing of the path; who has no token learns nothing of bodies."""
-    assert ask(running, Route("/nothing", echo), Host="evil.example")[0] == 421
+    assert ask(running, AdminRoute("/nothing", echo), Host="evil.example")[0] == 421
     response, _ = running.ask("/write", "POST", b"not JSON", Content_Length="1000")
     assert response.status == 401
 
@@ -313,10 +323,10 @@ def test_a_page_is_not_given_the_token(running: Running, caplog: pytest.LogCaptu
 def test_a_fault_in_a_page_that_has_a_body(
     running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fails(sources: AdminPages, request: Request) -> Reply:
+    async def fails(sources: AdminSources, request: Request) -> Reply:
         raise ZeroDivisionError
 
-    route = Route("/fails", fails, method="POST", token=Token.ALWAYS, most_body=MOST)
+    route = AdminRoute("/fails", fails, method="POST", token=TokenRequirement.ALWAYS, most_body=MOST)
     monkeypatch.setattr(routes, "TABLE", (*ALL, route))
     assert ask(running, route, body=b'"secret"') == (500, b"internal error; see the log of kproxy\n")
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
@@ -325,4 +335,4 @@ def test_a_fault_in_a_page_that_has_a_body(
 
 def test_no_route_takes_more_than_is_parsed_in_a_moment() -> None:
     with pytest.raises(ValueError, match="/large allows a body larger than 65536 bytes"):
-        Route("/large", echo, method="POST", most_body=1_000_000)
+        AdminRoute("/large", echo, method="POST", most_body=1_000_000)

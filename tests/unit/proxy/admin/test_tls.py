@@ -19,9 +19,9 @@ from kproxy.base.repeats import OncePerWhile
 from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.admin import connection, routes, server
 from kproxy.proxy.admin.encryption import admin_tls
-from kproxy.proxy.admin.handlers import AdminPages
-from kproxy.proxy.admin.requests import Reply, Request, line
-from kproxy.proxy.admin.routes import Route
+from kproxy.proxy.admin.handlers import AdminSources
+from kproxy.proxy.admin.requests import Reply, Request, text_reply
+from kproxy.proxy.admin.routes import AdminRoute
 from tests.harness.tls import Authority
 from tests.unit.proxy.admin import test_admin as plain
 from tests.unit.proxy.admin.endpoint import Running, read_all
@@ -225,10 +225,10 @@ def test_handshakes_give_way_to_a_probe(running: Running, monkeypatch: pytest.Mo
 
 
 def test_a_slow_head_and_a_slow_body(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def echo(sources: AdminPages, request: Request) -> Reply:
-        return line(HTTPStatus.OK, json.dumps(request.body))
+    async def echo(sources: AdminSources, request: Request) -> Reply:
+        return text_reply(HTTPStatus.OK, json.dumps(request.body))
 
-    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, Route("/echo", echo, method="POST", most_body=100)))
+    monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, AdminRoute("/echo", echo, method="POST", most_body=100)))
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(connection, "BODY_SECONDS", 0.2)
     assert running.send_raw(GET).startswith(b"HTTP/1.1 408 ")

@@ -9,25 +9,25 @@ from pathlib import Path
 from kproxy.proxy.app.effects import PortSharers, UpstreamState
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.unitswitch import UnitSwitch
-from kproxy.proxy.switching.doubts import Doubt, Identity
-from kproxy.proxy.switching.positions import Waiting
-from kproxy.proxy.switching.participant import Command, Do, Phase, State
+from kproxy.proxy.switching.doubts import ClientIdentity, Doubt
+from kproxy.proxy.switching.participant import Command, CommandType, ParticipantState, Phase
+from kproxy.proxy.switching.positions import WaitingConsumer
 
-HOLD = Command(Do.HOLD, "x", to="green", seconds=20)
+HOLD = Command(CommandType.HOLD, "x", to="green", seconds=20)
 
 
 @dataclass
 class Process:
     """Effects, as they come; `state()` is what was on the disk then."""
 
-    state: Callable[[], State]
+    state: Callable[[], ParticipantState]
     done: list[tuple[str, Phase]] = field(default_factory=list)
     unanswered: int = 0
     held: int = 0
     doubts: Sequence[Doubt] = ()
     settled: Callable[[], None] | None = None
     fails: bool = False
-    known: tuple[Identity, ...] | None = ()
+    known: tuple[ClientIdentity, ...] | None = ()
 
     def _note(self, what: str) -> None:
         if self.fails:
@@ -45,10 +45,10 @@ class Process:
         assert self.state().active == to
         self._note(f"flip to {to}" + (", guarding everyone" if everyone else ""))
 
-    def fetched(self, cluster: str) -> tuple[Identity, ...] | None:
+    def fetched(self, cluster: str) -> tuple[ClientIdentity, ...] | None:
         return self.known
 
-    def know(self, cluster: str, fetched: Sequence[Identity]) -> None:
+    def know(self, cluster: str, fetched: Sequence[ClientIdentity]) -> None:
         self.known = tuple(fetched)
 
     def guard_everyone(self, cluster: str) -> None:
@@ -57,8 +57,8 @@ class Process:
     def writes(self, cluster: str) -> Process:
         return self
 
-    def waiting(self, cluster: str) -> Sequence[Waiting]:
-        return [Waiting(Identity("10.0.0.2", "reader"), b"t", 0, 5, 0.0)]
+    def waiting(self, cluster: str) -> Sequence[WaitingConsumer]:
+        return [WaitingConsumer(ClientIdentity("10.0.0.2", "reader"), b"t", 0, 5, 0.0)]
 
     def upstreams(self, cluster: str) -> Mapping[str, UpstreamState]:
         return {"blue": UpstreamState("b", ""), "green": UpstreamState("g", "")}
@@ -82,7 +82,7 @@ class Bench:
             self.directory.close()
         directory = self.directory = StateDir(self.path)
         if settled and directory.read("c") is None:
-            directory.write("c", State("blue"), ended=True)
+            directory.write("c", ParticipantState("blue"), ended=True)
         self.process = Process(self.on_disk)
         stopping = [False]
         self.switch = UnitSwitch(
@@ -92,7 +92,7 @@ class Bench:
         self.switch.begin()
         return self.switch
 
-    def on_disk(self) -> State:
+    def on_disk(self) -> ParticipantState:
         assert self.directory is not None
         kept = self.directory.read("c")
         assert kept is not None
@@ -101,9 +101,9 @@ class Bench:
     def to(self, *commands: Command) -> None:
         for command in commands:
             assert self.switch.obey(command) == ""
-            if command.do is Do.HOLD:
+            if command.do is CommandType.HOLD:
                 assert self.process.settled is not None
                 self.process.settled()
 
 
-FLIP, COMMIT, RELEASE = (Command(do, "x") for do in (Do.FLIP, Do.COMMIT, Do.RELEASE))
+FLIP, COMMIT, RELEASE = (Command(do, "x") for do in (CommandType.FLIP, CommandType.COMMIT, CommandType.RELEASE))

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kproxy.proxy.app.nodedisplay import show_nodes
-from kproxy.proxy.status.readiness import Requires
 from kproxy.proxy.status.model import ClusterStatus
+from kproxy.proxy.status.readiness import Requires
 from tests.unit.proxy.status.clusters import cluster
 
 

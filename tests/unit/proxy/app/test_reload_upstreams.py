@@ -15,7 +15,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.switching.participant import Ended, Outcome, Phase, State
+from kproxy.proxy.switching.participant import LastSwitch, ParticipantState, Phase, SwitchOutcome
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
 from tests.unit.proxy.app.serving import broker, client_of, put, reload, served, works
@@ -46,9 +46,9 @@ class Bench:
         return json.dumps({"listen": "127.0.0.1:0", "admin": "off", "drain-timeout": "1s", **values})
 
     @property
-    def kept(self) -> State | None:
+    def kept(self) -> ParticipantState | None:
         file = self.state_dir / "cluster-default.json"
-        return State(**json.loads(file.read_text())["state"]) if file.exists() else None
+        return ParticipantState(**json.loads(file.read_text())["state"]) if file.exists() else None
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_upstreams_come_and_go_and_clients_are_cut_once(bench: Bench) -> None:
         for client in clients:
             await until(lambda client=client: is_closed(client), "it is drained")
             client.close()
-        assert bench.kept == State("green")
+        assert bench.kept == ParticipantState("green")
 
     bench.file.write_text(bench.plain())
     served(bench.file, scenario)
@@ -197,13 +197,16 @@ def test_nobody_is_led_elsewhere_by_a_reload(bench: Bench, before: str, after: s
 @pytest.mark.parametrize(
     ("kept", "refused"),
     [
-        (State("blue", count=7), ""),
-        (State("green", last=Ended("y", "green", Outcome.RELEASED, "", 1.0, 1.0)), "was led to upstream green"),
-        (State("blue", Phase.HELD, "y", "1", "blue", "green", 1.0, 2.0), "was led to upstream blue"),
+        (ParticipantState("blue", count=7), ""),
+        (
+            ParticipantState("green", last=LastSwitch("y", "green", SwitchOutcome.RELEASED, "", 1.0, 1.0)),
+            "was led to upstream green",
+        ),
+        (ParticipantState("blue", Phase.HELD, "y", "1", "blue", "green", 1.0, 2.0), "was led to upstream blue"),
     ],
     ids=["the same", "elsewhere", "in a switch"],
 )  # fmt: skip
-def test_a_state_of_another_time_leads_nobody_elsewhere(bench: Bench, kept: State, refused: str) -> None:
+def test_a_state_of_another_time_leads_nobody_elsewhere(bench: Bench, kept: ParticipantState, refused: str) -> None:
     async def scenario(running: App) -> None:
         await ready(running)
         directory = StateDir(bench.state_dir)
@@ -282,15 +285,15 @@ def test_a_start_without_upstreams_forgets_the_last_switch_but_not_one_under_way
     async def scenario(running: App) -> None:
         assert bench.kept is None
 
-    def write(state: State) -> None:
+    def write(state: ParticipantState) -> None:
         directory = StateDir(bench.state_dir)
         directory.write("default", state)
         directory.close()
 
     bench.file.write_text(bench.plain(**{"state-dir": str(bench.state_dir)}))
-    write(State("green"))
+    write(ParticipantState("green"))
     served(bench.file, scenario)
-    write(State("green", Phase.COMMITTED, "y", "1", "blue", "green", 1.0))
+    write(ParticipantState("green", Phase.COMMITTED, "y", "1", "blue", "green", 1.0))
     with pytest.raises(ConfigError, match=r"is in switch y \(committed\), and the configuration has no upstreams"):
         served(bench.file, scenario)
     assert bench.kept is not None

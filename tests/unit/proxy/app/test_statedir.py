@@ -10,24 +10,24 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.switching.participant import Phase, State
+from kproxy.proxy.switching.participant import ParticipantState, Phase
 
-HELD = State("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 120.0, 1)
+HELD = ParticipantState("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 120.0, 1)
 
 
 def test_a_state_is_there_again(tmp_path: Path) -> None:
     directory = StateDir(tmp_path / "a" / "b")
     assert directory.read("one") is None
     directory.write("one", HELD)
-    directory.write("one", State("blue"))
-    directory.write("two", State("green"), ended=True)
+    directory.write("one", ParticipantState("blue"))
+    directory.write("two", ParticipantState("green"), ended=True)
     directory.close()
     directory = StateDir(tmp_path / "a" / "b")
     one, two = directory.read("one"), directory.read("two")
     assert one is not None
     assert two is not None
-    assert (one.state, one.ended) == (State("blue"), False)
-    assert (two.state, two.ended) == (State("green"), True)
+    assert (one.state, one.ended) == (ParticipantState("blue"), False)
+    assert (two.state, two.ended) == (ParticipantState("green"), True)
     assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"lock", "cluster-one.json", "cluster-two.json"}
     assert (tmp_path / "a" / "b" / "cluster-one.json").stat().st_mode & 0o777 == 0o600
     directory.close()
@@ -47,15 +47,15 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / ".cluster-one.json.new").unlink()  # the room for the next state
     os.symlink("/dev/full", tmp_path / ".cluster-one.json.new")
     with pytest.raises(OSError, match=r"symbolic|Too many"):
-        directory.write("one", State("green"))
+        directory.write("one", ParticipantState("green"))
     kept = directory.read("one")
     assert kept is not None
     assert kept.state == HELD
     (tmp_path / ".cluster-one.json.new").unlink()
     (tmp_path / ".cluster-one.json.new").write_bytes(b"x" * 10_000)  # of a kproxy that was killed
-    directory.write("one", State("green"))
+    directory.write("one", ParticipantState("green"))
     assert (kept := directory.read("one")) is not None
-    assert kept.state == State("green")
+    assert kept.state == ParticipantState("green")
     directory.close()
 
 

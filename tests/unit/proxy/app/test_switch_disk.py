@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.app import statedir
-from kproxy.proxy.switching.participant import Command, Do, Outcome, Phase
+from kproxy.proxy.switching.participant import Command, CommandType, Phase, SwitchOutcome
 from tests.harness.smallfs import fill, small_file_system
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench
 
-SHORT = Command(Do.HOLD, "x", to="green", seconds=1)
-UNDO = Command(Do.UNDO, "x")
+SHORT = Command(CommandType.HOLD, "x", to="green", seconds=1)
+UNDO = Command(CommandType.UNDO, "x")
 Fails = Callable[[str], None]
 
 
@@ -122,7 +122,7 @@ async def test_writes_wait_no_longer_than_was_promised(bench: Bench, fails: Fail
     assert bench.switch.state.active == "blue"
     last = bench.switch.state.last
     assert last is not None
-    assert last.outcome is Outcome.UNDONE
+    assert last.outcome is SwitchOutcome.UNDONE
     assert "Input/output error" in bench.switch.shown()["problem"]
     assert bench.switch.obey(UNDO) == "", "it is undone"
     fails("")
@@ -131,7 +131,7 @@ async def test_writes_wait_no_longer_than_was_promised(bench: Bench, fails: Fail
     bench.begin()
     assert (bench.switch.state.phase, bench.switch.state.active) == (Phase.SERVING, "blue")
     assert bench.on_disk() == bench.switch.state
-    again = bench.switch.obey(Command(Do.HOLD, "y", to="green", seconds=20))
+    again = bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=20))
     assert "clients may repeat writes" in again, "writes have passed since the state that it found"
 
 
@@ -146,7 +146,7 @@ async def test_it_writes_again_until_the_disk_has_what_is_so(bench: Bench, fails
     while bench.on_disk() != bench.switch.state:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     assert bench.switch.shown()["problem"] == ""
-    assert bench.switch.obey(Command(Do.HOLD, "y", to="green", seconds=20)) == ""
+    assert bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=20)) == ""
 
 
 async def test_a_commit_that_may_be_on_the_disk_is_not_undone_by_the_deadline(
@@ -184,7 +184,7 @@ async def test_what_has_committed_waits_for_the_disk(bench: Bench, fails: Fails)
     bench.begin()
     bench.to(HOLD, FLIP, COMMIT)
     fails("fsync")
-    for command in (RELEASE, Command(Do.UNDO, "x", force=True)):
+    for command in (RELEASE, Command(CommandType.UNDO, "x", force=True)):
         assert "Input/output error" in bench.switch.obey(command)
     assert bench.switch.status().stuck is True
     fails("")

@@ -11,8 +11,8 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.unitswitch import UnitSwitch
-from kproxy.proxy.switching.doubts import Doubt, Identity
-from kproxy.proxy.switching.participant import Command, Do, Phase, State
+from kproxy.proxy.switching.doubts import ClientIdentity, Doubt
+from kproxy.proxy.switching.participant import Command, CommandType, ParticipantState, Phase
 from tests.unit.proxy.app.switchbench import COMMIT, FLIP, HOLD, RELEASE, Bench, Process
 
 
@@ -61,7 +61,7 @@ async def test_a_deadline_that_passed_meanwhile_has_undone_it(bench: Bench) -> N
 
 async def test_the_deadline_undoes_it(bench: Bench) -> None:
     bench.begin()
-    bench.to(Command(Do.HOLD, "x", to="green", seconds=1), FLIP)
+    bench.to(Command(CommandType.HOLD, "x", to="green", seconds=1), FLIP)
     undone = asyncio.Event()
     bench.process.release_write_hold = lambda cluster: undone.set()  # type: ignore[method-assign]
     await asyncio.wait_for(undone.wait(), 60)
@@ -73,7 +73,7 @@ async def test_a_defect_stops_all_until_a_restart(bench: Bench, caplog: pytest.L
     bench.to(HOLD)
     bench.process.fails = True
     bench.switch.obey(FLIP)
-    for command in (FLIP, COMMIT, RELEASE, Command(Do.UNDO, "x", force=True)):
+    for command in (FLIP, COMMIT, RELEASE, Command(CommandType.UNDO, "x", force=True)):
         assert "restart kproxy" in bench.switch.obey(command)
     assert bench.switch.status().problem
     assert [one.levelno for one in caplog.records if one.levelno > logging.ERROR] == [logging.CRITICAL]
@@ -95,10 +95,10 @@ async def test_a_killed_process_leaves_doubts_and_one_that_ends_well_none(bench:
     bench.now += 11
     bench.switch._settle()
     assert bench.switch.state.phase is Phase.HELD
-    bench.to(Command(Do.UNDO, "x"))
+    bench.to(Command(CommandType.UNDO, "x"))
     bench.switch.end()
     bench.begin()
-    assert bench.switch.obey(Command(Do.HOLD, "y", to="green", seconds=5)) == ""
+    assert bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=5)) == ""
 
 
 @pytest.mark.parametrize("why", ["unanswered", "doubt", "held"])
@@ -128,7 +128,7 @@ async def test_a_good_end_is_one_also_if_others_have_left_doubts(bench: Bench) -
         assert kept is not None
         assert (kept.ended, kept.unsure, kept.unknown, kept.fetched) == (True, left, left, ())
         bench.begin()
-        assert bench.on_disk() == State("blue")
+        assert bench.on_disk() == ParticipantState("blue")
     assert bench.switch.obey(HOLD) == "", "it waits for the last 10 s"
     bench.switch.end()
 
@@ -163,7 +163,7 @@ async def test_a_start_that_fails_leaves_a_good_end(bench: Bench) -> None:
 
 
 async def test_without_a_directory_nothing_is_held(tmp_path: Path) -> None:
-    process = Process(lambda: State("blue"))
+    process = Process(lambda: ParticipantState("blue"))
     switch = UnitSwitch("c", "blue", ["blue", "green"], None, process, lambda: 0.0, lambda: False)
     switch.begin()
     assert "no --state-dir" in switch.obey(HOLD)
@@ -185,7 +185,7 @@ async def test_a_state_of_other_upstreams_stops_the_start(bench: Bench) -> None:
         UnitSwitch("c", "blue", ["blue", "red"], bench.directory, bench.process, lambda: 0.0, lambda: False)
 
 
-READER = Identity("10.0.0.2", "reader")
+READER = ClientIdentity("10.0.0.2", "reader")
 
 
 async def test_who_has_fetched_the_next_process_is_told(bench: Bench) -> None:
@@ -231,7 +231,9 @@ async def test_who_does_not_come_again_for_long_has_given_up(bench: Bench) -> No
 async def test_names_that_are_too_long_to_be_kept_hinder_no_start(bench: Bench) -> None:
     """A file of that size would not be read: kproxy could not be started again."""
     bench.begin()
-    bench.process.known = tuple(Identity(f"10.0.{at // 250}.{at % 250}", "\U0001f600" * 100) for at in range(2000))
+    bench.process.known = tuple(
+        ClientIdentity(f"10.0.{at // 250}.{at % 250}", "\U0001f600" * 100) for at in range(2000)
+    )
     bench.switch.end()
     assert bench.directory is not None
     kept = bench.directory.read("c")

@@ -14,7 +14,7 @@ from kproxy.proxy.cluster.sessionguards import SessionGuards
 from kproxy.proxy.relay.guard import Guard
 from kproxy.proxy.relay.verdict import GuardVerdict
 from kproxy.proxy.switching import positions
-from kproxy.proxy.switching.doubts import Identity
+from kproxy.proxy.switching.doubts import ClientIdentity
 
 
 class Clock:
@@ -72,12 +72,12 @@ def test_a_switch_soon_after_a_restart_doubts_no_longer(clock: Clock) -> None:
 
 
 def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessionguards, "MOST_CLIENTS", 10)
-    clock.guards.know(Identity("10.1.2.3", str(number)) for number in range(11))
+    monkeypatch.setattr(sessionguards, "MAX_CLIENTS", 10)
+    clock.guards.know(ClientIdentity("10.1.2.3", str(number)) for number in range(11))
     clock.guards.begin(everyone=True)
     clock.now += 1_000
     assert clock.comes("may be one of them")
-    monkeypatch.setattr(positions, "MOST_CLIENTS", 5)
+    monkeypatch.setattr(positions, "MAX_CLIENTS", 5)
     clock.guards.writes_pass()
     clock.guards.begin()
     clock.now += 48 * 3600

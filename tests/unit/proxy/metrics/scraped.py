@@ -8,7 +8,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kproxy.proxy.metrics import Metrics, exposition
-from kproxy.proxy.metrics.registry import SwitchNumbers
+from kproxy.proxy.metrics.registry import SwitchMetrics
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -56,7 +56,7 @@ def busy(cluster: str = "default") -> Metrics:
     metrics.listeners(cluster, 4)
     metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]
     metrics.switches = lambda: [
-        SwitchNumbers(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)
+        SwitchMetrics(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)
     ]
     metrics.forwards = lambda: [(cluster, "127.0.0.1:8081", 2, 3)]
     return metrics

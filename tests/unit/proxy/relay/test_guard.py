@@ -17,28 +17,28 @@ from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, GuardRules
 from kproxy.proxy.switching import requests
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.positions import Position, Positions
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.positions import Position, PositionTracker
 from tests.unit.kafka_frames import CHUNKINGS, Counted, chunks, request, response, string
 from tests.unit.proxy.switching.frames import answer, ask
 
 COMMIT, OFFSET_FETCH, EPOCHS, HEARTBEAT = 8, 9, 23, 68
-ME = Identity("10.1.2.3", "me")
+ME = ClientIdentity("10.1.2.3", "me")
 VERSIONS = request(API_VERSIONS, 3, 1, b"\x05java\x024\x00")
 
 
 class Guarded:
     """A guarded conversation, and what its guard has asked for."""
 
-    def __init__(self, *stale: Identity, software: str = "", sure_from: float = float("inf")) -> None:
-        self.rules = GuardRules(Positions(stale))
+    def __init__(self, *stale: ClientIdentity, software: str = "", sure_from: float = float("inf")) -> None:
+        self.rules = GuardRules(PositionTracker(stale))
         self.rules.first_writes_until = sure_from
         self.again: list[float] = []
         self.ended: list[int] = []
-        self.waiting: list[tuple[Identity, Position]] = []
+        self.waiting: list[tuple[ClientIdentity, Position]] = []
         self.guard = Guard(
             self.rules,
-            lambda: Identity("10.1.2.3", self.conversation.introduction.client_id),
+            lambda: ClientIdentity("10.1.2.3", self.conversation.introduction.client_id),
             lambda: software,
             self.again.append,
             lambda: self.ended.append(1),
@@ -173,7 +173,7 @@ def test_what_is_no_write_passes_beside() -> None:
 
 
 def test_a_consumer_that_is_new_is_not_looked_at() -> None:
-    talk = Guarded(Identity("10.1.2.3", "other"))
+    talk = Guarded(ClientIdentity("10.1.2.3", "other"))
     assert talk.client(VERSIONS + fetch(2, 5)) == VERSIONS + fetch(2, 5)
     assert FETCH not in talk.guard.keys
     assert talk.client(fetch(3, 77)) == fetch(3, 77)
@@ -198,7 +198,7 @@ def test_the_answer_stands_behind_those_of_earlier_requests_and_before_later_one
     leaving = request(13, 0, 4, bytes(20))
     assert talk.client(metadata + fetch(3, 5) + leaving) == metadata
     assert talk.release() == leaving
-    nothing = requests.no_records(requests.read_fetch(fetch(3, 5)))
+    nothing = requests.empty_fetch_response(requests.read_fetch(fetch(3, 5)))
     of_metadata = response(METADATA, 12, struct.pack(">i", 0) + b"\x01\x00" + struct.pack(">i", 7) + b"\x01\x00", 2)
     of_leaving = response(13, 0, b"\0\0", 4)
     assert talk.broker(of_metadata + of_leaving) == of_metadata + nothing + of_leaving
@@ -210,7 +210,7 @@ def test_with_nothing_in_flight_it_is_answered_at_once() -> None:
     talk = Guarded(ME)
     assert talk.client(fetch(3, 5)) == b""
     assert talk.release() == b""
-    assert talk.kproxy() == requests.no_records(requests.read_fetch(fetch(3, 5)))
+    assert talk.kproxy() == requests.empty_fetch_response(requests.read_fetch(fetch(3, 5)))
     assert talk.client(fetch(4, 5)) == b"", "and again"
     assert talk.again == [0.5, 0.5]
     assert len(talk.waiting) == 1, "but it is said once"
@@ -229,18 +229,18 @@ def test_with_nothing_in_flight_it_is_answered_at_once() -> None:
 )
 def test_a_store_of_streams_is_made_anew(software: str, name: str, rebuilds: bool) -> None:
     """Its position is from a file, and it would never ask for another."""
-    talk = Guarded(Identity("10.1.2.3", name), software=software)
+    talk = Guarded(ClientIdentity("10.1.2.3", name), software=software)
     fetching = fetch(3, 5, name=name)
     assert talk.client(fetching) == b""
     assert talk.release() == b""
     stale = (b"a", 0, 5) if rebuilds else None
-    assert talk.kproxy() == requests.no_records(requests.read_fetch(fetching), stale)
+    assert talk.kproxy() == requests.empty_fetch_response(requests.read_fetch(fetching), stale)
     examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2, name)
     assert talk.client(examined) == b""
-    assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined), for_good=rebuilds)
+    assert talk.kproxy() == requests.epochs_refusal(requests.read_epochs(examined), for_good=rebuilds)
 
 
-WORKER = [Identity("10.1.2.3", f"workers-{topic}") for topic in ("configs", "offsets", "statuses")]
+WORKER = [ClientIdentity("10.1.2.3", f"workers-{topic}") for topic in ("configs", "offsets", "statuses")]
 
 
 @pytest.mark.parametrize(
@@ -248,14 +248,14 @@ WORKER = [Identity("10.1.2.3", f"workers-{topic}") for topic in ("configs", "off
     [
         ("apache-kafka-java 4.3.1", WORKER, True),
         ("apache-kafka-java 4.3.1", WORKER[:2], False),
-        ("apache-kafka-java 4.3.1", [*WORKER[:2], Identity("10.1.2.4", "workers-statuses")], False),
+        ("apache-kafka-java 4.3.1", [*WORKER[:2], ClientIdentity("10.1.2.4", "workers-statuses")], False),
         ("librdkafka 2.16", WORKER, False),
     ],
     ids=["worker", "two of three", "at two addresses", "other software"],
 )
 @pytest.mark.parametrize("name", ["workers-configs", "workers-offsets"])
 def test_the_consumers_of_a_connect_worker_begin_again(
-    software: str, seen: list[Identity], begins: bool, name: str
+    software: str, seen: list[ClientIdentity], begins: bool, name: str
 ) -> None:
     """They never ask for another position. Only all three of them together are taken for a worker's."""
     talk = Guarded(*seen, software=software)
@@ -263,10 +263,10 @@ def test_the_consumers_of_a_connect_worker_begin_again(
     assert talk.client(fetching) == b""
     assert talk.release() == b""
     stale = (b"a", 0, 5) if begins else None
-    assert talk.kproxy() == requests.no_records(requests.read_fetch(fetching), stale)
+    assert talk.kproxy() == requests.empty_fetch_response(requests.read_fetch(fetching), stale)
     examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2, name)
     assert talk.client(examined) == b""
-    assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined), for_good=begins)
+    assert talk.kproxy() == requests.epochs_refusal(requests.read_epochs(examined), for_good=begins)
 
 
 def test_the_next_leader_of_a_partition_is_not_taken_for_a_stale_position() -> None:
@@ -327,7 +327,7 @@ def test_a_stale_position_is_not_examined_by_the_broker() -> None:
     talk = Guarded(ME)
     examined = ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 0}]}]}, 2)
     assert talk.client(examined) == b""
-    assert talk.kproxy() == requests.unknown_epochs(requests.read_epochs(examined))
+    assert talk.kproxy() == requests.epochs_refusal(requests.read_epochs(examined))
     talk.client(OFFSETS)
     talk.broker(committed(90, 12))
     assert talk.client(examined) == examined
@@ -343,7 +343,7 @@ def test_records_are_not_deleted_by_a_request_that_may_have_been_held(sizes: lis
     """Of whatever client: its offset may be one of the former cluster."""
     talk = Guarded(sure_from=30.0)
     assert talk.client(*chunks(delete(1), sizes), now=29.0) == b""
-    assert talk.kproxy() == requests.refused_deletion(delete(1))
+    assert talk.kproxy() == requests.deletion_refusal(delete(1))
     assert talk.client(*chunks(delete(2), sizes), now=30.0) == delete(2)
     told = answer(21, 2, {"Topics": [{"Name": "a", "Partitions": [{"LowWatermark": 500}]}]}, 2)
     assert talk.broker(*chunks(told, sizes)) == told
@@ -355,7 +355,7 @@ def test_a_deletion_under_way_is_answered_as_it_was_asked() -> None:
     assert talk.client(fetch(1) + delete(2), now=29.0) == fetch(1)
     assert talk.broker(answer(FETCH, 12, {}, 1)) + talk.kproxy() == answer(
         FETCH, 12, {}, 1
-    ) + requests.refused_deletion(delete(2))
+    ) + requests.deletion_refusal(delete(2))
 
 
 def commit(correlation_id: int, generation: int, member: str) -> bytes:
@@ -370,7 +370,7 @@ def test_a_stale_position_is_not_committed(generation: int, member: str) -> None
     talk = Guarded(ME)
     stale = commit(2, generation, member)
     assert talk.client(stale) == b""
-    assert talk.kproxy() == requests.refused_commit(requests.read_commit(stale))
+    assert talk.kproxy() == requests.commit_refusal(requests.read_commit(stale))
     talk.client(OFFSETS)
     talk.broker(committed(90, 12))
     assert talk.client(stale) == b"", "it was told another"
@@ -384,7 +384,7 @@ def test_franz_go_hears_of_its_group_by_its_heartbeat() -> None:
     talk = Guarded(ME, software="kgo v1.22.2")
     stale = commit(2, 4, "m")
     assert talk.client(stale) == b""
-    assert talk.kproxy() == requests.refused_commit(requests.read_commit(stale), keeps_positions=True)
+    assert talk.kproxy() == requests.commit_refusal(requests.read_commit(stale), keeps_positions=True)
 
 
 def test_a_commit_of_what_it_was_told_passes_and_its_group_may_be_unknown() -> None:

@@ -12,8 +12,8 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
-from kproxy.proxy.switching.caps import NAMED
-from kproxy.proxy.switching.writes import DOUBLED, WRITES
+from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
 from tests.unit.kafka_frames import CHUNKINGS, Counted, Talk, chunks, request, response, string
 
 OFFSET_COMMIT, HEARTBEAT = 8, 12
@@ -140,7 +140,7 @@ def test_a_write_is_under_way_from_its_first_byte_to_the_last_of_its_answer(
     assert conversation.used.used(WRITES)
     got = 0
     for piece in chunks(ANSWER, answer):
-        assert conversation.unanswered(DOUBLED) == 1
+        assert conversation.unanswered(HARMFUL_IF_REPEATED) == 1
         got += len(talk.broker(piece))
     assert got == len(ANSWER)
     assert not conversation.unanswered(WRITES)
@@ -186,11 +186,11 @@ def test_what_a_client_has_used_is_noted_and_forgotten() -> None:
     assert Talk().conversation.used is None
 
 
-@pytest.mark.parametrize("key", sorted(NAMED))
+@pytest.mark.parametrize("key", sorted(NEWEST_WITH_TOPIC_NAMES))
 def test_a_version_above_the_cap_is_refused_and_said_so(key: int) -> None:
-    talk = noting(dict(NAMED))
-    with pytest.raises(WireError, match=rf"version {NAMED[key] + 1}; this kproxy supports versions 0 to {NAMED[key]},"):
-        talk.client(request(key, NAMED[key] + 1, 5, bytes(50)))
+    talk, newest = noting(dict(NEWEST_WITH_TOPIC_NAMES)), NEWEST_WITH_TOPIC_NAMES[key]
+    with pytest.raises(WireError, match=rf"version {newest + 1}; this kproxy supports versions 0 to {newest},"):
+        talk.client(request(key, newest + 1, 5, bytes(50)))
 
 
 def test_the_cap_is_told_in_api_versions() -> None:

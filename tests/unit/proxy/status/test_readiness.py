@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from kproxy.proxy.status.readiness import LEVELS, Requires, advice, missing, not_ready, useless_to_wait
+from kproxy.proxy.status.readiness import (
+    LEVELS,
+    Requires,
+    advice,
+    not_ready_reasons,
+    permanent_problems,
+    unreachable_nodes,
+)
 from tests.unit.proxy.status.clusters import cluster
 
 
@@ -25,7 +32,7 @@ from tests.unit.proxy.status.clusters import cluster
     ],
 )
 def test_ready(outcomes: tuple[str, ...], ready_with: set[Requires]) -> None:
-    assert {requires for requires in LEVELS if not not_ready(cluster(*outcomes), requires)} == ready_with
+    assert {requires for requires in LEVELS if not not_ready_reasons(cluster(*outcomes), requires)} == ready_with
 
 
 def test_until_a_bootstrap_server_has_answered_nothing_is_ready() -> None:
@@ -35,35 +42,35 @@ def test_until_a_bootstrap_server_has_answered_nothing_is_ready() -> None:
         (True, None, "looking for an address of each node that works"),
     ):
         shown = replace(cluster("good"), answered=answered, searched=False, problem=problem)
-        assert not_ready(shown, "one") == [f"cluster c: {words}"]
-        assert not_ready(shown, "none") == []
+        assert not_ready_reasons(shown, "one") == [f"cluster c: {words}"]
+        assert not_ready_reasons(shown, "none") == []
 
 
 def test_it_is_useless_to_wait_for_a_login_that_is_refused() -> None:
     problem = "no bootstrap server answers: a:1 refuses the login"
     shown = replace(cluster(), answered=False, searched=False, problem=problem)
-    assert useless_to_wait(shown) == []
-    assert useless_to_wait(replace(shown, login_refused=True)) == [f"cluster c: {problem}"]
+    assert permanent_problems(shown) == []
+    assert permanent_problems(replace(shown, login_refused=True)) == [f"cluster c: {problem}"]
 
 
 @pytest.mark.parametrize("requires", LEVELS)
 def test_without_a_place_or_a_port_nothing_is_ready(requires: Requires) -> None:
     shown = cluster("good", "good", "gone")
     first, second, third = shown.nodes
-    assert not_ready(replace(shown, full="no place is left"), requires) == ["no place is left"]
+    assert not_ready_reasons(replace(shown, full="no place is left"), requires) == ["no place is left"]
     shown = replace(shown, nodes=(first, replace(second, bound=False), replace(third, bound=False)))
-    assert not_ready(shown, requires) == ["cluster c: broker 2 has no local port"]
+    assert not_ready_reasons(shown, requires) == ["cluster c: broker 2 has no local port"]
 
 
 def test_all_that_is_missing_is_named_with_what_to_do() -> None:
     shown = cluster("lost", "good", "new")
-    assert missing(shown) == [
+    assert unreachable_nodes(shown) == [
         "cluster c: broker 1 (kafka-1:9092) cannot be reached: no way to 1",
         "cluster c: broker 3 (kafka-3:9092) cannot be reached: not tried yet",
         "cluster c: " + advice(shown),
     ]
     assert "--map 'node:1=HOST:PORT' --map 'node:3=HOST:PORT'. Or list" in advice(shown)
-    assert missing(cluster("good")) == []
+    assert unreachable_nodes(cluster("good")) == []
 
 
 def test_maps_are_advised_where_another_address_may_help() -> None:

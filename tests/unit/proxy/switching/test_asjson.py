@@ -9,52 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.asjson import Kept
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.participant import Command, Do, Ended, Outcome, Phase, State
+from kproxy.proxy.switching.asjson import SavedState
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.participant import Command, CommandType, LastSwitch, ParticipantState, Phase, SwitchOutcome
 
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF).filter(str.isprintable), min_size=1, max_size=20)
 NUMBER = st.floats(0, 1e11)
-ENDED = st.builds(Ended, TEXT, TEXT, st.sampled_from(Outcome), TEXT, NUMBER, NUMBER, st.booleans())
+ENDED = st.builds(LastSwitch, TEXT, TEXT, st.sampled_from(SwitchOutcome), TEXT, NUMBER, NUMBER, st.booleans())
 
 
 @st.composite
-def states(draw: st.DrawFn) -> State:
+def states(draw: st.DrawFn) -> ParticipantState:
     active, other = draw(st.lists(TEXT, min_size=2, max_size=2, unique=True))
     count, last = draw(st.integers(0, 2**50)), draw(st.none() | ENDED)
     phase = draw(st.sampled_from(Phase))
     if phase is Phase.SERVING:
-        return State(active, count=count, last=last)
+        return ParticipantState(active, count=count, last=last)
     flipped = phase in (Phase.FLIPPED, Phase.COMMITTED)
     deadline = None if phase is Phase.COMMITTED else draw(NUMBER)
     former, to = (other, active) if flipped else (active, other)
-    return State(active, phase, draw(TEXT), draw(TEXT), former, to, draw(NUMBER), deadline, count, last)
+    return ParticipantState(active, phase, draw(TEXT), draw(TEXT), former, to, draw(NUMBER), deadline, count, last)
 
 
-@given(state=states(), ended=st.booleans(), fetched=st.none() | st.lists(st.builds(Identity, TEXT, TEXT), max_size=4))
-def test_a_state_comes_back(state: State, ended: bool, fetched: list[Identity] | None) -> None:
+@given(
+    state=states(), ended=st.booleans(), fetched=st.none() | st.lists(st.builds(ClientIdentity, TEXT, TEXT), max_size=4)
+)
+def test_a_state_comes_back(state: ParticipantState, ended: bool, fetched: list[ClientIdentity] | None) -> None:
     known = tuple(fetched) if ended and fetched is not None else None
-    written = asjson.written("default", state, ended=ended, fetched=fetched)
-    assert asjson.read(written, "default") == Kept(state, ended, fetched=known)
-    written = asjson.written("default", state, ended=ended, fetched=fetched, unsure=12.5, unknown=3.0)
+    written = asjson.encode_state_file("default", state, ended=ended, fetched=fetched)
+    assert asjson.decode_state_file(written, "default") == SavedState(state, ended, fetched=known)
+    written = asjson.encode_state_file("default", state, ended=ended, fetched=fetched, unsure=12.5, unknown=3.0)
     more = {"unsure": 12.5, "unknown": 3.0} if ended else {}
-    assert asjson.read(written, "default") == Kept(state, ended, fetched=known, **more)
-    assert asjson.state_of(json.loads(json.dumps({**asjson.shown(state), "more": 1}))) == state
+    assert asjson.decode_state_file(written, "default") == SavedState(state, ended, fetched=known, **more)
+    assert asjson.state_from_json(json.loads(json.dumps({**asjson.state_as_json(state), "more": 1}))) == state
 
 
 @pytest.mark.parametrize("fetched", [{}, "x", [["a"]], [["a", "b", "c"]], [["a", 1]], [None], [["a", "b"]] * 2001])
 def test_clients_that_are_none(fetched: object) -> None:
-    value = json.loads(asjson.written("default", State("blue"), ended=True))
+    value = json.loads(asjson.encode_state_file("default", ParticipantState("blue"), ended=True))
     with pytest.raises(ValueError, match="'fetched'"):
-        asjson.read(json.dumps({**value, "fetched": fetched}).encode(), "default")
+        asjson.decode_state_file(json.dumps({**value, "fetched": fetched}).encode(), "default")
 
 
 @given(state=states(), at=st.integers(0, 500), byte=st.binary(max_size=3))
-def test_a_damaged_state_is_read_or_refused_in_one_line(state: State, at: int, byte: bytes) -> None:
-    data = asjson.written("default", state)
+def test_a_damaged_state_is_read_or_refused_in_one_line(state: ParticipantState, at: int, byte: bytes) -> None:
+    data = asjson.encode_state_file("default", state)
     problem = ""
     try:
-        asjson.read(data[:at] + byte + data[at + 1 :], "default")
+        asjson.decode_state_file(data[:at] + byte + data[at + 1 :], "default")
     except ValueError as error:
         problem = str(error)
     assert problem.isprintable()
@@ -83,18 +85,18 @@ HELD = {"active": "blue", "phase": "held", "switch": "x", "former": "blue", "to"
     ],
 )
 def test_a_state_that_no_kproxy_was_in_is_refused(changed: dict[str, object], says: str) -> None:
-    assert asjson.state_of(HELD).phase is Phase.HELD
+    assert asjson.state_from_json(HELD).phase is Phase.HELD
     with pytest.raises(ValueError, match=says.replace("(", r"\(")):
-        asjson.state_of({**HELD, **changed})
+        asjson.state_from_json({**HELD, **changed})
 
 
 def test_a_command_has_what_it_needs() -> None:
-    name, command = asjson.command(
+    name, command = asjson.parse_command(
         {"cluster": "c", "switch": "x", "do": "hold", "to": "green", "seconds": 5, "after": 0}
     )
-    assert (name, command) == ("c", Command(Do.HOLD, "x", to="green", seconds=5.0, after=0))
-    undo = asjson.command({"cluster": "c", "switch": "x", "do": "undo", "force": True})
-    assert undo == ("c", Command(Do.UNDO, "x", force=True))
+    assert (name, command) == ("c", Command(CommandType.HOLD, "x", to="green", seconds=5.0, after=0))
+    undo = asjson.parse_command({"cluster": "c", "switch": "x", "do": "undo", "force": True})
+    assert undo == ("c", Command(CommandType.UNDO, "x", force=True))
     for wrong in ([], None, "x", 5, {}, {"cluster": "c"}, {"cluster": "c", "switch": "x", "do": "hold"}):
         with pytest.raises(ValueError, match=r"has no|is not a JSON object|needs"):
-            asjson.command(wrong)
+            asjson.parse_command(wrong)

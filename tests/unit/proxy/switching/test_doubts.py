@@ -7,19 +7,19 @@ import pytest
 from kproxy.proxy.switching.doubts import (
     GIVEN_UP_AFTER,
     GIVEN_UP_LATE,
-    MOST,
+    MAX_DOUBTS,
     SETTLED_AFTER,
-    Doubts,
-    Identity,
-    gives_up_after,
+    ClientIdentity,
+    DoubtTracker,
+    give_up_seconds,
 )
 
-APP = Identity("10.1.2.3", "app")
-OTHER = Identity("10.1.2.3", "other")
+APP = ClientIdentity("10.1.2.3", "app")
+OTHER = ClientIdentity("10.1.2.3", "other")
 
 
 def test_a_doubt_ends_when_the_client_has_given_up() -> None:
-    doubts = Doubts()
+    doubts = DoubtTracker()
     assert not doubts.left(0.0)
     doubts.note(APP, "1", 100.0, 130.0)
     assert doubts.of(APP)
@@ -43,16 +43,16 @@ def test_a_doubt_ends_when_the_client_has_given_up() -> None:
     ],
 )
 def test_only_the_same_client_at_the_same_node_clears_it(
-    identity: Identity, node: str, opened: float, seconds: float, clears: bool
+    identity: ClientIdentity, node: str, opened: float, seconds: float, clears: bool
 ) -> None:
-    doubts = Doubts()
+    doubts = DoubtTracker()
     doubts.note(APP, "1", 100.0, 1000.0)
     assert doubts.reconnected(identity, node, opened, opened + seconds) is clears
     assert doubts.of(APP) is not clears
 
 
 def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
-    doubts = Doubts()
+    doubts = DoubtTracker()
     doubts.note(APP, "1", 100.0, 10.0)
     doubts.note(APP, "2", 101.0, 10.0)
     doubts.note(APP, "1", 102.0, 10.0)
@@ -66,14 +66,14 @@ def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
 
 
 def test_a_crowd_that_comes_and_goes_takes_bounded_memory_and_is_not_forgotten() -> None:
-    doubts = Doubts()
-    for number in range(3 * MOST):
-        doubts.note(Identity("10.0.0.1", str(number)), "1", number / 1000, 100.0)
+    doubts = DoubtTracker()
+    for number in range(3 * MAX_DOUBTS):
+        doubts.note(ClientIdentity("10.0.0.1", str(number)), "1", number / 1000, 100.0)
     left = doubts.left(10.0)
-    assert len(left) == MOST + 1
+    assert len(left) == MAX_DOUBTS + 1
     assert left[0].client == "and others"
-    assert not doubts.of(Identity("10.0.0.1", "0"))
-    end = 100.0 + (2 * MOST - 1) / 1000  # of the last that is not kept
+    assert not doubts.of(ClientIdentity("10.0.0.1", "0"))
+    end = 100.0 + (2 * MAX_DOUBTS - 1) / 1000  # of the last that is not kept
     assert [doubt.client for doubt in doubts.left(end - 0.001)][:1] == ["and others"]
     assert "and others" not in [doubt.client for doubt in doubts.left(end)]
     assert not doubts.left(200.0)
@@ -91,4 +91,4 @@ def test_a_crowd_that_comes_and_goes_takes_bounded_memory_and_is_not_forgotten()
     ],
 )
 def test_who_does_not_say_how_long_it_repeats_is_given_the_longest_time(software: str, seconds: float) -> None:
-    assert gives_up_after(software) == seconds
+    assert give_up_seconds(software) == seconds

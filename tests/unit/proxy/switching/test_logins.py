@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.proxy.switching.logins import Login, Logins, Way, doubt, misfit
+from kproxy.proxy.switching.logins import ClientLogins, LoginMode, UpstreamLogin, login_conflict, login_warning
 
-KPROXY, CLIENTS, NOBODY, UNKNOWN = (Way(one) for one in Login)
-NO_CLIENTS, OWN, NONE = Logins(), Logins(["app"], mechanisms=["PLAIN"]), Logins((), ["app"])
+KPROXY, CLIENTS, NOBODY, UNKNOWN = (UpstreamLogin(one) for one in LoginMode)
+NO_CLIENTS, OWN, NONE = ClientLogins(), ClientLogins(["app"], mechanisms=["PLAIN"]), ClientLogins((), ["app"])
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ NO_CLIENTS, OWN, NONE = Logins(), Logins(["app"], mechanisms=["PLAIN"]), Logins(
         # These fit.
         (KPROXY, KPROXY, NONE, ""),
         (CLIENTS, CLIENTS, OWN, ""),
-        (CLIENTS, CLIENTS, Logins(["app"], ["a probe"]), ""),
+        (CLIENTS, CLIENTS, ClientLogins(["app"], ["a probe"]), ""),
         (NOBODY, NOBODY, NONE, ""),
         (NOBODY, KPROXY, NONE, ""),
         (KPROXY, NOBODY, NONE, ""),
@@ -35,18 +35,20 @@ NO_CLIENTS, OWN, NONE = Logins(), Logins(["app"], mechanisms=["PLAIN"]), Logins(
         (UNKNOWN, UNKNOWN, NO_CLIENTS, ""),
     ],
 )
-def test_what_does_not_fit(active: Way, to: Way, clients: Logins, words: str) -> None:
-    said = misfit(active, to, "green", clients)
+def test_what_does_not_fit(active: UpstreamLogin, to: UpstreamLogin, clients: ClientLogins, words: str) -> None:
+    said = login_conflict(active, to, "green", clients)
     assert words in said
     assert bool(said) == bool(words)
 
 
 def test_what_nobody_has_tried() -> None:
-    assert doubt(NOBODY, NOBODY, "green", NONE) == doubt(KPROXY, KPROXY, "green", NONE) == ""
-    assert "log in themselves with PLAIN: green must know the same users" in doubt(CLIENTS, CLIENTS, "green", OWN)
-    assert "unencrypted" not in doubt(CLIENTS, CLIENTS, "green", OWN)
-    assert "unencrypted" in doubt(Way(Login.CLIENTS, tls=True), CLIENTS, "green", OWN)
+    assert login_warning(NOBODY, NOBODY, "green", NONE) == login_warning(KPROXY, KPROXY, "green", NONE) == ""
+    assert "log in themselves with PLAIN: green must know the same users" in login_warning(
+        CLIENTS, CLIENTS, "green", OWN
+    )
+    assert "unencrypted" not in login_warning(CLIENTS, CLIENTS, "green", OWN)
+    assert "unencrypted" in login_warning(UpstreamLogin(LoginMode.CLIENTS, tls=True), CLIENTS, "green", OWN)
 
 
 def test_of_many_clients_some_are_named() -> None:
-    assert "(a, b, c and 2 more)" in misfit(CLIENTS, KPROXY, "green", Logins(list("abcde")))
+    assert "(a, b, c and 2 more)" in login_conflict(CLIENTS, KPROXY, "green", ClientLogins(list("abcde")))

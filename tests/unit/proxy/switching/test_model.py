@@ -11,9 +11,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from kproxy.proxy.switching import participant, coordinator
-from kproxy.proxy.switching.twophase import Answer, Event, Known, Lost, Record, Stage, Wants, Whole, decision
-from kproxy.proxy.switching.participant import Command, Do, Facts, Phase, State, Step
+from kproxy.proxy.switching import coordinator, participant
+from kproxy.proxy.switching.participant import (
+    Command,
+    CommandType,
+    ParticipantState,
+    Phase,
+    SwitchConditions,
+    Transition,
+)
+from kproxy.proxy.switching.twophase import (
+    CoordinatorEvent,
+    CoordinatorState,
+    JournalDecision,
+    KnownPhase,
+    NextActions,
+    ParticipantLost,
+    ParticipantReply,
+    Stage,
+    last_decision,
+)
 from tests.unit.proxy.switching.world import BLUE, Bounds, Machines, Model, World, explore, way_out
 
 
@@ -100,68 +117,73 @@ TestWanderer.settings = settings(stateful_step_count=60)
 # Machines that are broken on purpose
 
 
-def no_commit(driver: Whole, event: Event) -> Whole:
-    driver = coordinator.step(driver, event)
+def no_commit(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
+    driver = coordinator.handle(driver, event)
     return replace(driver, stage=Stage.RELEASE) if driver.stage is Stage.COMMIT else driver
 
 
-def forgets(kept: State, now: float) -> Step:
-    return Step(State(BLUE))
+def forgets(kept: ParticipantState, now: float) -> Transition:
+    return Transition(ParticipantState(BLUE))
 
 
-def expires_though_committed(kproxy: State, now: float) -> Step:
+def expires_though_committed(kproxy: ParticipantState, now: float) -> Transition:
     if kproxy.phase is Phase.COMMITTED:
         kproxy = replace(kproxy, deadline=0.0)
-    return participant.expired(kproxy, now)
+    return participant.expire(kproxy, now)
 
 
-def holds_again(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
-    if command.do is Do.HOLD and kproxy.last is not None:
+def holds_again(kproxy: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+    if command.do is CommandType.HOLD and kproxy.last is not None:
         kproxy = replace(kproxy, last=None, count=0)
-    return participant.obey(kproxy, command, facts, now)
+    return participant.apply(kproxy, command, facts, now)
 
 
-def forbids_no_late_hold(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
-    step = participant.obey(kproxy, command, facts, now)
-    return replace(step, state=kproxy) if command.do is Do.UNDO and not kproxy.holds else step
+def forbids_no_late_hold(kproxy: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+    step = participant.apply(kproxy, command, facts, now)
+    return replace(step, state=kproxy) if command.do is CommandType.UNDO and not kproxy.holds else step
 
 
-def settles_too_early(kproxy: State, facts: Facts) -> Step:
-    return participant.settled(kproxy, replace(facts, unanswered=0, doubts=()))
+def settles_too_early(kproxy: ParticipantState, facts: SwitchConditions) -> Transition:
+    return participant.settle(kproxy, replace(facts, unanswered=0, doubts=()))
 
 
-def obeys_former_drivers(kproxy: State, command: Command, facts: Facts, now: float) -> Step:
-    return participant.obey(replace(kproxy, driver="") if kproxy.holds else kproxy, command, facts, now)
+def obeys_former_drivers(kproxy: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+    return participant.apply(replace(kproxy, driver="") if kproxy.holds else kproxy, command, facts, now)
 
 
-def believes_that_the_lost_went_back(driver: Whole, event: Event) -> Whole:
-    driver = coordinator.step(driver, event)
-    if isinstance(event, Lost) and driver.stage is Stage.ASK and driver.plan.takes_over:
-        known = tuple(Known.UNDONE if one is Known.LOST else one for one in driver.known)
-        return replace(driver, known=known, stage=Stage.UNDO) if Known.UNKNOWN not in known else driver
+def believes_that_the_lost_went_back(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
+    driver = coordinator.handle(driver, event)
+    if isinstance(event, ParticipantLost) and driver.stage is Stage.ASK and driver.plan.takes_over:
+        known = tuple(KnownPhase.UNDONE if one is KnownPhase.LOST else one for one in driver.known)
+        return replace(driver, known=known, stage=Stage.UNDO) if KnownPhase.UNKNOWN not in known else driver
     return driver
 
 
-def copies_nothing(driver: Whole, event: Event) -> Whole:
-    driver = coordinator.step(driver, event)
+def copies_nothing(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
+    driver = coordinator.handle(driver, event)
     return replace(driver, stage=Stage.FLIP) if driver.stage is Stage.WORK else driver
 
 
-def asks_without_claiming(driver: Whole) -> Wants:
-    wants = coordinator.wants(driver)
+def asks_without_claiming(driver: CoordinatorState) -> NextActions:
+    wants = coordinator.next_actions(driver)
     if driver.stage is not Stage.ASK:
         return wants
     return replace(wants, requests=dict.fromkeys(wants.requests))
 
 
-def takes_an_answer_for_a_claim(driver: Whole, event: Event) -> Whole:
-    if isinstance(event, Answer) and event.did is None and driver.stage is Stage.ASK and driver.plan.takes_over:
-        event = replace(event, did=Do.CLAIM)
-    return coordinator.step(driver, event)
+def takes_an_answer_for_a_claim(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
+    if (
+        isinstance(event, ParticipantReply)
+        and event.did is None
+        and driver.stage is Stage.ASK
+        and driver.plan.takes_over
+    ):
+        event = replace(event, did=CommandType.CLAIM)
+    return coordinator.handle(driver, event)
 
 
-def undoes_without_force(driver: Whole) -> Wants:
-    wants = coordinator.wants(driver)
+def undoes_without_force(driver: CoordinatorState) -> NextActions:
+    wants = coordinator.next_actions(driver)
     requests = {
         name: replace(command, force=False) if command is not None else None for name, command in wants.requests.items()
     }
@@ -215,6 +237,10 @@ def test_a_broken_machine_is_found(broken: Machines, found: str) -> None:
 
 
 def test_the_decision_of_the_last_driver_counts() -> None:
-    records = [("000002-b", Record.UNDONE), ("000003-c", Record.BEGUN), ("000001-a", Record.RELEASED)]
-    assert decision(records) is Record.UNDONE
-    assert decision([("000001-a", Record.BEGUN)]) is Record.BEGUN
+    records = [
+        ("000002-b", JournalDecision.UNDONE),
+        ("000003-c", JournalDecision.BEGUN),
+        ("000001-a", JournalDecision.RELEASED),
+    ]
+    assert last_decision(records) is JournalDecision.UNDONE
+    assert last_decision([("000001-a", JournalDecision.BEGUN)]) is JournalDecision.BEGUN

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.proxy.switching import asjson
-from kproxy.proxy.switching.asjson import Kept, Parting
-from kproxy.proxy.switching.parts import Part, check, shared, split, unit
-from kproxy.proxy.switching.participant import State
+from kproxy.proxy.switching.asjson import PartCommand, SavedState
+from kproxy.proxy.switching.participant import ParticipantState
+from kproxy.proxy.switching.parts import Part, check_part, overlap_problem, split_unit, unit_name
 
 NAMES = st.text("ab-1", min_size=1, max_size=4)
 NAMED = st.builds(str.__add__, NAMES, st.sampled_from(["", "*", "#"]))
@@ -38,16 +38,16 @@ def test_whom_a_client_id_means(named: str, has: list[str], has_not: list[str]) 
 @given(st.lists(NAMED, min_size=1, max_size=3), st.lists(NAMED, min_size=1, max_size=3), NAMES)
 def test_no_client_belongs_to_two_parts_that_are_allowed(one: list[str], other: list[str], client: str) -> None:
     first, second = Part("a", tuple(one)), Part("b", tuple(other))
-    if not shared(first, [second]):
+    if not overlap_problem(first, [second]):
         assert not (first.has(client) and second.has(client))
-    assert bool(shared(first, [second])) is bool(shared(second, [first]))
+    assert bool(overlap_problem(first, [second])) is bool(overlap_problem(second, [first]))
 
 
 def test_what_is_shared_is_said() -> None:
     others = [Part("b", ("x",)), Part("c", ("app-*",))]
-    assert shared(Part("a", ("y", "z")), others) == ""
-    assert shared(Part("a", ("x",)), others) == "client id x is in part b already"
-    assert shared(Part("a", ("app-#",)), others) == "client id app-# is in part c already, as app-*"
+    assert overlap_problem(Part("a", ("y", "z")), others) == ""
+    assert overlap_problem(Part("a", ("x",)), others) == "client id x is in part b already"
+    assert overlap_problem(Part("a", ("app-#",)), others) == "client id app-# is in part c already, as app-*"
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,22 @@ def test_what_is_shared_is_said() -> None:
 )
 def test_parts_that_cannot_be(part: Part) -> None:
     with pytest.raises(ValueError, match=r"part") as caught:
-        check(part)
+        check_part(part)
     assert str(caught.value).isprintable()
 
 
 def test_units_have_names() -> None:
-    assert [split(unit("default", part)) for part in ("", "reports")] == [("default", ""), ("default", "reports")]
-    assert (unit("default"), unit("default", "reports")) == ("default", "default/reports")
+    assert [split_unit(unit_name("default", part)) for part in ("", "reports")] == [
+        ("default", ""),
+        ("default", "reports"),
+    ]
+    assert (unit_name("default"), unit_name("default", "reports")) == ("default", "default/reports")
 
 
 def test_a_part_is_made_and_ended_by_a_command() -> None:
-    made = asjson.command({"cluster": "default/a", "do": "part", "clients": ["x", "y-*"]})
-    assert made == ("default", Parting("a", ("x", "y-*")))
-    assert asjson.command({"cluster": "default/a", "do": "join"}) == ("default", Parting("a"))
+    made = asjson.parse_command({"cluster": "default/a", "do": "part", "clients": ["x", "y-*"]})
+    assert made == ("default", PartCommand("a", ("x", "y-*")))
+    assert asjson.parse_command({"cluster": "default/a", "do": "join"}) == ("default", PartCommand("a"))
 
 
 @pytest.mark.parametrize(
@@ -102,21 +105,23 @@ def test_a_part_is_made_and_ended_by_a_command() -> None:
 )
 def test_no_command_for_a_part(body: object) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
-        asjson.command(body)
+        asjson.parse_command(body)
     assert str(caught.value).isprintable()
 
 
 def test_the_file_of_a_part_and_of_its_cluster_come_back() -> None:
-    cluster = asjson.written("default", State("blue"), parts=["a", "b"])
-    assert asjson.read(cluster, "default") == Kept(State("blue"), parts=("a", "b"))
-    part = asjson.written("default/a", State("blue"), ended=True, clients=["x"])
-    assert asjson.read(part, "default/a") == Kept(State("blue"), ended=True, clients=("x",), fetched=())
+    cluster = asjson.encode_state_file("default", ParticipantState("blue"), parts=["a", "b"])
+    assert asjson.decode_state_file(cluster, "default") == SavedState(ParticipantState("blue"), parts=("a", "b"))
+    part = asjson.encode_state_file("default/a", ParticipantState("blue"), ended=True, clients=["x"])
+    assert asjson.decode_state_file(part, "default/a") == SavedState(
+        ParticipantState("blue"), ended=True, clients=("x",), fetched=()
+    )
     assert {json.loads(one)["format"] for one in (cluster, part)} == {2}, "a kproxy that knows no parts refuses it"
-    assert json.loads(asjson.written("default", State("blue")))["format"] == 1
+    assert json.loads(asjson.encode_state_file("default", ParticipantState("blue")))["format"] == 1
 
 
 @pytest.mark.parametrize("clients", [[], ["*"], [""], "x"])
 def test_a_file_of_a_part_without_good_clients_is_refused(clients: object) -> None:
-    value = json.loads(asjson.written("default/a", State("blue"), clients=["x"]))
+    value = json.loads(asjson.encode_state_file("default/a", ParticipantState("blue"), clients=["x"]))
     with pytest.raises(ValueError, match=r"part a|must be a list"):
-        asjson.read(json.dumps({**value, "clients": clients}).encode(), "default/a")
+        asjson.decode_state_file(json.dumps({**value, "clients": clients}).encode(), "default/a")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from kproxy.proxy.switching import positions
-from kproxy.proxy.switching.doubts import Identity
-from kproxy.proxy.switching.positions import MOST_TOLD, MOST_WAITING, Followed, Positions
+from kproxy.proxy.switching.doubts import ClientIdentity
+from kproxy.proxy.switching.positions import MAX_OFFSETS, MAX_WAITING, PositionTracker, SessionPositions
 
-OLD, NEW = Identity("10.1.2.3", "old"), Identity("10.1.2.3", "new")
+OLD, NEW = ClientIdentity("10.1.2.3", "old"), ClientIdentity("10.1.2.3", "new")
 T = b"topic"
 
 
 def test_only_who_has_fetched_before_is_doubted() -> None:
-    known = Positions([OLD])
+    known = PositionTracker([OLD])
     assert known.client(NEW) is None
     assert known.client(OLD) is known.client(OLD) is not None
 
 
 def test_after_a_restart_everyone_is_doubted() -> None:
-    known = Positions(everyone=True)
+    known = PositionTracker(everyone=True)
     assert known.client(NEW) is not None
     assert known.client(NEW) is known.client(NEW)
 
@@ -40,24 +40,24 @@ def test_after_a_restart_everyone_is_doubted() -> None:
 )
 def test_the_next_of_a_series_is_doubted_wherever_it_is(name: str, doubted: bool) -> None:
     """Spark makes a consumer of the next number for a task that is repeated."""
-    known = Positions(
-        [Identity("10.1.2.3", "consumer-spark-kafka-source-1f-executor-1"), OLD, Identity("10.1.2.3", "")]
+    known = PositionTracker(
+        [ClientIdentity("10.1.2.3", "consumer-spark-kafka-source-1f-executor-1"), OLD, ClientIdentity("10.1.2.3", "")]
     )
-    assert (known.client(Identity("10.9.9.9", name)) is not None) == doubted
+    assert (known.client(ClientIdentity("10.9.9.9", name)) is not None) == doubted
 
 
 def test_those_of_a_series_that_are_known_to_be_right_are_not_doubted() -> None:
     """After a switch that was undone, one member of a group has a position of the other cluster, another has not."""
-    moved, stayed, new = (Identity("10.1.2.3", f"consumer-g-{number}") for number in (1, 2, 3))
-    known = Positions([moved], [stayed])
+    moved, stayed, new = (ClientIdentity("10.1.2.3", f"consumer-g-{number}") for number in (1, 2, 3))
+    known = PositionTracker([moved], [stayed])
     assert [known.client(one) is not None for one in (moved, stayed, new)] == [True, False, True]
 
 
 @pytest.mark.parametrize("offset", [0, 9, 11, 1000, -1, 1 << 62])
 def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int) -> None:
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
-    followed = Followed(client)
+    followed = SessionPositions(client)
     assert followed.stale([(T, 0, 10)], 1.0) == (T, 0, 10)
     client.tell(T, 0, 10)
     assert followed.stale([(T, 0, offset)], 1.0) == (T, 0, offset)
@@ -69,11 +69,11 @@ def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int
 
 def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() -> None:
     """Another broker leads it now."""
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for partition in (0, 1):
         client.tell(T, partition, 10)
-    one, other = Followed(client), Followed(client)
+    one, other = SessionPositions(client), SessionPositions(client)
     assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
     assert one.stale([(T, 1, 20)], 3.0) is None
     assert other.stale([(T, 0, 77)], 5.9) == (T, 0, 77), "it may be another client of that name"
@@ -86,11 +86,11 @@ def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() ->
 
 
 def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() -> None:
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for partition in (0, 1):
         client.tell(T, partition, 10)
-    one, other = Followed(client), Followed(client)
+    one, other = SessionPositions(client), SessionPositions(client)
     assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
     one.ask_all([(T, 1), (T, 9)], 3.0)
     one.ask_all([], 30.0)
@@ -105,10 +105,10 @@ def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() ->
 
 
 def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     client.tell(T, 0, 10)
-    followed = Followed(client)
+    followed = SessionPositions(client)
     assert followed.stale([(T, 0, 10), (T, 1, 5)], 1.0) == (T, 1, 5)
     assert not followed.partitions
     client.tell(T, 1, 5)
@@ -117,32 +117,32 @@ def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
 
 def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> None:
     """Two members of a group may have the same name and address, and one of them may not know of the switch yet."""
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     client.tell(T, 0, 10)
-    one, other = Followed(client), Followed(client)
+    one, other = SessionPositions(client), SessionPositions(client)
     assert one.stale([(T, 0, 10)], 1.0) is None
     assert one.stale([(T, 0, 999)], 1.0) is None
     assert other.stale([(T, 0, 777)], 1.0) == (T, 0, 777)
     one.end()
-    assert Followed(client).stale([(T, 0, 1234)], 1.0) is None, "it comes back on another connection"
+    assert SessionPositions(client).stale([(T, 0, 1234)], 1.0) is None, "it comes back on another connection"
 
 
 def test_no_offset_is_no_position() -> None:
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     client.tell(T, 0, -1)
     assert not client.was_told(T, 0)
-    assert Followed(client).unknown([(T, 0, 0)])
+    assert SessionPositions(client).unknown([(T, 0, 0)])
     client.tell(T, 0, 0)
-    assert not Followed(client).unknown([(T, 0, 0)])
-    assert Followed(client).unknown([(T, 0, 0), (T, 1, 0)])
+    assert not SessionPositions(client).unknown([(T, 0, 0)])
+    assert SessionPositions(client).unknown([(T, 0, 0), (T, 1, 0)])
 
 
 def test_the_last_offsets_of_a_partition_count() -> None:
-    client = Positions([OLD]).client(OLD)
+    client = PositionTracker([OLD]).client(OLD)
     assert client is not None
-    for offset in [5, *range(100, 100 + MOST_TOLD - 1)]:
+    for offset in [5, *range(100, 100 + MAX_OFFSETS - 1)]:
         client.tell(T, 0, offset)
     client.tell(T, 0, 5)  # again: it is the newest now
     client.tell(T, 0, 500)
@@ -152,12 +152,12 @@ def test_the_last_offsets_of_a_partition_count() -> None:
 
 
 def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "MOST_CLIENTS", 10)
-    monkeypatch.setattr(positions, "MOST_PARTITIONS", 10)
-    known = Positions(Identity("10.0.0.1", str(number)) for number in range(11))
+    monkeypatch.setattr(positions, "MAX_CLIENTS", 10)
+    monkeypatch.setattr(positions, "MAX_PARTITIONS", 10)
+    known = PositionTracker(ClientIdentity("10.0.0.1", str(number)) for number in range(11))
     assert known.full, "who is not remembered one by one is doubted as well"
     for number in range(100):
-        assert known.client(Identity("10.0.0.2", str(number))) is not None
+        assert known.client(ClientIdentity("10.0.0.2", str(number))) is not None
     assert len(known._clients) == 20
     client = known.client(OLD)
     assert client is not None
@@ -168,7 +168,7 @@ def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_waits_is_told_once_and_as_often_as_it_begins_anew() -> None:
-    known = Positions([OLD])
+    known = PositionTracker([OLD])
     assert known.note_waiting(OLD, (T, 0, 7), 100.0)
     assert not known.note_waiting(OLD, (T, 1, 8), 101.0)
     (waiting,) = known.waiting
@@ -176,6 +176,6 @@ def test_who_waits_is_told_once_and_as_often_as_it_begins_anew() -> None:
     known.note_served(OLD)
     assert not known.waiting
     assert known.note_waiting(OLD, (T, 0, 7), 102.0)
-    for number in range(2 * MOST_WAITING):
-        known.note_waiting(Identity("", str(number)), (T, 0, 0), 0.0)
-    assert len(known.waiting) == MOST_WAITING
+    for number in range(2 * MAX_WAITING):
+        known.note_waiting(ClientIdentity("", str(number)), (T, 0, 0), 0.0)
+    assert len(known.waiting) == MAX_WAITING

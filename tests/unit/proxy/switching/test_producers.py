@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.proxy.switching.producers import Produces, produces
+from kproxy.proxy.switching.producers import ProducerKind, producer_kind
 
 PRODUCER_ID_AT = 43
 
@@ -48,38 +48,38 @@ VERSIONS = (3, 7, 8, 9, 12, 13)
 @pytest.mark.parametrize(
     ("records", "transactional_id", "found"),
     [
-        (batch(-1), None, Produces.PLAIN),
-        (batch(0), None, Produces.IDEMPOTENT),
-        (batch(4711), None, Produces.IDEMPOTENT),
-        (batch(4711), b"tx", Produces.TRANSACTIONAL),
-        (batch(4711), b"", Produces.IDEMPOTENT),
-        (batch(4711, magic=1), None, Produces.PLAIN),
+        (batch(-1), None, ProducerKind.PLAIN),
+        (batch(0), None, ProducerKind.IDEMPOTENT),
+        (batch(4711), None, ProducerKind.IDEMPOTENT),
+        (batch(4711), b"tx", ProducerKind.TRANSACTIONAL),
+        (batch(4711), b"", ProducerKind.IDEMPOTENT),
+        (batch(4711, magic=1), None, ProducerKind.PLAIN),
         (b"x" * 20, None, None),
         (b"", None, None),
     ],
 )
-def test_it_is_told(version: int, records: bytes, transactional_id: bytes | None, found: Produces | None) -> None:
+def test_it_is_told(version: int, records: bytes, transactional_id: bytes | None, found: ProducerKind | None) -> None:
     made = request(version, records, transactional_id)
-    assert produces(made, 0, len(made), version) is found
-    assert produces(b"before" + made, 6, 6 + len(made), version) is found
+    assert producer_kind(made, 0, len(made), version) is found
+    assert producer_kind(b"before" + made, 6, 6 + len(made), version) is found
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_beginning_that_is_too_short_tells_nothing_or_the_same(version: int) -> None:
     made = request(version, batch(1))
-    found = [produces(made, 0, end, version) for end in range(12, len(made) + 1)]
-    assert found[-1] is Produces.IDEMPOTENT
-    assert set(found) == {None, Produces.IDEMPOTENT}
+    found = [producer_kind(made, 0, end, version) for end in range(12, len(made) + 1)]
+    assert found[-1] is ProducerKind.IDEMPOTENT
+    assert set(found) == {None, ProducerKind.IDEMPOTENT}
     assert found == sorted(found, key=lambda one: one is not None)
 
 
 def test_before_version_3_there_was_nothing_else() -> None:
     made = request(2, batch(5))
-    assert produces(made, 0, len(made), 2) is Produces.PLAIN
+    assert producer_kind(made, 0, len(made), 2) is ProducerKind.PLAIN
 
 
 @given(st.binary(max_size=200), st.sampled_from(VERSIONS))
 def test_nonsense_tells_something_or_nothing(data: bytes, version: int) -> None:
     made = bytes(12) + data
-    assert produces(made, 0, len(made), version) in {None, *Produces}
-    assert produces(memoryview(made), 0, len(made), version) in {None, *Produces}
+    assert producer_kind(made, 0, len(made), version) in {None, *ProducerKind}
+    assert producer_kind(memoryview(made), 0, len(made), version) in {None, *ProducerKind}

@@ -14,7 +14,7 @@ from kproxy.protocol.wire.api import APIS, END_TXN, FETCH
 from kproxy.protocol.wire.primitives import Underflow
 from kproxy.proxy.switching import requests
 from kproxy.proxy.switching.caps import CAPS
-from kproxy.proxy.switching.transactions import read_commits
+from kproxy.proxy.switching.transactions import is_commit
 from tests.unit.proxy.switching.frames import answer, ask
 
 COMMIT, DELETION, EPOCHS = 8, 21, 23
@@ -53,7 +53,7 @@ def fetch(
 def test_the_positions_of_a_fetch(version: int, client_id: str | None) -> None:
     found = requests.read_fetch(fetch(version, client_id=client_id))
     assert found.positions == RAW
-    quickly = requests.fetch_positions(fetch(version, client_id=client_id))
+    quickly = requests.read_fetch_positions(fetch(version, client_id=client_id))
     assert quickly is not None
     assert (tuple(quickly[0]), quickly[1]) == (RAW, False)
     assert found.max_wait == 321
@@ -65,8 +65,8 @@ def test_what_a_fetch_session_goes_on_without(version: int) -> None:
     request = fetch(version, session=7, epoch=2, forgets=True)
     found = requests.read_fetch(request)
     assert (found.positions, found.in_session, found.forgotten) == (RAW, True, ((b"gone", 1), (b"gone", 2)))
-    assert requests.fetch_positions(request) is None
-    assert requests.fetch_positions(fetch(version, session=7, epoch=2)) == (list(RAW), True)
+    assert requests.read_fetch_positions(request) is None
+    assert requests.read_fetch_positions(fetch(version, session=7, epoch=2)) == (list(RAW), True)
 
 
 @pytest.mark.parametrize("version", versions(FETCH, 4))
@@ -84,7 +84,7 @@ def test_what_is_read_quickly_is_what_is_read(version: int) -> None:
         request = bytearray(sent)
         for at, byte in changes:
             request[at] = byte
-        found = requests.fetch_positions(memoryview(request)[:end])
+        found = requests.read_fetch_positions(memoryview(request)[:end])
         if found is not None:
             slowly = requests.read_fetch(memoryview(request)[:end])
             assert (tuple(found[0]), found[1], slowly.forgotten) == (slowly.positions, slowly.in_session, ())
@@ -103,8 +103,8 @@ def test_the_answer_that_there_is_nothing_new(version: int) -> None:
         return fields
 
     expected = answer(FETCH, version, {"Responses": topics(partition)})
-    assert requests.no_records(requests.read_fetch(fetch(version))) == expected
-    beyond = requests.no_records(requests.read_fetch(fetch(version)), RAW[1])
+    assert requests.empty_fetch_response(requests.read_fetch(fetch(version))) == expected
+    beyond = requests.empty_fetch_response(requests.read_fetch(fetch(version)), RAW[1])
     (topic, number, _), error = POSITIONS[1], {"ErrorCode": 1}
     responses = topics(lambda at, offset: partition(at, offset) | (error if at == number else {}))
     for one in responses:  # the number is in several topics
@@ -118,7 +118,7 @@ def test_the_answer_that_there_is_nothing_new(version: int) -> None:
 def test_who_fetches_in_a_session_is_told_to_begin_another(version: int) -> None:
     found = requests.read_fetch(fetch(version, session=77, epoch=3))
     assert found.in_session
-    assert requests.no_records(found) == answer(FETCH, version, {"ErrorCode": 70, "Responses": []})
+    assert requests.empty_fetch_response(found) == answer(FETCH, version, {"ErrorCode": 70, "Responses": []})
     assert not requests.read_fetch(fetch(version, session=77, epoch=0)).in_session, (
         "it asks for another one, and names all"
     )
@@ -142,7 +142,7 @@ def test_a_commit_and_its_refusal(version: int, generation: int, member: str) ->
     assert commit.positions == RAW
     for keeps, error in ((False, 25), (True, 27)):
         refused = topics(lambda number, offset: {"PartitionIndex": number, "ErrorCode": error}, "Name")  # noqa: B023
-        told = requests.refused_commit(commit, keeps_positions=keeps)
+        told = requests.commit_refusal(commit, keeps_positions=keeps)
         assert told == answer(COMMIT, version, {"Topics": refused})
 
 
@@ -150,7 +150,7 @@ def test_a_commit_and_its_refusal(version: int, generation: int, member: str) ->
 def test_a_deletion_is_refused(version: int) -> None:
     asked = topics(lambda number, offset: {"PartitionIndex": number, "Offset": offset}, "Name")
     refused = topics(lambda number, offset: {"PartitionIndex": number, "LowWatermark": -1, "ErrorCode": 1}, "Name")
-    told = requests.refused_deletion(ask(DELETION, version, {"Topics": asked, "TimeoutMs": 9}))
+    told = requests.deletion_refusal(ask(DELETION, version, {"Topics": asked, "TimeoutMs": 9}))
     assert told == answer(DELETION, version, {"Topics": refused})
 
 
@@ -160,25 +160,25 @@ def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
     epochs = requests.read_epochs(ask(EPOCHS, version, {"Topics": asked}))
     assert [one[:2] for one in epochs.positions] == [one[:2] for one in RAW]
     answered = topics(lambda number, offset: {"Partition": number, "ErrorCode": 6, "LeaderEpoch": -1, "EndOffset": -1})
-    assert requests.unknown_epochs(epochs) == answer(EPOCHS, version, {"Topics": answered})
+    assert requests.epochs_refusal(epochs) == answer(EPOCHS, version, {"Topics": answered})
     answered = topics(lambda number, offset: {"Partition": number, "LeaderEpoch": -1, "EndOffset": -1})
-    assert requests.unknown_epochs(epochs, for_good=True) == answer(EPOCHS, version, {"Topics": answered})
+    assert requests.epochs_refusal(epochs, for_good=True) == answer(EPOCHS, version, {"Topics": answered})
 
 
 @pytest.mark.parametrize("version", versions(END_TXN, 0))
 @pytest.mark.parametrize("commits", [True, False])
 def test_whether_a_transaction_is_to_be_committed(version: int, commits: bool) -> None:
     asked = ask(END_TXN, version, {"TransactionalId": "id", "ProducerId": 1 << 40, "Committed": commits})
-    assert read_commits(asked) is commits
+    assert is_commit(asked) is commits
 
 
 READERS = [
     (requests.read_fetch, fetch(4)),
     (requests.read_fetch, fetch(12)),
     (requests.read_commit, ask(COMMIT, 9, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
-    (requests.refused_deletion, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
+    (requests.deletion_refusal, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
     (requests.read_epochs, ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{}, {}]}]})),
-    (read_commits, ask(END_TXN, 4, {"TransactionalId": "id"})),
+    (is_commit, ask(END_TXN, 4, {"TransactionalId": "id"})),
 ]
 
 

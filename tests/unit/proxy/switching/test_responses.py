@@ -41,25 +41,25 @@ def offset_fetch(version: int) -> bytes:
 @pytest.mark.parametrize("version", versions(OFFSET_FETCH, 1))
 def test_committed_positions_are_told(version: int) -> None:
     expected = [(b"a", 0, 5), (b"a", 2, -1), (b"b", 0, 5)] + [(b"c", 0, 5)] * (version >= 8)
-    assert responses.told(offset_fetch(version), OFFSET_FETCH, version) == expected
+    assert responses.read_offsets(offset_fetch(version), OFFSET_FETCH, version) == expected
 
 
 @pytest.mark.parametrize("version", versions(LIST_OFFSETS, 1))
 def test_ends_of_a_log_are_told(version: int) -> None:
     partitions = [{"PartitionIndex": 0, "Timestamp": 1 << 40, "Offset": 5}, {"PartitionIndex": 7, "Offset": 6}]
     frame = answer(LIST_OFFSETS, version, {"Topics": [{"Name": "a", "Partitions": partitions}]})
-    assert responses.told(frame, LIST_OFFSETS, version) == [(b"a", 0, 5), (b"a", 7, 6)]
+    assert responses.read_offsets(frame, LIST_OFFSETS, version) == [(b"a", 0, 5), (b"a", 7, 6)]
 
 
 def test_the_oldest_version_tells_several() -> None:
     body = struct.pack(">ih", 1, 1) + b"a" + struct.pack(">iihiqq", 1, 3, 0, 2, 10, 0)
-    assert responses.told(response(LIST_OFFSETS, 0, body), LIST_OFFSETS, 0) == [(b"a", 3, 10), (b"a", 3, 0)]
+    assert responses.read_offsets(response(LIST_OFFSETS, 0, body), LIST_OFFSETS, 0) == [(b"a", 3, 10), (b"a", 3, 0)]
 
 
 @pytest.mark.parametrize("version", versions(EPOCHS, 2))
 def test_the_end_of_an_epoch_is_told(version: int) -> None:
     topics = [{"Topic": "a", "Partitions": [{"Partition": 3, "LeaderEpoch": 1, "EndOffset": 50}]}]
-    assert responses.told(answer(EPOCHS, version, {"Topics": topics}), EPOCHS, version) == [(b"a", 3, 50)]
+    assert responses.read_offsets(answer(EPOCHS, version, {"Topics": topics}), EPOCHS, version) == [(b"a", 3, 50)]
 
 
 def produced(version: int, *errors: int) -> bytes:
@@ -89,7 +89,7 @@ def produced(version: int, *errors: int) -> bytes:
     ],
 )
 def test_whether_a_batch_was_refused(version: int, errors: tuple[int, ...], refused: bool) -> None:
-    assert responses.refuses_a_batch(produced(version, *errors), version) is refused
+    assert responses.has_retriable_error(produced(version, *errors), version) is refused
 
 
 def heartbeat(key: int, version: int, error: int) -> bytes:
@@ -101,7 +101,7 @@ def heartbeat(key: int, version: int, error: int) -> bytes:
 @pytest.mark.parametrize("key", [68, 76, 88])
 @pytest.mark.parametrize(("error", "instead"), [(69, 25), (0, 0), (25, 25), (110, 110)])
 def test_a_group_that_is_not_there_is_one_that_can_be_joined(key: int, error: int, instead: int) -> None:
-    assert responses.with_a_known_group(heartbeat(key, 0, error), key, 0) == heartbeat(key, 0, instead)
+    assert responses.replace_unknown_group(heartbeat(key, 0, error), key, 0) == heartbeat(key, 0, instead)
 
 
 @pytest.mark.parametrize("version", versions(COMMIT, 2))
@@ -110,9 +110,9 @@ def test_a_commit_to_a_group_that_is_not_there(version: int) -> None:
         partitions = [{"PartitionIndex": 69, "ErrorCode": error} for error in errors]
         return answer(COMMIT, version, {"Topics": [{"Name": "a", "Partitions": partitions}]})
 
-    assert responses.with_a_known_group(frame(0, 69, 22, 69), COMMIT, version) == frame(0, 25, 22, 25)
+    assert responses.replace_unknown_group(frame(0, 69, 22, 69), COMMIT, version) == frame(0, 25, 22, 25)
     untouched = frame(0, 22)
-    assert responses.with_a_known_group(untouched, COMMIT, version) is untouched
+    assert responses.replace_unknown_group(untouched, COMMIT, version) is untouched
 
 
 def of_transaction(key: int, version: int, error: int) -> bytes:
@@ -138,25 +138,25 @@ def of_transaction(key: int, version: int, error: int) -> bytes:
     ],
 )
 def test_a_producer_id_that_is_not_known_leads_to_an_abort(key: int, version: int, instead: int) -> None:
-    assert transactions.survivable(of_transaction(key, version, 49), key, version) == of_transaction(
+    assert transactions.substitute_errors(of_transaction(key, version, 49), key, version) == of_transaction(
         key, version, instead
     )
     for error in (0, 48, 90):
         untouched = of_transaction(key, version, error)
-        assert transactions.survivable(untouched, key, version) is untouched
+        assert transactions.substitute_errors(untouched, key, version) is untouched
 
 
 @pytest.mark.parametrize("version", versions(END_TXN, 0))
 def test_an_abort_of_what_is_not_there_is_done(version: int) -> None:
     frame = of_transaction(END_TXN, version, 49)
-    assert transactions.survivable(frame, END_TXN, version, aborts=True) == of_transaction(END_TXN, version, 0)
+    assert transactions.substitute_errors(frame, END_TXN, version, aborts=True) == of_transaction(END_TXN, version, 0)
     fenced = of_transaction(END_TXN, version, 90)
-    assert transactions.survivable(fenced, END_TXN, version, aborts=True) == fenced
+    assert transactions.substitute_errors(fenced, END_TXN, version, aborts=True) == fenced
 
 
 def test_what_only_brokers_say_stays_as_it_is() -> None:
     frame = answer(ADD_PARTITIONS, 4, {"ErrorCode": 49, "ThrottleTimeMs": 49})
-    assert transactions.survivable(frame, ADD_PARTITIONS, 4) is frame
+    assert transactions.substitute_errors(frame, ADD_PARTITIONS, 4) is frame
 
 
 WHOLE = [
@@ -177,16 +177,16 @@ def test_what_is_cut_off_or_nonsense_is_refused(key: int, version: int, whole: b
     noise = data.draw(st.binary(min_size=1, max_size=8))
     for frame in (whole[:cut], whole[:at] + noise + whole[at + len(noise) :], whole[:at] + b"\xff" * 30):
         with contextlib.suppress(Underflow, WireError):
-            responses.told(frame, key, version)
+            responses.read_offsets(frame, key, version)
         if key in transactions.TRANSACTIONAL:
             with contextlib.suppress(Underflow, WireError):
-                assert len(transactions.survivable(frame, key, version)) == len(frame)
+                assert len(transactions.substitute_errors(frame, key, version)) == len(frame)
         if key == PRODUCE:
             with contextlib.suppress(Underflow, WireError):
-                responses.refuses_a_batch(frame, version)
+                responses.has_retriable_error(frame, version)
         if key in (COMMIT, 68):
             with contextlib.suppress(Underflow, WireError):
-                assert len(responses.with_a_known_group(frame, key, version)) == len(frame)
+                assert len(responses.replace_unknown_group(frame, key, version)) == len(frame)
 
 
 def metadata(version: int, epoch: int) -> bytes:
@@ -216,9 +216,11 @@ def metadata(version: int, epoch: int) -> bytes:
 def test_no_epochs_are_told(version: int) -> None:
     for epoch in (0, 57, -1):
         shown: set[bytes] = set()
-        assert bytes(responses.without_epochs(metadata(version, epoch), version, shown)) == metadata(version, -1)
+        assert bytes(responses.remove_leader_epochs(metadata(version, epoch), version, shown)) == metadata(version, -1)
         assert shown == ({b"a", b"b"} if version >= 7 else set()), "and not c, which has no partitions"
-        assert bytes(responses.without_epochs(metadata(version, epoch), version, shown)) == metadata(version, epoch)
+        assert bytes(responses.remove_leader_epochs(metadata(version, epoch), version, shown)) == metadata(
+            version, epoch
+        )
     assert (metadata(version, 0) != metadata(version, -1)) is (version >= 7)
 
 
@@ -226,4 +228,4 @@ def test_no_epochs_are_told(version: int) -> None:
 @given(keep=st.integers(8, 200), byte=st.binary(max_size=1))
 def test_metadata_that_is_none(version: int, keep: int, byte: bytes) -> None:
     with contextlib.suppress(WireError, Underflow):
-        responses.without_epochs(metadata(version, 5)[:keep] + byte, version, set())
+        responses.remove_leader_epochs(metadata(version, 5)[:keep] + byte, version, set())

@@ -9,16 +9,16 @@ import pytest
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.definitions import Field, Message
-from kproxy.proxy.switching.caps import NAMED
-from kproxy.proxy.switching.writes import DOUBLED, QUESTIONS, WRITES
+from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, READS, WRITES
 
 
 def test_each_api_is_a_write_or_a_question() -> None:
-    assert sorted([*WRITES, *QUESTIONS]) == sorted(APIS)
+    assert sorted([*WRITES, *READS]) == sorted(APIS)
 
 
 def test_what_may_be_doubled_is_a_write() -> None:
-    assert WRITES.keys() >= DOUBLED
+    assert WRITES.keys() >= HARMFUL_IF_REPEATED
 
 
 @pytest.mark.parametrize("key", sorted(APIS))
@@ -26,7 +26,7 @@ def test_an_api_that_describes_or_lists_is_a_question(key: int) -> None:
     """And what creates, deletes, alters, adds, removes or commits is none."""
     name = APIS[key].name
     if name.startswith(("Describe", "List", "Find", "Get", "Read")):
-        assert key in QUESTIONS
+        assert key in READS
     if name.startswith(("Create", "Delete", "Alter", "Incremental", "Add", "Remove", "Write")) or "Commit" in name:
         assert key in WRITES
 
@@ -55,7 +55,7 @@ DEFINED = defined()
 
 
 def test_what_is_capped_has_a_definition_to_compare_with() -> None:
-    assert DEFINED.keys() >= NAMED.keys()
+    assert DEFINED.keys() >= NEWEST_WITH_TOPIC_NAMES.keys()
 
 
 @pytest.mark.parametrize("key", sorted(DEFINED))
@@ -64,6 +64,6 @@ def test_a_version_that_names_topics_by_ids_is_above_the_cap_if_an_older_one_has
     fields = DEFINED[key].fields
     by_id = [version for version in range(api.oldest, api.newest + 1) if names_a_topic_by_id_only(fields, version)]
     if by_id and by_id[0] > api.oldest:
-        assert NAMED.get(key) == by_id[0] - 1
+        assert NEWEST_WITH_TOPIC_NAMES.get(key) == by_id[0] - 1
     else:
-        assert key not in NAMED
+        assert key not in NEWEST_WITH_TOPIC_NAMES

@@ -13,25 +13,25 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from kproxy.proxy.switching import asjson, participant, coordinator
+from kproxy.proxy.switching import asjson, coordinator, participant
+from kproxy.proxy.switching.participant import Command, Effect, ParticipantState, SwitchConditions, Transition
 from kproxy.proxy.switching.twophase import (
-    Abort,
-    Answer,
-    End,
-    Event,
-    Late,
-    Lost,
-    Plan,
-    Record,
-    Wants,
-    Whole,
+    AbortRequested,
+    CoordinatorEvent,
+    CoordinatorOutcome,
+    CoordinatorState,
+    JournalDecision,
+    NextActions,
+    ParticipantLost,
+    ParticipantReply,
+    RecordWritten,
+    StageTimedOut,
+    SwitchPlan,
     Work,
-    Worked,
-    Written,
-    decision,
-    later,
+    WorkFinished,
+    driver_id,
+    last_decision,
 )
-from kproxy.proxy.switching.participant import Command, Effect, Facts, State, Step
 
 BLUE, GREEN, SWITCH = "blue", "green", "x"
 # No hold in here was taken after a greater count than 0: all greater ones are as good as each other.
@@ -42,14 +42,14 @@ _MOST_COUNT = 1
 class Machines:
     """What is tried: the real ones, or with one of them broken."""
 
-    obey: Callable[[State, Command, Facts, float], Step] = participant.obey
-    settled: Callable[[State, Facts], Step] = participant.settled
-    expired: Callable[[State, float], Step] = participant.expired
-    restarted: Callable[[State, float], Step] = participant.restarted
-    begin: Callable[[Plan], Whole] = coordinator.begin
-    step: Callable[[Whole, Event], Whole] = coordinator.step
-    wants: Callable[[Whole], Wants] = coordinator.wants
-    decision: Callable[..., Record] = decision
+    obey: Callable[[ParticipantState, Command, SwitchConditions, float], Transition] = participant.apply
+    settled: Callable[[ParticipantState, SwitchConditions], Transition] = participant.settle
+    expired: Callable[[ParticipantState, float], Transition] = participant.expire
+    restarted: Callable[[ParticipantState, float], Transition] = participant.restart
+    begin: Callable[[SwitchPlan], CoordinatorState] = coordinator.begin
+    step: Callable[[CoordinatorState, CoordinatorEvent], CoordinatorState] = coordinator.handle
+    wants: Callable[[CoordinatorState], NextActions] = coordinator.next_actions
+    last_decision: Callable[..., JournalDecision] = last_decision
     writes_first: bool = True
 
 
@@ -57,8 +57,8 @@ class Kproxy(NamedTuple):
     """`file`: the state as written. `held`, `leads`: what its sessions do. `unanswered`: a write is on its way to the
     upstream. `doubt`: a client may repeat a write that the upstream has."""
 
-    file: State
-    participant: State
+    file: ParticipantState
+    state: ParticipantState
     held: bool
     leads: str
     unanswered: bool
@@ -77,10 +77,10 @@ class World(NamedTuple):
 
     kproxies: tuple[Kproxy, ...]
     sent: tuple[frozenset[Command], ...]
-    drivers: tuple[Whole, ...] = ()
-    answers: frozenset[tuple[int, Answer]] = frozenset()
+    drivers: tuple[CoordinatorState, ...] = ()
+    answers: frozenset[tuple[int, ParticipantReply]] = frozenset()
     began: int = 0
-    journal: frozenset[tuple[str, Record]] = frozenset()
+    journal: frozenset[tuple[str, JournalDecision]] = frozenset()
     copied: bool = False
     dirty: bool = False
     moved: bool = False
@@ -121,12 +121,12 @@ class Model:
         self._step = lru_cache(None)(lambda driver, event: replace(self.machines.step(driver, event), why=()))
 
     def first(self) -> World:
-        kproxy = Kproxy(State(BLUE), State(BLUE), False, BLUE, True, False)
+        kproxy = Kproxy(ParticipantState(BLUE), ParticipantState(BLUE), False, BLUE, True, False)
         return World((kproxy,) * self.bounds.kproxies, (frozenset(),) * self.bounds.kproxies)
 
     # One kproxy
 
-    def _done(self, kproxy: Kproxy, step: Step) -> Kproxy:
+    def _done(self, kproxy: Kproxy, step: Transition) -> Kproxy:
         kproxy = kproxy._replace(file=step.state, state=step.state)
         for effect in step.effects:
             kproxy = self._effect(kproxy, effect)
@@ -145,7 +145,7 @@ class Model:
 
     def _restarted(self, kproxy: Kproxy) -> Kproxy:
         """Killed, and begun again with its file."""
-        kept = asjson.read(asjson.written("default", kproxy.file), "default")
+        kept = asjson.decode_state_file(asjson.encode_state_file("default", kproxy.file), "default")
         step = self.machines.restarted(kept.state, 0.0)
         doubt = self.bounds.doubts and (kproxy.doubt or kproxy.unanswered)
         begun = Kproxy(step.state, step.state, False, step.state.active, True, doubt)
@@ -153,10 +153,12 @@ class Model:
             begun = self._effect(begun, effect)
         return begun._replace(unanswered=not begun.held)
 
-    def _facts(self, kproxy: Kproxy) -> Facts:
-        return Facts({BLUE: "", GREEN: ""}, "", int(kproxy.unanswered), ("a client",) if kproxy.doubt else ())
+    def _facts(self, kproxy: Kproxy) -> SwitchConditions:
+        return SwitchConditions(
+            {BLUE: "", GREEN: ""}, "", int(kproxy.unanswered), ("a client",) if kproxy.doubt else ()
+        )
 
-    def _obey(self, kproxy: Kproxy, command: Command | None) -> tuple[tuple[Kproxy, State, str], ...]:
+    def _obey(self, kproxy: Kproxy, command: Command | None) -> tuple[tuple[Kproxy, ParticipantState, str], ...]:
         """Each way in which a command may end here: the kproxy, and what it answers."""
         if command is None:
             return ((kproxy, kproxy.state, ""),)
@@ -216,7 +218,7 @@ class Model:
                 wanted = self._wants(driver).requests
                 name = driver.plan.kproxies[at]
                 if name in wanted and wanted[name] == command:
-                    answer = Answer(name, answered, None if command is None else command.do, problem)
+                    answer = ParticipantReply(name, answered, None if command is None else command.do, problem)
                     yield f"{at} {what}, answered", self._told(there, number, answer)
                     if self.bounds.late_answers and all(
                         (number, name) != (to, one.kproxy) for to, one in world.answers
@@ -231,21 +233,21 @@ class Model:
         if wants.journal is not None:
             entry = (driver.plan.driver, wants.journal)
             there = world._replace(journal=world.journal | {entry})
-            yield f"journal {wants.journal}", self._told(there, at, Written(wants.journal))
+            yield f"journal {wants.journal}", self._told(there, at, RecordWritten(wants.journal))
             yield f"journal {wants.journal}, unheard", there
         if wants.work is not None:
             there = world._replace(copied=True, dirty=False) if wants.work is Work.COPY else world
-            yield f"{wants.work}", self._told(self.judged(there), at, Worked(wants.work))
-            yield f"{wants.work} failed", self._told(world, at, Worked(wants.work, "it failed"))
+            yield f"{wants.work}", self._told(self.judged(there), at, WorkFinished(wants.work))
+            yield f"{wants.work} failed", self._told(world, at, WorkFinished(wants.work, "it failed"))
         for number, answer in world.answers:
             if number == at:
                 there = world._replace(answers=world.answers - {(number, answer)})
                 yield f"late answer of {answer.kproxy}", self._told(there, at, answer)
         for name in wants.requests:
             waited = frozenset(one for one in world.answers if (one[0], one[1].kproxy) != (at, name))
-            yield f"lost {name}", self._told(world._replace(answers=waited), at, Lost(name))
-        yield "late", self._told(world, at, Late())
-        yield "abort", self._told(world, at, Abort())
+            yield f"lost {name}", self._told(world._replace(answers=waited), at, ParticipantLost(name))
+        yield "late", self._told(world, at, StageTimedOut())
+        yield "abort", self._told(world, at, AbortRequested())
 
     def _another(self, world: World) -> Iterator[tuple[str, World]]:
         """The next driver begins; the former one is dead, or does not know that it is not the last one."""
@@ -253,9 +255,9 @@ class Model:
             return  # a driver takes over what it finds in the journal
         names = tuple(str(number) for number in range(self.bounds.kproxies))
         for abort in (False, True) if world.began else (False,):
-            plan = Plan(
+            plan = SwitchPlan(
                 SWITCH,
-                later(world.began + 1, "t"),
+                driver_id(world.began + 1, "t"),
                 names,
                 BLUE,
                 GREEN,
@@ -273,7 +275,7 @@ class Model:
                 ),
             )
 
-    def _told(self, world: World, at: int, event: Event) -> World:
+    def _told(self, world: World, at: int, event: CoordinatorEvent) -> World:
         before = world.drivers[at]
         driver = self._step(before, event)
         if driver == before:
@@ -281,10 +283,10 @@ class Model:
         drivers = (*world.drivers[:at], driver, *world.drivers[at + 1 :])
         return self._sends(self._ended(world._replace(drivers=drivers), driver))
 
-    def _ended(self, world: World, driver: Whole) -> World:
-        if driver.end is End.RELEASED and any(one.held or one.leads != GREEN for one in world.kproxies):
+    def _ended(self, world: World, driver: CoordinatorState) -> World:
+        if driver.end is CoordinatorOutcome.RELEASED and any(one.held or one.leads != GREEN for one in world.kproxies):
             raise Spoilt("a driver says that it is done, and a kproxy does not serve the new upstream")
-        if driver.end is End.UNDONE:
+        if driver.end is CoordinatorOutcome.UNDONE:
             if any(one.state.holds or one.leads != BLUE for one in world.kproxies):
                 raise Spoilt("a driver says that it has gone back, and a kproxy has not")
             return world._replace(quiet=True)
@@ -357,9 +359,9 @@ def way_out(model: Model, world: World, *, abort: bool) -> None:
     that does not happen."""
     machines, names = model.machines, tuple(str(at) for at in range(len(world.kproxies)))
     driver = machines.begin(
-        Plan(
+        SwitchPlan(
             SWITCH,
-            later(99, "t"),
+            driver_id(99, "t"),
             names,
             BLUE,
             GREEN,
@@ -372,13 +374,15 @@ def way_out(model: Model, world: World, *, abort: bool) -> None:
     for _ in range(20):
         wants = machines.wants(driver)
         if wants.journal is not None:
-            driver = machines.step(driver, Written(wants.journal))
+            driver = machines.step(driver, RecordWritten(wants.journal))
         for name, command in wants.requests.items():
             at = int(name)
             after, answered, problem = model.obeyed(world.kproxies[at], command)[0]
             world = model.judged(_with(world, at, after))
-            driver = machines.step(driver, Answer(name, answered, None if command is None else command.do, problem))
-    if driver.end not in (End.RELEASED, End.UNDONE):
+            driver = machines.step(
+                driver, ParticipantReply(name, answered, None if command is None else command.do, problem)
+            )
+    if driver.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
         raise Spoilt(f"there is no way out: {driver.stage} {driver.end}")
     if any(one.held or one.leads != world.kproxies[0].leads for one in world.kproxies):
         raise Spoilt("the way out leads to different upstreams, or nowhere")

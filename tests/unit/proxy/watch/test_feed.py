@@ -10,10 +10,10 @@ import pytest
 from kproxy.proxy.app.tapoutput import Summary, exchange_text
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.watch import feed
-from kproxy.proxy.watch.feed import Feed, Filter, TooMany
-from kproxy.proxy.watch.lines import Where, read
+from kproxy.proxy.watch.feed import Feed, Filter, TooManyReaders
+from kproxy.proxy.watch.lines import SessionLabels, parse_line
 
-WHERE = Where("default", "2", "127.0.0.1:4711")
+WHERE = SessionLabels("default", "2", "127.0.0.1:4711")
 EXCHANGE = Exchange(1.0, 0, 9, "billing", "librdkafka 2.3.0", 120, 52, 0.075, 6, (("kafka-1:9092", "127.0.0.1:19094"),))
 
 
@@ -52,10 +52,13 @@ async def test_it_is_watched_while_somebody_looks_on() -> None:
     made = Feed(lambda one: watched.append(one is not None))
     first, second = made.subscribe(Filter()), made.subscribe(Filter(api="Fetch"))
     assert (watched, made.readers) == ([], 0)
-    assert [read(await anext(one)) for one in (first, second)] == [{}, {}]  # they have nothing to say, and are there
+    assert [parse_line(await anext(one)) for one in (first, second)] == [
+        {},
+        {},
+    ]  # they have nothing to say, and are there
     assert (watched, made.readers) == ([True], 2)
     made.publish(WHERE, EXCHANGE)
-    line = read(await anext(first))
+    line = parse_line(await anext(first))
     assert (line["api"], line["client_id"], line["error"], line["seconds"]) == ("Produce", "billing", 6, 0.075)
     assert line["rewritten"] == [{"from": "kafka-1:9092", "to": "127.0.0.1:19094"}]
     await first.aclose()
@@ -90,9 +93,9 @@ async def test_no_more_than_some_look_on() -> None:
     late = made.subscribe(Filter())
     for one in readers:
         await anext(one)
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyReaders):
         await anext(late)
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyReaders):
         made.subscribe(Filter())
     await asyncio.gather(*[one.aclose() for one in readers])
     await made.subscribe(Filter()).aclose()

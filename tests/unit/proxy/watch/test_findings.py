@@ -12,25 +12,27 @@ from kproxy.advice.remedies import Fault
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
-from kproxy.proxy.watch.findings import Finding, Findings
-from kproxy.proxy.watch.lines import Passed, Where
-from kproxy.proxy.watch.tally import Client, Tally
+from kproxy.proxy.watch.findings import FindingTracker, LiveFinding
+from kproxy.proxy.watch.lines import ObservedExchange, SessionLabels
+from kproxy.proxy.watch.tally import ClientKey, Tally
 from tests.unit.proxy.watch.made import NOW, PORTS, TOLD, cluster, node, session
 
 
 def passed(
     key: int, at: float, label: str = "bootstrap", client: str = "10.1.1.1:5000", name: str = "default", **more: object
-) -> Passed:
+) -> ObservedExchange:
     exchange = Exchange(at, key, 1, "billing", "", 10, 10, 0.001)
-    return Passed(at, Where(name, label, client), replace(exchange, **more))  # type: ignore[arg-type]  # fields by name
+    return ObservedExchange(at, SessionLabels(name, label, client), replace(exchange, **more))  # type: ignore[arg-type]  # fields by name
 
 
 METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE = 3, 0, 1, 12, 13, 36
 
 
-def found(tally: Tally, *sessions: SessionStatus, findings: Findings | None = None, now: float = NOW) -> list[Finding]:
+def found(
+    tally: Tally, *sessions: SessionStatus, findings: FindingTracker | None = None, now: float = NOW
+) -> list[LiveFinding]:
     tally.second(now, sessions)
-    return [one for _, one in (findings or Findings()).second(now, tally, [cluster()], sessions)]
+    return [one for _, one in (findings or FindingTracker()).second(now, tally, [cluster()], sessions)]
 
 
 def asks(tally: Tally, count: int, seconds: float, **more: object) -> None:
@@ -177,7 +179,7 @@ def test_a_leak() -> None:
 
 
 def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
-    findings, tally = Findings(), Tally(NOW)
+    findings, tally = FindingTracker(), Tally(NOW)
     many = [session("2", f"10.1.1.1:{number}") for number in range(400)]
     assert found(tally, *many, findings=findings)
     tally.second(NOW + 20, [])
@@ -187,19 +189,19 @@ def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
 
 
 def unreachable(
-    *problems: str | None, of: Findings | None = None, now: float = NOW, **more: Any
-) -> list[tuple[float, Finding]]:
+    *problems: str | None, of: FindingTracker | None = None, now: float = NOW, **more: Any
+) -> list[tuple[float, LiveFinding]]:
     """What is found where the nodes, from 1 on, have these problems, each since 100 s and its number ago."""
     nodes = [
         replace(node(str(number)), problem=problem, lost_since=None if problem is None else NOW - 100 - number)
         for number, problem in enumerate(problems, 1)
     ]
     seen = replace(cluster(), nodes=tuple(nodes), **more)
-    return (of or Findings()).second(now, Tally(NOW), [seen], [])
+    return (of or FindingTracker()).second(now, Tally(NOW), [seen], [])
 
 
 def test_a_dead_broker_is_a_finding_since_it_died() -> None:
-    findings = Findings()
+    findings = FindingTracker()
     ((since, finding),) = unreachable(None, "10.0.0.1:9092: connection refused", None, of=findings)
     assert (since, finding.fault, finding.severity, finding.node) == (
         NOW - 102, Fault.NODE_UNREACHABLE, "problem", "2",
@@ -222,7 +224,7 @@ def test_each_dead_broker_is_one_but_not_a_hundred() -> None:
 @pytest.mark.parametrize(("problem", "why"), [(None, ""), ("10.0.0.1:9092: refused", ": 10.0.0.1:9092: refused")])
 def test_a_node_that_the_cluster_does_not_name_any_more(problem: str | None, why: str) -> None:
     """A cluster forgets a dead broker within seconds."""
-    findings = Findings()
+    findings = FindingTracker()
     absent = replace(node("1"), present=False, problem=problem, lost_since=NOW - 9)
     seen = replace(cluster(), nodes=(absent, node("2")))
     ((since, finding),) = findings.second(NOW, Tally(NOW), [seen], [])
@@ -250,7 +252,7 @@ def test_each_cluster_has_its_own() -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tallying, "_MOST", {"api": 4, "client": 4, "group": 4})
+    monkeypatch.setattr(tallying, "_MAX_KEPT", {"api": 4, "client": 4, "group": 4})
     tally = Tally(NOW)
     for number in range(500):
         one = passed(number % 60, NOW, "1", f"10.1.{number}.1:1", client_id=f"c{number}", group=f"g{number}")
@@ -264,7 +266,7 @@ def test_who_has_gone_is_forgotten() -> None:
     tally = Tally(NOW)
     tally.offer(passed(HEARTBEAT, NOW, "1", group="g"))
     tally.second(NOW + 1, [session("1")])
-    assert list(tally.clients) == [Client("default", "10.1.1.1", "billing", "")]
+    assert list(tally.clients) == [ClientKey("default", "10.1.1.1", "billing", "")]
     assert tally.groups["default", "g"].members == {"10.1.1.1:5000": "billing"}
     tally.second(NOW + 2, [])
     assert tally.groups["default", "g"].members == {}

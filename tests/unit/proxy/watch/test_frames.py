@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from kproxy.protocol.capture.sessioncapture import Frame
-from kproxy.proxy.watch.feed import Filter, TooMany
+from kproxy.proxy.watch.feed import Filter, TooManyReaders
 from kproxy.proxy.watch.frames import (
     MOST_BYTES,
     MOST_READERS,
     MOST_WAITING,
-    Copied,
+    CapturedFrame,
+    CaptureSession,
     FrameFeed,
-    Place,
-    Queue,
-    filter_of,
-    wants,
+    FrameQueue,
+    frame_filter,
+    matches,
 )
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.lines import SessionLabels
 
-PLACE = Place(Where("default", "2", "10.0.0.9:4711"), "127.0.0.1:19094", "1-1")
+PLACE = CaptureSession(SessionLabels("default", "2", "10.0.0.9:4711"), "127.0.0.1:19094", "1-1")
 FRAME = Frame(1.0, False, 3, 12, "billing", "librdkafka 2.3.0", 40, 5, b"\0\0\0\x23" + bytes(35))
 
 
@@ -82,9 +82,9 @@ def test_a_slow_reader_loses_frames_and_hears_of_it() -> None:
 
 
 def test_small_frames_are_counted_too() -> None:
-    queue = Queue(1 << 40)
+    queue = FrameQueue(1 << 40)
     for _ in range(MOST_WAITING + 5):
-        queue.add(Copied(1.0, PLACE, FRAME))
+        queue.add(CapturedFrame(1.0, PLACE, FRAME))
     assert (len(queue), queue.take_lost(), queue.lost) == (MOST_WAITING, 5, 0)
     while queue:
         queue.take()
@@ -98,22 +98,22 @@ def test_small_frames_are_counted_too() -> None:
 ])  # fmt: skip
 def test_filters(query: dict[str, str], there: bool) -> None:
     wanted = Filter.of({name: [value] for name, value in query.items()})
-    assert wants(wanted, Copied(1.0, PLACE, FRAME)) == there
+    assert matches(wanted, CapturedFrame(1.0, PLACE, FRAME)) == there
 
 
 def test_a_remark_about_a_session_is_of_any_api() -> None:
     remark = replace(FRAME, key=-1, data=b"", why="nothing more of this connection is shown")
-    assert wants(Filter(api="Fetch"), Copied(1.0, PLACE, remark))
-    assert not wants(Filter(node="3"), Copied(1.0, PLACE, remark))
+    assert matches(Filter(api="Fetch"), CapturedFrame(1.0, PLACE, remark))
+    assert not matches(Filter(node="3"), CapturedFrame(1.0, PLACE, remark))
 
 
 def test_what_a_request_may_ask() -> None:
-    assert filter_of({"api": ["Fetch"], "client": ["me"]}) == Filter(api="Fetch", client="me")
+    assert frame_filter({"api": ["Fetch"], "client": ["me"]}) == Filter(api="Fetch", client="me")
     for name in ("slow", "errors"):
         with pytest.raises(ValueError, match="choose responses, not frames"):
-            filter_of({name: ["1"]})
+            frame_filter({name: ["1"]})
     with pytest.raises(ValueError, match="allowed: cluster"):
-        filter_of({"other": ["1"]})
+        frame_filter({"other": ["1"]})
 
 
 def test_readers_are_few() -> None:
@@ -122,7 +122,7 @@ def test_readers_are_few() -> None:
         streams = [feed.subscribe(Filter()) for _ in range(MOST_READERS)]
         for stream in streams:
             await anext(stream)
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyReaders):
             feed.subscribe(Filter())
         for stream in streams:
             await stream.aclose()

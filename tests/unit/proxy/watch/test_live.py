@@ -16,16 +16,16 @@ from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus, Status
 from kproxy.proxy.watch import live
-from kproxy.proxy.watch.events import Events
-from kproxy.proxy.watch.feed import Feed, TooMany
-from kproxy.proxy.watch.lines import Where
+from kproxy.proxy.watch.events import EventLog
+from kproxy.proxy.watch.feed import Feed, TooManyReaders
+from kproxy.proxy.watch.lines import SessionLabels
 from kproxy.proxy.watch.live import Live
 from tests.unit.proxy.watch.made import cluster, session
 
 
 @pytest.fixture
-def events() -> Iterator[Events]:
-    made = Events()
+def events() -> Iterator[EventLog]:
+    made = EventLog()
     log = logging.getLogger("kproxy.test_live")
     log.setLevel(logging.INFO)
     log.addHandler(made)
@@ -39,7 +39,7 @@ LOG = logging.getLogger("kproxy.test_live")
 class Page:
     """A `Live` with a cluster, and what it did."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: EventLog) -> None:
         self.sessions: list[SessionStatus] = [session("2")]
         self.watched: list[bool] = []
         self.asked = 0
@@ -71,7 +71,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_EVERY", 0.05)
 
 
-async def test_nothing_is_computed_while_nobody_looks(events: Events) -> None:
+async def test_nothing_is_computed_while_nobody_looks(events: EventLog) -> None:
     page = Page(events)
     stream = page.live.view()
     assert (page.asked, page.watched) == (0, [])
@@ -84,7 +84,7 @@ async def test_nothing_is_computed_while_nobody_looks(events: Events) -> None:
     assert page.asked == asked
 
 
-async def test_two_viewers_share_one_snapshot(events: Events) -> None:
+async def test_two_viewers_share_one_snapshot(events: EventLog) -> None:
     page = Page(events)
     one, two = page.live.view(), page.live.view()
     await snapshot(one)
@@ -99,12 +99,12 @@ async def test_two_viewers_share_one_snapshot(events: Events) -> None:
     assert page.watched == [True, False]
 
 
-async def test_what_it_shows(events: Events) -> None:
+async def test_what_it_shows(events: EventLog) -> None:
     page = Page(events)
     stream = page.live.view()
     await snapshot(stream)
     page.feed.publish(
-        Where("default", "2", "10.1.1.1:5000"), Exchange(0.0, 0, 9, "billing", "", 100, 50, 0.01, 6, group="g")
+        SessionLabels("default", "2", "10.1.1.1:5000"), Exchange(0.0, 0, 9, "billing", "", 100, 50, 0.01, 6, group="g")
     )
     while True:
         value = await snapshot(stream)
@@ -123,19 +123,19 @@ async def test_what_it_shows(events: Events) -> None:
     await stream.aclose()
 
 
-async def test_too_many_viewers(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_viewers(events: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_VIEWERS", 1)
     page = Page(events)
     stream = page.live.view()
     await snapshot(stream)
-    with pytest.raises(TooMany, match="1 pages look on already"):
+    with pytest.raises(TooManyReaders, match="1 pages look on already"):
         page.live.view()
     await stream.aclose()
     page.live.view()
 
 
 async def test_a_defect_ends_neither_the_stream_nor_kproxy(
-    events: Events, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    events: EventLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = Page(events)
     stream = page.live.view()
@@ -149,7 +149,7 @@ async def test_a_defect_ends_neither_the_stream_nor_kproxy(
     await stream.aclose()
 
 
-async def test_many_clients_are_shown_busiest_first(events: Events) -> None:
+async def test_many_clients_are_shown_busiest_first(events: EventLog) -> None:
     page = Page(events)
     page.sessions = [session("1", f"10.0.{number // 200}.{number % 200}:1", f"c{number}") for number in range(1000)]
     stream = page.live.view()
@@ -159,7 +159,7 @@ async def test_many_clients_are_shown_busiest_first(events: Events) -> None:
     await stream.aclose()
 
 
-async def test_a_refused_client_is_a_finding(events: Events) -> None:
+async def test_a_refused_client_is_a_finding(events: EventLog) -> None:
     LOG.warning(
         "refused a connection from %s: %s", "10.7.7.7:4711",
         "the client spoke TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
@@ -177,7 +177,9 @@ async def test_a_refused_client_is_a_finding(events: Events) -> None:
 
 
 @pytest.mark.parametrize("greeting", [Greeting.HTTP, Greeting.SOCKS, Greeting.SSH, Greeting.PROXY])
-async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(greeting: Greeting, events: Events) -> None:
+async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(
+    greeting: Greeting, events: EventLog
+) -> None:
     LOG.warning("refused a connection from %s: %s", "[::1]:4711", wrong_client(greeting))
     stream = Page(events).live.view()
     (finding,) = (await snapshot(stream))["findings"]
@@ -187,7 +189,7 @@ async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(greet
     await stream.aclose()
 
 
-def test_lines_of_the_log_are_kept_cut_and_few(events: Events) -> None:
+def test_lines_of_the_log_are_kept_cut_and_few(events: EventLog) -> None:
     for number in range(1000):
         LOG.info("line %d\x1b[31m\n%s", number, "x" * 5000)
     kept = events.last()
@@ -198,7 +200,7 @@ def test_lines_of_the_log_are_kept_cut_and_few(events: Events) -> None:
     assert len(events.last()) == 100
 
 
-def test_the_same_line_again_is_the_same_event(events: Events) -> None:
+def test_the_same_line_again_is_the_same_event(events: EventLog) -> None:
     """A client's port is another one each time."""
     for number in range(12):
         LOG.warning(
@@ -231,7 +233,7 @@ def test_the_same_line_again_is_the_same_event(events: Events) -> None:
         ("", "", 1),
     ],
 )
-def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int, events: Events) -> None:
+def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int, events: EventLog) -> None:
     LOG.warning("%s", text)
     (event,) = events.last()
     assert (event.text, event.times) == (shown, times)
@@ -240,7 +242,7 @@ def test_lines_that_the_log_has_left_out_count(text: str, shown: str, times: int
     assert (event.text, event.times) == (shown, 2 * times)
 
 
-def test_what_nobody_knows_has_no_row(events: Events) -> None:
+def test_what_nobody_knows_has_no_row(events: EventLog) -> None:
     LOG.warning("something that no table has")
     assert events.last()[-1].row is None
     LOG.warning("refused a connection from [::1]:4711: the client spoke something")

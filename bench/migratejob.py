@@ -69,7 +69,7 @@ def _acknowledged(link: Link) -> None:
 
 def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]:
     from kproxy.protocol.records.codecs import NAMES
-    from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
+    from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, tail
 
     rng = random.Random(1)
     words = [rng.randbytes(8) for _ in range(500)]
@@ -79,8 +79,8 @@ def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]
         entries = []
         for number in range(per_batch):
             value = b"".join(rng.choices(words, k=-(-size // 8)))[:size]
-            entries.append(Entry(number, now, tail(b"key-%d" % (number % 100), value)))
-        made.append(b"".join(encoded(entries, NAMES.index(codec), Producer())))
+            entries.append(RecordEntry(number, now, tail(b"key-%d" % (number % 100), value)))
+        made.append(b"".join(encode_batch(entries, NAMES.index(codec), ProducerState())))
     return made
 
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from kproxy.protocol.records.codecs import NAMES, NONE
-from kproxy.protocol.records.encoding import Entry, Producer, encoded, tail
-from kproxy.protocol.records.header import batches
-from kproxy.protocol.records.producebatches import MERGED, pieces
+from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, tail
+from kproxy.protocol.records.header import read_batches
+from kproxy.protocol.records.producebatches import MERGED, produce_batches
 
 Figures = dict[str, dict[str, float]]
 Progress = Callable[[str], None]
 
 _NOW = 1_700_000_000_000
 _ROUNDS = 5
-_PRODUCER = Producer(5, 1, 0, True)
+_PRODUCER = ProducerState(5, 1, 0, True)
 _LIMIT = 1 << 20  # as brokers have it
 # Records in a batch and bytes in a value, and how much of it: taken over as they are, taken apart, merged.
 _VERBATIM = ((160, 100, 1000), (160, 1000, 100))
@@ -51,7 +51,9 @@ def _measured(way: str, log: bytes, times: int, count: int) -> dict[str, float]:
         began = time.process_time()
         ways = {
             piece.way
-            for piece in pieces(batches(memoryview(log)), first=0, end=1 << 62, limit=_LIMIT, producer=_PRODUCER)
+            for piece in produce_batches(
+                read_batches(memoryview(log)), first=0, end=1 << 62, limit=_LIMIT, producer=_PRODUCER
+            )
         }
         best = min(best, time.process_time() - began)
         assert way in ways or (way == "re-encoded" and MERGED in ways), f"{ways} and not {way}"
@@ -70,9 +72,9 @@ def _log(way: str, codec: int, count: int, size: int, times: int) -> bytes:
         entries = []
         for _ in range(count):
             value = b"".join(rng.choices(words, k=-(-size // 8)))[:size]
-            entries.append(Entry(offset, _NOW + number, tail(b"key-%d" % (offset % 100), value)))
+            entries.append(RecordEntry(offset, _NOW + number, tail(b"key-%d" % (offset % 100), value)))
             offset += 1
-        batch = bytearray(b"".join(encoded(entries, codec, Producer())))
+        batch = bytearray(b"".join(encode_batch(entries, codec, ProducerState())))
         struct.pack_into(">q", batch, 0, offset - count)
         if way == "re-encoded":  # its last record is gone
             struct.pack_into(">i", batch, 23, count)

@@ -23,7 +23,7 @@ import os as _os
 if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
     from kproxy.base import compilation
 
-    compilation.leave_out()
+    compilation.use_sources()
 
 
 def __getattr__(name: str) -> str:

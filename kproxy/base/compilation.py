@@ -14,7 +14,7 @@ from types import ModuleType
 COMPILED, PURE = "compiled", "pure Python"
 
 
-class _Sources:
+class _SourceFinder:
     """Finds the sources of kproxy's modules, also where a compiled one stands beside."""
 
     @staticmethod
@@ -29,12 +29,12 @@ class _Sources:
         return importlib.util.spec_from_file_location(name, spec.origin.removesuffix(suffix) + ".py")
 
 
-def leave_out() -> None:
+def use_sources() -> None:
     """Import the sources from now on. To be called before any compiled module is imported."""
-    sys.meta_path.insert(0, _Sources)
+    sys.meta_path.insert(0, _SourceFinder)
 
 
-def which() -> str:
+def data_plane_kind() -> str:
     """Which data plane this kproxy has: `COMPILED` or `PURE`."""
     spec = importlib.util.find_spec("kproxy.proxy.relay.conversation")
     return COMPILED if spec is not None and _is_compiled(spec) else PURE

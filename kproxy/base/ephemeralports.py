@@ -19,7 +19,7 @@ _MOST_LINES = 20_000
 _LISTENS = "0A"
 
 
-def connection_at(port: int, tables: Sequence[Path] = _TABLES) -> Address | None:
+def find_connection(port: int, tables: Sequence[Path] = _TABLES) -> Address | None:
     """The other end of a connection whose local end has this port; None if a program listens on it, or nobody knows."""
     found = None
     for table in tables:

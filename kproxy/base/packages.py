@@ -15,16 +15,16 @@ DISTRIBUTION = "kafka-kproxy"
 _PACKAGES = {"cramjam": "cramjam crc32c", "crc32c": "cramjam crc32c", "confluent_kafka": "confluent-kafka"}
 
 
-def missing(error: ModuleNotFoundError) -> str | None:
+def explain_missing(error: ModuleNotFoundError) -> str | None:
     """What to say if a package is not there; None if a module of kproxy is not, which is a defect."""
     module = (error.name or "").partition(".")[0]
     if module in ("", "kproxy"):
         return None
     package = _PACKAGES.get(module, module)
-    return f"this needs what is not installed, {package.replace(' ', ' and ')}: {install(package)}"
+    return f"this needs what is not installed, {package.replace(' ', ' and ')}: {install_command(package)}"
 
 
-def install(package: str) -> str:
+def install_command(package: str) -> str:
     """The command that adds it, for this environment, wherever the user stands."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         return f"pipx inject {shlex.quote(Path(sys.prefix).name)} {package}"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def birth(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """What tells a process from a later one with the same id; None if there is none, or only what is left of it until
     its parent asks. "" where the system does not say (no /proc, or hidden)."""
     try:
@@ -22,7 +22,7 @@ def birth(pid: int) -> str | None:
     return None if state in "ZX" else fields[18]
 
 
-def parent(pid: int) -> int:
+def parent_pid(pid: int) -> int:
     """The id of its parent. Raises OSError where there is no /proc."""
     return int(_stat(pid)[1])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def opened(path: Path | str, *, directory: int | None = None, follow_links: bool = True) -> BinaryIO:
+def open_regular(path: Path | str, *, directory: int | None = None, follow_links: bool = True) -> BinaryIO:
     """Open a regular file, also through links; `directory` is the descriptor that a relative path begins at. Raises
     OSError, and ValueError with words for the user if it is something else."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a pipe would wait for a writer
@@ -30,7 +30,7 @@ def opened(path: Path | str, *, directory: int | None = None, follow_links: bool
 def read(path: Path | str, most: int, *, directory: int | None = None, follow_links: bool = True) -> bytes:
     """Read all of a regular file, of at most `most` bytes. Raises OSError, and ValueError with words for the user if it
     is something else, or larger."""
-    with opened(path, directory=directory, follow_links=follow_links) as file:
+    with open_regular(path, directory=directory, follow_links=follow_links) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise ValueError(f"is larger than {most // 1024} KiB")

@@ -16,13 +16,13 @@ from typing import TypeAlias
 from kproxy.base.printable import one_line
 
 # A message, and each line of a traceback, has at most so many characters.
-LONGEST = 4000
+MAX_MESSAGE_LENGTH = 4000
 # The same line is written once in so many seconds.
-EVERY = 30.0
+INTERVAL = 30.0
 # Lines that are remembered, of either kind. Those about more peers than that within `EVERY` seconds are counted only.
-MOST = 1000
+MAX_REMEMBERED = 1000
 
-_Key: TypeAlias = tuple[str, ...]
+RepeatKey: TypeAlias = tuple[str, ...]
 # Attributes of a record.
 _ABOUT, _PASSES = "kproxy_about", "kproxy_passes"
 
@@ -33,14 +33,14 @@ def about(*what: object) -> Mapping[str, object]:
     return {_ABOUT: tuple(map(str, what))}
 
 
-def what_about(record: logging.LogRecord) -> _Key:
+def repeat_key(record: logging.LogRecord) -> RepeatKey:
     """What the line was said to be about; () if nothing was said."""
-    key: _Key = getattr(record, _ABOUT, ())
+    key: RepeatKey = getattr(record, _ABOUT, ())
     return key
 
 
 @dataclass(slots=True)
-class _Seen:
+class _WrittenLine:
     """A line that was written at this time, and how often it was left out since, with the text of the first time."""
 
     written: float
@@ -50,7 +50,7 @@ class _Seen:
     level: int = 0
 
 
-class OncePerWhile(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets a line through unless the same one was written less than `EVERY` seconds ago.
 
     A broker that is down makes each attempt of each client fail in the same words, and a client may be refused
@@ -59,8 +59,8 @@ class OncePerWhile(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[_Key, _Seen] = {}
-        self._abouts: dict[_Key, _Seen] = {}
+        self._texts: dict[RepeatKey, _WrittenLine] = {}
+        self._abouts: dict[RepeatKey, _WrittenLine] = {}
         self._beyond = 0  # lines about more peers than are remembered
         self._judging = threading.RLock()  # libraries log from threads, and destructors at any moment
 
@@ -73,23 +73,23 @@ class OncePerWhile(logging.Filter):
         return passes
 
     def _passes(self, record: logging.LogRecord, now: float) -> bool:
-        what = what_about(record)
+        what = repeat_key(record)
         if what:
             table, key = self._abouts, (record.name, str(record.msg), *what)
         else:
             table, key = self._texts, (_text(record),)
         seen = table.get(key)
-        if seen is not None and now - seen.written < EVERY:
+        if seen is not None and now - seen.written < INTERVAL:
             if not seen.left_out:
                 seen.text, seen.logger, seen.level = _text(record), record.name, record.levelno
             seen.left_out += 1
             return False
-        if seen is None and len(table) >= MOST:
+        if seen is None and len(table) >= MAX_REMEMBERED:
             if what:
                 self._beyond += 1
                 return False
             table.clear()
-        table[key] = _Seen(now)
+        table[key] = _WrittenLine(now)
         if seen is not None and seen.left_out:
             _add_count(record, seen.left_out)
         return True
@@ -102,16 +102,18 @@ class OncePerWhile(logging.Filter):
             over = []
             for table in (self._texts, self._abouts):
                 for key, seen in list(table.items()):
-                    if at_the_end or now - seen.written >= EVERY:
+                    if at_the_end or now - seen.written >= INTERVAL:
                         del table[key]
                         if seen.left_out:
                             over.append(seen)
-                            table[key] = _Seen(now)
+                            table[key] = _WrittenLine(now)
             beyond, self._beyond = self._beyond, 0
         for seen in over:
             self._write(seen.logger, seen.level, seen.text, seen.left_out - 1)
         if beyond:
-            self._write(__name__, logging.WARNING, f"{beyond} lines about more than {MOST} others were left out", 0)
+            self._write(
+                __name__, logging.WARNING, f"{beyond} lines about more than {MAX_REMEMBERED} others were left out", 0
+            )
 
     def _write(self, logger: str, level: int, text: str, left_out: int) -> None:
         record = logging.LogRecord(logger, level, "", 0, text, (), None)
@@ -122,7 +124,7 @@ class OncePerWhile(logging.Filter):
 
 
 def _text(record: logging.LogRecord) -> str:
-    return one_line(record.getMessage(), LONGEST)
+    return one_line(record.getMessage(), MAX_MESSAGE_LENGTH)
 
 
 def _add_count(record: logging.LogRecord, left_out: int) -> None:

@@ -34,7 +34,7 @@ from typing import NoReturn
 import click
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.base.packages import missing
+from kproxy.base.packages import explain_missing
 from kproxy.cli.group import CliSession, kproxy
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -92,7 +92,7 @@ def _in_one_line(error: BaseException) -> str:
         return f"{where}{error.strerror or error or type(error).__name__}"
     if isinstance(error, KproxyError):
         return str(error)
-    if isinstance(error, ModuleNotFoundError) and (text := missing(error)):
+    if isinstance(error, ModuleNotFoundError) and (text := explain_missing(error)):
         return text
     return f"{type(error).__name__}: {error}; this is a defect of kproxy (KPROXY_DEBUG=1 shows where)"
 

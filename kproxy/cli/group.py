@@ -66,7 +66,7 @@ def print_version() -> None:
     from kproxy import __version__
     from kproxy.base import compilation
 
-    click.echo(f"kproxy {__version__} ({compilation.which()})")
+    click.echo(f"kproxy {__version__} ({compilation.data_plane_kind()})")
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

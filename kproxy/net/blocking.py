@@ -12,7 +12,7 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
     return sock
 
 
-def accepts(host: str, port: int, seconds: float) -> bool:
+def can_connect(host: str, port: int, seconds: float) -> bool:
     """Return whether a connection can be opened within so many seconds."""
     try:
         connect(host, port, seconds).close()

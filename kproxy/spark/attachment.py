@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.spark import executorcount
 from kproxy.spark.configuration import Given, check_secrets, is_path, kind_of, shipped
 from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
@@ -249,7 +249,7 @@ class _Application:
             if time.monotonic() < not_before:
                 continue
             try:
-                if birth(answer.keeper) is None:
+                if start_time(answer.keeper) is None:
                     text = f"the keeper of kproxy (process {answer.keeper}) has ended; kproxy is started again"
                     log.warning("%s: %s", socket.gethostname(), text)
                     answer = join(self.told, self._lease, self._timeout, self._given_up)

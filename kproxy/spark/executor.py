@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kproxy.base.process import parent
+from kproxy.base.process import parent_pid
 
 
 def own_jvm() -> tuple[int, str]:
@@ -19,5 +19,5 @@ def own_jvm() -> tuple[int, str]:
         # So all of Spark's cluster managers name it.
         if "--executor-id" in words[:-1]:
             return pid, words[words.index("--executor-id") + 1]
-        pid = parent(pid)
+        pid = parent_pid(pid)
     raise OSError("no process above this one is an executor of Spark's")

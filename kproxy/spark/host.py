@@ -26,7 +26,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 
 # Between two questions whether it is ready, and for one answer, in seconds.
 _ASK_AGAIN, _ANSWER = 0.05, 10.0
@@ -67,14 +67,14 @@ class Lease:
     @classmethod
     def of(cls, pid: int, name: str = "") -> Lease:
         """Of a process that lives. Raises ConfigError."""
-        born = birth(pid)
+        born = start_time(pid)
         if born is None:
             raise ConfigError(f"there is no process {pid} that could use kproxy on {socket.gethostname()}")
         return cls(pid, born, name)
 
     @property
     def alive(self) -> bool:
-        return birth(self.pid) == self.birth
+        return start_time(self.pid) == self.birth
 
     def to_dict(self) -> dict[str, Any]:
         return {"pid": self.pid, "birth": self.birth, "name": self.name}

@@ -18,7 +18,7 @@ from pathlib import Path
 from kproxy import __version__
 from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 from kproxy.dev.devcluster.jars import cache_directory
 from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
 
@@ -109,7 +109,7 @@ def _spark_jars() -> Path:
     home = spark_home()
     if home is None or not any((home / "jars").glob("janino-*.jar")):
         raise ConfigError(
-            f"kproxy's Spark plugin needs pyspark with Spark's jars: {install('pyspark')}, or set SPARK_HOME"
+            f"kproxy's Spark plugin needs pyspark with Spark's jars: {install_command('pyspark')}, or set SPARK_HOME"
         )
     return home / "jars"
 

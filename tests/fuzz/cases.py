@@ -126,7 +126,7 @@ def _responses(draw: st.DrawFn, key: int, version: int, correlation_id: int) -> 
     name = f"{APIS[key].name}Response"
     if (key, version) not in CARRIERS and key != API_VERSIONS:
         return response(key, version, draw(st.binary(max_size=20)), correlation_id)
-    body = encode(definitions.message(name), version, draw(messages(name, version)))
+    body = encode(definitions.load_message(name), version, draw(messages(name, version)))
     return response(key, version, body, correlation_id)
 
 

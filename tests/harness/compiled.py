@@ -7,6 +7,6 @@ import pytest
 from kproxy.base import compilation
 
 replaces_a_method = pytest.mark.skipif(
-    compilation.which() == compilation.COMPILED,
+    compilation.data_plane_kind() == compilation.COMPILED,
     reason="it replaces a method or function that compiled code calls without looking it up",
 )

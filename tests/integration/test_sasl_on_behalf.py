@@ -23,15 +23,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Over
-from kproxy.client.sasl.exchange import Authenticated, Exchange
+from kproxy.client.ask.channel import ConnectionChannel
+from kproxy.client.sasl.exchange import SaslExchange, SaslSession
 from kproxy.client.sasl.login import authenticate
 from kproxy.client.sasl.mechanism import Mechanism, Plain, Scram
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.properties import ListenerSpec
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
-from kproxy.protocol.wire.request import request
+from kproxy.protocol.wire.request import encode_request
 from tests.harness.clients.flow import Flow, JavaFlow
 from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.clients.rawclient import METADATA, RawClient
@@ -511,17 +511,17 @@ def connect(cluster: DevCluster) -> socket.socket:
     return connection
 
 
-async def log_in(cluster: DevCluster, exchange: Exchange) -> Authenticated:
+async def log_in(cluster: DevCluster, exchange: SaslExchange) -> SaslSession:
     with connect(cluster) as connection:
-        result = await authenticate(Over(Stream(connection)), exchange, 10)
+        result = await authenticate(ConnectionChannel(Stream(connection)), exchange, 10)
         assert len(await scout_nodes(connection)) == 2
         return result
 
 
 async def scout_nodes(connection: socket.socket) -> tuple[Endpoint, ...]:
     """What the broker tells those that are logged in."""
-    ask = Over(Stream(connection))
-    return (await questions.members(await questions.ask_versions(ask)).put(ask)).nodes
+    ask = ConnectionChannel(Stream(connection))
+    return (await questions.nodes_question(await questions.ask_versions(ask)).put(ask)).nodes
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *KINDS])
@@ -532,21 +532,21 @@ async def test_raw_tokens_and_every_version(cluster: DevCluster, mechanism: str)
         return Plain("plain", PASSWORD) if mechanism == "PLAIN" else Scram(mechanism, USER, PASSWORD)
 
     for versions in ({17: 0}, {17: 1, 36: 0}, {17: 1, 36: 1}, {17: 1, 36: 2}):
-        result = await log_in(cluster, Exchange(login(), versions))
+        result = await log_in(cluster, SaslExchange(login(), versions))
         assert result.versions == versions
         lifetime = SHORT_MS if mechanism == SHORT else LIFETIME_MS
         assert result.lifetime_ms == (lifetime if versions.get(36) else 0)
-    assert (await log_in(cluster, Exchange(login()))).versions == {17: 1, 36: 2}
+    assert (await log_in(cluster, SaslExchange(login()))).versions == {17: 1, 36: 2}
 
 
 async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
     """KIP-368: between other requests, whose answers come in their turn."""
     with connect(cluster) as connection:
-        ask = Over(Stream(connection))
-        first = await authenticate(ask, Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
+        ask = ConnectionChannel(Stream(connection))
+        first = await authenticate(ask, SaslExchange(Scram("SCRAM-SHA-512", USER, PASSWORD)), 10)
         await scout_nodes(connection)
-        exchange = Exchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
-        ask.send(request(METADATA, 1, 5, struct.pack(">i", 0)))
+        exchange = SaslExchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
+        ask.send(encode_request(METADATA, 1, 5, struct.pack(">i", 0)))
         ask.send(exchange.start())
         assert (await ask.answer(10))[:4] == struct.pack(">i", 5)
         again = exchange.take(await ask.answer(10))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach, plugin
 from kproxy.spark.configuration import shipped
@@ -114,7 +114,7 @@ def site(brokers: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def gone(listen: str, pids: set[int | None]) -> None:
     """Within the time that it may take, no process of kproxy is left, and no file."""
-    left = wait_until(lambda: not any(birth(pid) for pid in pids if pid), "kproxy has ended", GONE)
+    left = wait_until(lambda: not any(start_time(pid) for pid in pids if pid), "kproxy has ended", GONE)
     assert left
     assert look(listen) is None
     assert not list(Path(f"/tmp/kproxy-spark-{os.getuid()}").glob(f"{listen}.*"))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.spark import host
 from kproxy.spark.configuration import shipped
 from kproxy.spark.host import Lease, Shipped, join, leave, linger, look, place
@@ -100,7 +100,7 @@ def test_many_at_once_share_one(told: Shipped, user: User) -> None:
     )
     leave(told, Lease.of(last.pid))
     assert answer.kproxy is not None
-    wait_until(lambda: birth(answer.keeper) is None and birth(answer.kproxy or 0) is None, "both have ended")
+    wait_until(lambda: start_time(answer.keeper) is None and start_time(answer.kproxy or 0) is None, "both have ended")
 
 
 def test_one_comes_while_the_last_goes(told: Shipped, user: User) -> None:
@@ -110,7 +110,7 @@ def test_one_comes_while_the_last_goes(told: Shipped, user: User) -> None:
     second = join(told, Lease.of(user().pid))
     assert second.ready("none")
     assert second.keeper != first.keeper
-    assert birth(first.keeper) is None
+    assert start_time(first.keeper) is None
 
 
 def test_kproxy_is_killed(told: Shipped, user: User) -> None:
@@ -141,7 +141,7 @@ def test_its_keeper_is_killed(told: Shipped, user: User) -> None:
     """kproxy ends with it, however that ended; the next one that comes starts both."""
     before = join(told, Lease.of(user().pid))
     os.kill(before.keeper, signal.SIGKILL)
-    wait_until(lambda: birth(before.kproxy or 0) is None, "kproxy has ended")
+    wait_until(lambda: start_time(before.kproxy or 0) is None, "kproxy has ended")
     after = join(told, Lease.of(user().pid))
     assert (after.ready("none"), after.keeper != before.keeper, len(after.leases)) == (True, True, 1)
 
@@ -166,7 +166,7 @@ def test_a_proxy_that_nobody_uses_makes_room_at_once(told: Shipped, user: User) 
     leave(told, one)
     second = join(other(told), two)
     assert second.keeper != first.keeper
-    assert birth(first.keeper) is None
+    assert start_time(first.keeper) is None
     linger(other(told), two)
     assert two.alive
     now = look(told.listen)
@@ -192,7 +192,7 @@ def test_a_proxy_lingers_for_its_process(told: Shipped, user: User) -> None:
     leave(told, Lease(**after.leases[0]))
     process.kill()
     process.wait()
-    wait_until(lambda: birth(before.keeper) is None, "it ends with the process")
+    wait_until(lambda: start_time(before.keeper) is None, "it ends with the process")
 
 
 def test_a_failure_does_not_hide_the_next_one_s_cause(told: Shipped, user: User) -> None:

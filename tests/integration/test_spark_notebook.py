@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach
 from kproxy.spark.host import look
@@ -144,7 +144,7 @@ def test_stop_edit_and_attach_again(brokers: DevCluster, start: Callable[[str], 
         assert attach(again, edited) == bootstrap
         now = proxy_of(bootstrap)
         assert now.keeper != before.keeper
-        assert birth(before.keeper) is None
+        assert start_time(before.keeper) is None
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
         read = again.read.format("kafka").options(**options).load()
         assert read.count() == 2

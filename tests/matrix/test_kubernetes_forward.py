@@ -24,9 +24,9 @@ from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.migrate.spec.switch_section import KproxySelection
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.dial import kubeapi, kubepipe
-from kproxy.net.dial.connector import Limit
-from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.kubehttp import NotUpgraded
+from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.direct import DirectConnector
+from kproxy.net.dial.kubehttp import UpgradeRefused
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
 from tests.harness.migration.carried import in_log
@@ -129,7 +129,7 @@ def test_records_go_there_and_back(proxy: Kproxy) -> None:
 
 
 async def refuses_websockets(*_: object) -> kubepipe.Pipe:
-    raise NotUpgraded("no WebSockets here")
+    raise UpgradeRefused("no WebSockets here")
 
 
 @pytest.mark.parametrize("websockets", [True, False], ids=["tunnel", "upgrade"])
@@ -140,10 +140,10 @@ async def test_what_the_server_speaks(websockets: bool, cluster: Cluster, monkey
         monkeypatch.setattr(kubeapi, "open_websocket", refuses_websockets)
     path = "/api/v1/namespaces/kafka/pods/my-cluster-kafka-0/portforward?ports=7000"
     async with asyncio.TaskGroup() as tasks:
-        api = kubeapi.Api("a test", None, Direct(), tasks)
-        pipe = await api.open_forward(path, Limit.of(20))
+        api = kubeapi.KubeApi("a test", None, DirectConnector(), tasks)
+        pipe = await api.open_forward(path, Deadline.of(20))
         assert pipe.spdy
-        assert isinstance(pipe, kubepipe._WebSocket if websockets else kubepipe._Upgraded)
+        assert isinstance(pipe, kubepipe._WebSocketPipe if websockets else kubepipe._SpdyPipe)
         pipe.close()
         await api.close()
     loop = asyncio.get_running_loop()

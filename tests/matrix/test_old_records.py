@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.protocol.records.codecs import NAMES, ZSTD
-from kproxy.protocol.records.decoding import Record, records
-from kproxy.protocol.records.encoding import Producer as Stamp
-from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, pieces
+from kproxy.protocol.records.decoding import Record, decode_records
+from kproxy.protocol.records.encoding import ProducerState as Stamp
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, produce_batches
 from tests.harness.clients.batches import fetched, produced
 from tests.matrix.brokers import running
 
@@ -95,10 +95,10 @@ def test_they_arrive(old: str, new: str, form: str, codec: int, stamp: str) -> N
     kept = fetched(source, topic)
     assert {batch.magic for batch in kept} == {magic}
     wanted = consumed(old, topic, COUNT)
-    assert [record for batch in kept for record in records(batch)] == wanted
+    assert [record for batch in kept for record in decode_records(batch)] == wanted
     for batch in kept:
         batch.check()
-    made = list(pieces(kept, first=0, end=1 << 62, limit=1 << 20, producer=Stamp()))
+    made = list(produce_batches(kept, first=0, end=1 << 62, limit=1 << 20, producer=Stamp()))
     assert {piece.way for piece in made} <= {MERGED, RE_ENCODED, VERBATIM}
     assert len(made) < len(kept)
     for piece in made:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster.jars import fetch_jars, find_java
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 
 _HERE = Path(__file__).parent
 _INT32 = Struct(">i")
@@ -134,7 +134,7 @@ class Oracle(Program):
             command += one.key.to_bytes(2, signed=True) + one.version.to_bytes(2, signed=True) + one.how.encode()
             command += sized(one.original) + sized(one.result) + _INT32.pack(len(one.replaced))
             for endpoint, local in one.replaced:
-                command.append(1 if endpoint.kind is Kind.CONTROLLER else 0)
+                command.append(1 if endpoint.kind is NodeKind.CONTROLLER else 0)
                 command += _INT32.pack(endpoint.node_id)
                 for address in (endpoint.advertised, local):
                     command += sized(address.host.encode()) + _INT32.pack(address.port)

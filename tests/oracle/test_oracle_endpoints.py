@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import response as rewrite_response
-from kproxy.protocol.rewrite.endpoints import TABLE, Rule, rule_for
+from kproxy.protocol.rewrite.endpoints import TABLE, EndpointRule, rule_for
 from kproxy.protocol.wire.api import APIS
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Wanted
 from tests.oracle.oracle_session import Localise, Tally, judge, long, short, similar, through_kproxy, usual
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 COUNTS = [pytest.param(200, id="200"), pytest.param(5_000, id="5000", marks=pytest.mark.matrix)]
 
 
-def _calls(*rules: Rule) -> list[Any]:
+def _calls(*rules: EndpointRule) -> list[Any]:
     return [
         pytest.param(rule.api_key, version, id=f"{APIS[rule.api_key].name}-v{version}")
         for rule in rules

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
 
 from kproxy.protocol.records.codecs import NAMES
-from kproxy.protocol.records.decoding import Record, records
-from kproxy.protocol.records.encoding import Producer as Stamp
+from kproxy.protocol.records.decoding import Record, decode_records
+from kproxy.protocol.records.encoding import ProducerState as Stamp
 from kproxy.protocol.records.header import Batch
-from kproxy.protocol.records.producebatches import MERGED, Piece, pieces
+from kproxy.protocol.records.producebatches import MERGED, ProduceBatch, produce_batches
 from tests.harness.clients.batches import fetched, produced
 
 pytestmark = pytest.mark.integration
@@ -54,13 +54,13 @@ def test_what_librdkafka_writes(broker: tuple[str, int], codec: int, count: int)
         producer.produce(topic, record.value, record.key, 0, timestamp=record.timestamp, headers=headers)
     assert producer.flush(30) == 0
     found = fetched(broker, topic)
-    assert [record for batch in found for record in records(batch)] == wanted
+    assert [record for batch in found for record in decode_records(batch)] == wanted
     if count > 1:
         assert codec in {batch.codec for batch in found}  # it leaves small ones as they are
 
 
-def copied(found: list[Batch], first: int) -> list[Piece]:
-    return list(pieces(found, first=first, end=1 << 62, limit=1 << 20, producer=Stamp()))
+def copied(found: list[Batch], first: int) -> list[ProduceBatch]:
+    return list(produce_batches(found, first=first, end=1 << 62, limit=1 << 20, producer=Stamp()))
 
 
 @codecs

@@ -14,10 +14,10 @@ import pytest
 
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION
 from kproxy.protocol.records.codecs import NAMES, ZSTD
-from kproxy.protocol.records.decoding import Record, records
-from kproxy.protocol.records.encoding import Producer
-from kproxy.protocol.records.header import ABORT, COMMIT, Batch, batches
-from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
+from kproxy.protocol.records.decoding import Record, decode_records
+from kproxy.protocol.records.encoding import ProducerState
+from kproxy.protocol.records.header import ABORT, COMMIT, Batch, read_batches
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, ProduceBatch, produce_batches
 from tests.oracle.oracle_records import Batches, ReadBatch
 
 pytestmark = pytest.mark.integration
@@ -62,9 +62,9 @@ def some(rng: random.Random, start: int, count: int, *, headers: bool, step: int
 
 def ours(log: bytes) -> list[Record]:
     found = []
-    for batch in batches(memoryview(log)):
+    for batch in read_batches(memoryview(log)):
         batch.check()
-        found += records(batch)
+        found += decode_records(batch)
     return found
 
 
@@ -81,10 +81,10 @@ def same_headers(mine: Batch, their: ReadBatch) -> None:
         assert mine.base_sequence == their.base_sequence
 
 
-def copied(kafka: Batches, log: bytes, wanted: Sequence[Record], limit: int = LIMIT) -> list[Piece]:
+def copied(kafka: Batches, log: bytes, wanted: Sequence[Record], limit: int = LIMIT) -> list[ProduceBatch]:
     """Copies all of it, and has Kafka compare."""
-    producer = Producer(4711, 3, (1 << 31) - 5, True)
-    made = list(pieces(batches(memoryview(log)), first=0, end=1 << 62, limit=limit, producer=producer))
+    producer = ProducerState(4711, 3, (1 << 31) - 5, True)
+    made = list(produce_batches(read_batches(memoryview(log)), first=0, end=1 << 62, limit=limit, producer=producer))
     arrived = []
     sequence = producer.sequence
     for piece in made:
@@ -117,13 +117,13 @@ def test_a_batch(kafka: Batches, rng: random.Random, magic: int, codec: int, app
     read = kafka.read(log)
     assert ours(log) == theirs(read)
     assert [record._replace(timestamp=0) for record in ours(log)] == [record._replace(timestamp=0) for record in inside]
-    for mine, their in zip(batches(memoryview(log)), read, strict=True):
+    for mine, their in zip(read_batches(memoryview(log)), read, strict=True):
         same_headers(mine, their)
     made = copied(kafka, log, theirs(read))
     merged = magic < 2 and not codec
     plain = magic == 2 and append_time < 0 and step == 1
     assert {piece.way for piece in made} == {MERGED if merged else VERBATIM if plain else RE_ENCODED}
-    assert {next(batches(memoryview(b"".join(piece.buffers)))).codec for piece in made} == {codec}
+    assert {next(read_batches(memoryview(b"".join(piece.buffers)))).codec for piece in made} == {codec}
     copied(kafka, log, theirs(read), limit=100_000)
 
 
@@ -148,7 +148,7 @@ def test_what_compaction_leaves(kafka: Batches, rng: random.Random, codec: int, 
     log += kafka.written(inside[30:], 2, codec, append_time=append_time, **producer)  # type: ignore[arg-type]
     without = [1000, 1001, 1005, 1013, 1029, *range(1030, 1040)]
     log = kafka.compacted(log, without, now=NOW, retention=86_400_000)
-    first, second = batches(memoryview(log))
+    first, second = read_batches(memoryview(log))
     assert first.attributes & 0x40
     assert first.base_timestamp == NOW + 86_400_000
     assert (first.base_offset, first.last_offset, first.count) == (1000, 1029, 25)
@@ -162,7 +162,7 @@ def test_what_compaction_leaves(kafka: Batches, rng: random.Random, codec: int, 
 
 def test_markers(kafka: Batches) -> None:
     log = kafka.marker(7, 11, ABORT) + kafka.marker(8, 12, COMMIT)
-    found = list(batches(memoryview(log)))
+    found = list(read_batches(memoryview(log)))
     assert [(batch.is_control, batch.control, batch.producer_id) for batch in found] == [
         *((True, ABORT, 11), (True, COMMIT, 12)),
     ]

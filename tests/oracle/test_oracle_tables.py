@@ -11,7 +11,7 @@ import pytest
 import kproxy.protocol.wire.definitions as definitions_module
 from kproxy.protocol.rewrite.endpoints import TABLE, rule_for
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, NEVER
-from kproxy.protocol.wire.definitions import Field, load, message
+from kproxy.protocol.wire.definitions import Field, load_message, read_definition
 from tests.oracle.oracle_jvm import Oracle
 
 pytestmark = pytest.mark.integration
@@ -172,7 +172,7 @@ def _ours(fields: tuple[Field, ...], version: int, compact: bool) -> list[dict[s
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
 def test_the_projects_definitions_are_kafkas(kafka: dict[int, dict[str, Any]], path: Path) -> None:
-    definition = load(path)
+    definition = read_definition(path)
     api = kafka[definition.api_key]
     assert definition.name == f"{api['name']}Response" == path.stem
     assert [str(version) for version in definition.versions] == list(api["versions"])
@@ -184,7 +184,7 @@ def test_the_projects_definitions_are_kafkas(kafka: dict[int, dict[str, Any]], p
 @pytest.mark.parametrize("key", sorted({rule.api_key for rule in TABLE}), ids=lambda key: APIS[key].name)
 def test_the_definitions_behind_the_table_are_kafkas(kafka: dict[int, dict[str, Any]], key: int) -> None:
     """kafka-python's definitions as well: in every version with endpoints that Kafka's classes know."""
-    definition = message(f"{APIS[key].name}Response")
+    definition = load_message(f"{APIS[key].name}Response")
     for version, facts in kafka[key]["versions"].items():
         if rule_for(key, int(version)) is not None:
             compact = int(version) in definition.flexible

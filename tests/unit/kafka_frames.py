@@ -22,7 +22,7 @@ from kproxy.protocol.rewrite import endpoints
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints
 from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS
-from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.calls import Call, Calls
 from kproxy.proxy.relay.conversation import Conversation
@@ -189,7 +189,7 @@ def local(endpoint: Endpoint, host: str = "127.0.0.1") -> Address:
 # Messages
 
 
-def encode(message: Message, version: int, values: dict[str, Any]) -> bytes:
+def encode(message: MessageDefinition, version: int, values: dict[str, Any]) -> bytes:
     """A message's body."""
     return _encode_struct(message.fields, values, version, version in message.flexible)
 
@@ -246,7 +246,7 @@ def localised(values: Any, to: Callable[[Endpoint], Address] = local) -> Any:
     new = {name: localised(value, to) for name, value in values.items()}
     if values.get("Host"):
         node_id = values["NodeId"] if "NodeId" in values else values["BrokerId"]
-        address = to(Endpoint(endpoints.Kind.BROKER, node_id, Address(values["Host"], values["Port"])))
+        address = to(Endpoint(endpoints.NodeKind.BROKER, node_id, Address(values["Host"], values["Port"])))
         new["Host"], new["Port"] = address.host, address.port
     return new
 
@@ -280,7 +280,7 @@ def messages(name: str, version: int, *, deep: bool = True) -> st.SearchStrategy
 
     Not `deep`: no unknown ones inside known tagged fields, where kafka-python refuses them.
     """
-    message = definitions.message(name)
+    message = definitions.load_message(name)
     return _structs(message.fields, version, version in message.flexible, deep)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.cli.profiles import paths
 from kproxy.proxy.admin.client import AdminClient
 
@@ -48,7 +48,7 @@ class BackgroundKproxy:
     @property
     def lives(self) -> bool:
         """Whether the process is still there."""
-        return birth(self.pid) == self.born
+        return start_time(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> Backgr
         )  # fmt: skip
     finally:
         os.close(out)
-    made = BackgroundKproxy(pid, birth(pid) or "", admin, time.time(), cert)
+    made = BackgroundKproxy(pid, start_time(pid) or "", admin, time.time(), cert)
     text = json.dumps(asdict(made))
     temporary = folder / f"{_FILE}.new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:

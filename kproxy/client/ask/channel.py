@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from kproxy.client.ask.frames import Frames
+from kproxy.client.ask.frames import FrameReader
 from kproxy.net.dial.stream import Stream
 
 # A broker's answer to kproxy has at most so many bytes: a list of ten thousand brokers has one million.
-LONGEST = 4 * 1024 * 1024
+MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
-class Ask(Protocol):
+class Channel(Protocol):
     """Somebody who can be asked. One at a time uses it; several requests may be sent before the first is answered."""
 
     def send(self, request: bytes) -> None:
@@ -28,12 +28,12 @@ class Ask(Protocol):
         return await self.answer(seconds)
 
 
-class Over(Ask):
+class ConnectionChannel(Channel):
     """On a connection of kproxy's own. A response may have `limit` bytes."""
 
-    def __init__(self, stream: Stream, limit: int = LONGEST) -> None:
+    def __init__(self, stream: Stream, limit: int = MAX_RESPONSE_SIZE) -> None:
         self._stream = stream
-        self._frames = Frames(stream, limit)
+        self._frames = FrameReader(stream, limit)
         self._unsent = b""
 
     def send(self, request: bytes) -> None:

@@ -16,7 +16,7 @@ from kproxy.base.errors import WireError
 from kproxy.client.ask.questions import NONE, Question, Versions
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT32, Underflow, string, uvarint
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
@@ -35,7 +35,7 @@ ERRORS: Mapping[int, str] = {
 
 # AclOperation, by its number.
 OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe", 10: "DescribeConfigs"}
-_UNTOLD = -(2**31)
+_NOT_REQUESTED = -(2**31)
 _QUORUM = b"__cluster_metadata"
 
 
@@ -88,7 +88,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ClusterContents:
     """Brokers and topics, in order. `controller_id`: to whom requests for the controller go, -1 if nobody knows; with
     KRaft that is any broker."""
 
@@ -110,19 +110,21 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class GroupListing:
     """The groups of one coordinator, or the error code."""
 
     error: int
     groups: tuple[Group, ...]
 
 
-def asks_for_one_topic(versions: Versions) -> bool:
+def can_ask_for_one_topic(versions: Versions) -> bool:
     """Whether topics can be asked for by name: before, a broker would create those that there are not."""
     return 4 in versions.get(api.METADATA, ())
 
 
-def contents(versions: Versions, names: Sequence[str] | None = None, *, operations: bool = False) -> Question[Contents]:
+def contents_question(
+    versions: Versions, names: Sequence[str] | None = None, *, operations: bool = False
+) -> Question[ClusterContents]:
     """The brokers, and all topics that the user may see, or those with these names; with `operations`, also what the
     user may do with them, where brokers tell (Kafka 2.3 and later)."""
     served = versions.get(api.METADATA, range(0))
@@ -136,11 +138,11 @@ def contents(versions: Versions, names: Sequence[str] | None = None, *, operatio
     return Question(api.METADATA, version, body, partial(_contents, version))
 
 
-def _contents(version: int, body: bytes) -> Contents:
+def _contents(version: int, body: bytes) -> ClusterContents:
     """Metadata v1 to v13: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
     topics[error, name, id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline
     (v5)], operations (v8)]. From v9 on compact, with tags."""
-    read = Reader(body, compact=version >= 9)
+    read = ResponseReader(body, compact=version >= 9)
     read.tags()  # the header's
     if version >= 3:
         read.int32()
@@ -173,10 +175,10 @@ def _contents(version: int, body: bytes) -> Contents:
     cluster_id = read.text_or_none() if version >= 2 else None
     controller = read.int32()
     topics = sorted(read.array(topic), key=lambda one: one.name)
-    return Contents(cluster_id or None, controller, tuple(brokers), tuple(topics))
+    return ClusterContents(cluster_id or None, controller, tuple(brokers), tuple(topics))
 
 
-def told(version: int, body: bytes) -> Contents | None:
+def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
     """What a Metadata response says that a client was sent, from behind its correlation id on; None if it cannot be
     read, as that of a later version."""
     if not 1 <= version <= 13:
@@ -189,12 +191,12 @@ def told(version: int, body: bytes) -> Contents | None:
 
 def _operations(bits: int) -> frozenset[str] | None:
     """A bit for each operation (KIP-430)."""
-    if bits == _UNTOLD:
+    if bits == _NOT_REQUESTED:
         return None
     return frozenset(name for bit, name in OPERATIONS.items() if bits >> bit & 1)
 
 
-def groups(versions: Versions) -> Question[Listed] | None:
+def groups_question(versions: Versions) -> Question[GroupListing] | None:
     """The groups that the broker coordinates and the user may see; no question if it knows of none."""
     served = versions.get(api.LIST_GROUPS, range(0))
     version = next((one for one in (5, 4, 0) if one in served), None)
@@ -205,10 +207,10 @@ def groups(versions: Versions) -> Question[Listed] | None:
     return Question(api.LIST_GROUPS, version, body, partial(_groups, version))
 
 
-def _groups(version: int, body: bytes) -> Listed:
+def _groups(version: int, body: bytes) -> GroupListing:
     """ListGroups v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
     groups[…, kind]."""
-    read = Reader(body, compact=version >= 4)
+    read = ResponseReader(body, compact=version >= 4)
     read.tags()
     if version >= 1:
         read.int32()
@@ -223,10 +225,10 @@ def _groups(version: int, body: bytes) -> Listed:
 
     found = read.array(group)
     read.tags()
-    return Listed(error, tuple(sorted(found, key=lambda one: one.id)))
+    return GroupListing(error, tuple(sorted(found, key=lambda one: one.id)))
 
 
-def quorum_leader(versions: Versions) -> Question[int | None] | None:
+def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
     """Which controller leads, None if the user may not see it; no question where brokers have no quorum (ZooKeeper)."""
     if 0 not in versions.get(api.DESCRIBE_QUORUM, ()):
         return None
@@ -237,7 +239,7 @@ def quorum_leader(versions: Versions) -> Question[int | None] | None:
 
 def _quorum_leader(body: bytes) -> int | None:
     """DescribeQuorum v0: tags, error, topics[name, partitions[index, error, leader, …]]; there is one of each."""
-    read = Reader(body, compact=True)
+    read = ResponseReader(body, compact=True)
     read.tags()
     if read.int16() != NONE or not read.count():
         return None

@@ -11,29 +11,29 @@ from collections.abc import Mapping
 from kproxy.client.ask.questions import Question, Versions
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import string
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 
 GROUPS_TOPIC = "__consumer_offsets"
 
 _UNSUPPORTED_MECHANISM = 33
-_MECHANISMS = 20
+_MAX_MECHANISMS = 20
 _FINALIZED = 2  # the tag of the finalized features in ApiVersions v3
 # A mechanism that no broker has: its answer lists those that it has, and no login is made.
-_NOBODYS = "KPROXY-ASKS"
+_UNUSED_MECHANISM = "KPROXY-ASKS"
 
 
-def features(versions: Versions) -> Question[Mapping[str, int]] | None:
+def features_question(versions: Versions) -> Question[Mapping[str, int]] | None:
     """The finalized features of the cluster, by name the level (KIP-584); no question before Kafka 2.4."""
     if 3 not in versions.get(api.API_VERSIONS, ()):
         return None
     # v3: the client's software name and version, tags
     body = string(b"kproxy", compact=True) + string(b"doctor", compact=True) + b"\0"
-    return Question(api.API_VERSIONS, 3, body, _features)
+    return Question(api.API_VERSIONS, 3, body, _read_features)
 
 
-def _features(body: bytes) -> Mapping[str, int]:
+def _read_features(body: bytes) -> Mapping[str, int]:
     """ApiVersions v3, whose header has no tags: error, ranges[key, lowest, highest, tags], throttle time, tags."""
-    read = Reader(body, compact=True)
+    read = ResponseReader(body, compact=True)
     read.int16()
 
     def versions() -> None:
@@ -51,37 +51,37 @@ def _features(body: bytes) -> Mapping[str, int]:
     found: Mapping[str, int] = {}
     for tag, value in read.tagged():
         if tag == _FINALIZED:
-            read = Reader(value, compact=True)
+            read = ResponseReader(value, compact=True)
             found = dict(read.array(feature))
     return found
 
 
-def coordinator(versions: Versions, group: str) -> Question[tuple[int, int]] | None:
+def coordinator_question(versions: Versions, group: str) -> Question[tuple[int, int]] | None:
     """Kafka's error code, and the node that coordinates the group. Ask only where GROUPS_TOPIC exists: a broker would
     create it."""
     if 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
-    return Question(api.FIND_COORDINATOR, 0, string(group.encode(), compact=False), _coordinator)
+    return Question(api.FIND_COORDINATOR, 0, string(group.encode(), compact=False), _read_coordinator)
 
 
-def _coordinator(body: bytes) -> tuple[int, int]:
+def _read_coordinator(body: bytes) -> tuple[int, int]:
     """FindCoordinator v0: error, node id, host, port."""
-    read = Reader(body)
+    read = ResponseReader(body)
     return read.int16(), read.int32()
 
 
-def mechanisms(versions: Versions) -> Question[tuple[str, ...] | None] | None:
+def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] | None:
     """The SASL mechanisms that this listener has enabled; None if it has no SASL. No login is made; the broker closes
     the connection afterwards."""
     if not versions.get(api.SASL_HANDSHAKE):
         return None
     version = min(1, versions[api.SASL_HANDSHAKE][-1])
-    return Question(api.SASL_HANDSHAKE, version, string(_NOBODYS.encode(), compact=False), _mechanisms)
+    return Question(api.SASL_HANDSHAKE, version, string(_UNUSED_MECHANISM.encode(), compact=False), _read_mechanisms)
 
 
-def _mechanisms(body: bytes) -> tuple[str, ...] | None:
+def _read_mechanisms(body: bytes) -> tuple[str, ...] | None:
     """SaslHandshake v0 and v1: error, mechanisms[]."""
-    read = Reader(body)
+    read = ResponseReader(body)
     if read.int16() != _UNSUPPORTED_MECHANISM:
         return None
-    return tuple(read.text() for _ in range(min(read.count(), _MECHANISMS)))
+    return tuple(read.text() for _ in range(min(read.count(), _MAX_MECHANISMS)))

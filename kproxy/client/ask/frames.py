@@ -17,14 +17,14 @@ _FIRST = Struct(">ii")
 _LARGEST = 1 << 30
 
 
-class TooLarge(WireError):
+class ResponseTooLarge(WireError):
     """The broker answers with more than kproxy reads."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__("answer-too-large", f"the answer has {size} bytes, and kproxy reads {limit} at most")
 
 
-class NotAnAnswer(WireError):
+class NotAResponse(WireError):
     """What comes is larger than an answer may be; or it is none, and its first eight bytes are no size and no
     correlation id."""
 
@@ -37,11 +37,11 @@ class NotAnAnswer(WireError):
     def to(self, correlation_id: int) -> WireError:
         """What it is for somebody who waits for the answer with this correlation id."""
         if self._correlation_id == correlation_id and 0 < self._size <= _LARGEST:
-            return TooLarge(self._size, self._limit)
+            return ResponseTooLarge(self._size, self._limit)
         return self
 
 
-class Frames:
+class FrameReader:
     """The frames that come, each of at most `limit` bytes, without their sizes."""
 
     def __init__(self, stream: Stream, limit: int) -> None:
@@ -61,7 +61,7 @@ class Frames:
                     raise wrong_upstream(greeting)
                 if foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
                     size, correlation_id = _FIRST.unpack_from(data)
-                    raise NotAnAnswer(size, correlation_id, self._limit)
+                    raise NotAResponse(size, correlation_id, self._limit)
             more = await self._stream.receive(_CHUNK)
             if not more:
                 raise EOFError

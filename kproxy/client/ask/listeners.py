@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerListener:
     """One listener: where it listens, and what clients are told; "" where the broker does not say. `role`: what for,
     if not for clients alone."""
 
@@ -18,7 +18,7 @@ class Listener:
     role: str
 
 
-def listeners(settings: Mapping[str, str | None]) -> list[Listener]:
+def parse_listeners(settings: Mapping[str, str | None]) -> list[BrokerListener]:
     """Those that `listeners` and `advertised.listeners` name, in that order. Names are in capitals, as Kafka reads
     them."""
     bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
@@ -30,7 +30,7 @@ def listeners(settings: Mapping[str, str | None]) -> list[Listener]:
         role = "brokers" if name == inter else "controller" if name in controllers else ""
         # Without a map, a listener is called as its protocol.
         protocol = protocols.get(name, name)
-        found.append(Listener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
+        found.append(BrokerListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
     return found
 
 

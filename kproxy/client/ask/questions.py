@@ -26,15 +26,15 @@ from struct import pack, unpack_from
 from typing import Generic, TypeVar
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.channel import Ask
-from kproxy.client.ask.frames import NotAnAnswer
+from kproxy.client.ask.channel import Channel
+from kproxy.client.ask.frames import NotAResponse
 from kproxy.net.tls import faults
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
-from kproxy.protocol.wire.request import request
+from kproxy.protocol.wire.request import encode_request
 
 # What is known of an upstream address that hangs up on the first request.
 NO_ANSWER = (
@@ -42,17 +42,17 @@ NO_ANSWER = (
     " certificate: --tls-cert; or the server is not a Kafka broker"
 )
 # A node id that no cluster uses.
-NOBODY = 2**31 - 1
+UNUSED_NODE_ID = 2**31 - 1
 # Kafka's error codes.
 NONE, NOT_LEADER = 0, 6
 
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
-_CONTROLLERS = 2  # DescribeCluster's EndpointType
+_CONTROLLER_ENDPOINTS = 2  # DescribeCluster's EndpointType
 _LATEST = -1  # ListOffsets: the end of the log
 # "Unexpected broker id, expected 1 or empty string, but received 2147483647"; Kafka before 2.2 had no "or empty".
 _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
 # What is looked at of lists that may be long: kproxy needs a few of them, and must not stop for the rest.
-_PARTITIONS_LOOKED_AT, _GROUPS_LOOKED_AT = 20_000, 100
+_MAX_PARTITIONS_READ, _MAX_GROUPS_READ = 20_000, 100
 _PARTITIONS_OF_A_LEADER = 3
 # An answer of at most so many bytes is read in one step. A list of nodes that is no longer, the first answer on each
 # connection, is read once, however often it comes.
@@ -62,21 +62,21 @@ T = TypeVar("T")
 
 Versions = Mapping[int, range]
 """Of each API that a broker serves, by key, the versions."""
-Partition = tuple[bytes, int]
+TopicPartition = tuple[bytes, int]
 """A topic's name and a partition's index."""
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class ClusterNodes:
     """The nodes of a cluster as one of them tells. `cluster_id` is None from brokers that do not know of it, before
     Kafka 0.10.1. `kind`: what the nodes are, and so the one that was asked."""
 
     cluster_id: str | None
-    kind: Kind
+    kind: NodeKind
     nodes: tuple[Endpoint, ...]
 
 
-class Unreadable(WireError):
+class UnreadableResponse(WireError):
     """The broker has answered, and its answer cannot be read."""
 
 
@@ -92,13 +92,13 @@ class Question(Generic[T]):
     frame: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "frame", request(self.key, self.version, self.key, self.body))
+        object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
 
-    def send(self, ask: Ask) -> None:
+    def send(self, ask: Channel) -> None:
         """Have it sent by the time that its answer, or one before, is waited for."""
         ask.send(self.frame)
 
-    async def answer(self, ask: Ask) -> T:
+    async def answer(self, ask: Channel) -> T:
         """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
         Unreadable, and another WireError: what comes is not an answer to this."""
         try:
@@ -107,12 +107,12 @@ class Question(Generic[T]):
             raise UpstreamError("closed", NO_ANSWER) from None
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
-        except NotAnAnswer as error:
+        except NotAResponse as error:
             raise error.to(self.key) from None
         except (
             ssl.SSLError
         ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
-            raise UpstreamError(*faults.of_broker(error)) from None
+            raise UpstreamError(*faults.explain_broker_error(error)) from None
         except OSError as error:
             raise UpstreamError("other", error.strerror or str(error)) from None
         if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
@@ -121,23 +121,23 @@ class Question(Generic[T]):
             found = self.read(frame[4:])
             return await found if isinstance(found, Awaitable) else found
         except (Underflow, StructError):
-            raise Unreadable("malformed", "a response to kproxy ends early") from None
+            raise UnreadableResponse("malformed", "a response to kproxy ends early") from None
         except WireError as error:
-            raise Unreadable(error.reason, str(error)) from None
+            raise UnreadableResponse(error.reason, str(error)) from None
 
-    async def put(self, ask: Ask) -> T:
+    async def put(self, ask: Channel) -> T:
         """Both."""
         self.send(ask)
         return await self.answer(ask)
 
 
-async def ask_versions(ask: Ask) -> Versions:
+async def ask_versions(ask: Channel) -> Versions:
     """What the broker serves; it tells everybody, before any login. Raises UpstreamError or WireError: no Kafka broker
     answers."""
-    return await Question(api.API_VERSIONS, 0, b"", _versions).put(ask)
+    return await Question(api.API_VERSIONS, 0, b"", _read_versions).put(ask)
 
 
-def _versions(body: bytes) -> Versions:
+def _read_versions(body: bytes) -> Versions:
     """ApiVersions v0: error code, ranges[API key, lowest, highest]"""
     found: dict[int, range] = {}
     for at in range(6, len(body) - 5, 6):
@@ -146,36 +146,36 @@ def _versions(body: bytes) -> Versions:
     return found
 
 
-def members(versions: Versions) -> Question[Members]:
+def nodes_question(versions: Versions) -> Question[ClusterNodes]:
     """Who is in the cluster. If the broker closes the connection, one must perhaps log in first."""
     if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
-        return _BROKERS[2 if 2 in versions.get(api.METADATA, ()) else 1]
-    return _QUORUM
+        return _BROKERS_QUESTIONS[2 if 2 in versions.get(api.METADATA, ()) else 1]
+    return _CONTROLLERS_QUESTION
 
 
-async def _members(version: int, body: bytes) -> Members:
+async def _read_metadata(version: int, body: bytes) -> ClusterNodes:
     """Metadata v1 or v2: brokers[node id, host, port, rack], cluster id (v2), …"""
     if len(body) <= _SHORT:
-        return _metadata_again(body, version)
-    return _metadata(body, version, await _nodes(body, api.METADATA, version))
+        return _read_short_metadata(body, version)
+    return _nodes_of_metadata(body, version, await _walk_to_last_node(body, api.METADATA, version))
 
 
-def _metadata(body: bytes, version: int, walk: Walk) -> Members:
+def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
     cluster_id = None
     if version == 2:
         _, at = read_string(body, _end(walk), len(body), compact=False, nullable=True)  # the last broker's rack
         cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
-    return Members(_text(cluster_id), Kind.BROKER, tuple(walk.endpoints))
+    return ClusterNodes(_text(cluster_id), NodeKind.BROKER, tuple(walk.endpoints))
 
 
 @lru_cache(maxsize=64)
-def _metadata_again(body: bytes, version: int) -> Members:
-    walk = _walk_of(api.METADATA, version)
+def _read_short_metadata(body: bytes, version: int) -> ClusterNodes:
+    walk = _new_walk(api.METADATA, version)
     walk.advance_all(body, 0, len(body))
-    return _metadata(body, version, _checked(walk))
+    return _nodes_of_metadata(body, version, _checked(walk))
 
 
-async def _cluster(body: bytes) -> Members:
+async def _read_described_cluster(body: bytes) -> ClusterNodes:
     """DescribeCluster v1: tags, throttle time, error code, error message, endpoint type, cluster id, …"""
     at = skip_tags(body, 0, len(body)) + 4
     (error,) = INT16.unpack_from(body, at)
@@ -183,11 +183,11 @@ async def _cluster(body: bytes) -> Members:
         raise malformed(f"the controller answers DescribeCluster with error {error}")
     _, at = read_string(body, at + 2, len(body), compact=True, nullable=True)
     cluster_id, _ = read_string(body, at + 1, len(body), compact=True, nullable=False)
-    walk = await _nodes(body, api.DESCRIBE_CLUSTER, 1)
-    return Members(_text(cluster_id), Kind.CONTROLLER, tuple(walk.endpoints))
+    walk = await _walk_to_last_node(body, api.DESCRIBE_CLUSTER, 1)
+    return ClusterNodes(_text(cluster_id), NodeKind.CONTROLLER, tuple(walk.endpoints))
 
 
-class _OneByOne:
+class _ReadQueue:
     """A queue of the coroutines that read long answers: one of them goes on in each turn of the loop. kproxy opens
     dozens of connections at once, whose answers may come together. Unlike a lock, the queue belongs to no loop."""
 
@@ -204,22 +204,22 @@ class _OneByOne:
         await asyncio.sleep(0)  # not in the same turn as the next one
 
 
-_ONE_BY_ONE = _OneByOne()
+_LONG_RESPONSES = _ReadQueue()
 
 
-async def _nodes(body: bytes, key: int, version: int) -> Walk:
+async def _walk_to_last_node(body: bytes, key: int, version: int) -> Walk:
     """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError.
 
     Only long answers queue: those of another cluster must not delay what an ordinary one says.
     """
     if len(body) <= _SHORT:
-        return _checked(await _walked(body, key, version))
-    async with _ONE_BY_ONE:
-        return _checked(await _walked(body, key, version))
+        return _checked(await _walk_with_pauses(body, key, version))
+    async with _LONG_RESPONSES:
+        return _checked(await _walk_with_pauses(body, key, version))
 
 
-async def _walked(body: bytes, key: int, version: int) -> Walk:
-    walk = _walk_of(key, version)
+async def _walk_with_pauses(body: bytes, key: int, version: int) -> Walk:
+    walk = _new_walk(key, version)
     at = walk.advance(body, 0, len(body))
     while walk.paused:
         await asyncio.sleep(0)
@@ -227,7 +227,7 @@ async def _walked(body: bytes, key: int, version: int) -> Walk:
     return walk
 
 
-def _walk_of(key: int, version: int) -> Walk:
+def _new_walk(key: int, version: int) -> Walk:
     plan = plan_for(key, version)
     assert plan is not None
     return Walk(plan)
@@ -247,27 +247,29 @@ def _end(walk: Walk) -> int:
 
 
 # By version. No topics.
-_BROKERS: dict[int, Question[Members]] = {
-    version: Question(api.METADATA, version, INT32.pack(0), partial(_members, version)) for version in (1, 2)
+_BROKERS_QUESTIONS: dict[int, Question[ClusterNodes]] = {
+    version: Question(api.METADATA, version, INT32.pack(0), partial(_read_metadata, version)) for version in (1, 2)
 }
 # v1: include_cluster_authorized_operations, endpoint_type, tags
-_QUORUM: Question[Members] = Question(api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLERS, 0), _cluster)
+_CONTROLLERS_QUESTION: Question[ClusterNodes] = Question(
+    api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLER_ENDPOINTS, 0), _read_described_cluster
+)
 
 
-def own_id(versions: Versions, suppose: int = NOBODY) -> Question[int | None] | None:
+def node_id_question(versions: Versions, suppose: int = UNUSED_NODE_ID) -> Question[int | None] | None:
     """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
     does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
-    return _own_id_of(suppose) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
+    return _node_id_question(suppose) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
 
 
 @lru_cache(maxsize=64)
-def _own_id_of(suppose: int) -> Question[int | None]:
+def _node_id_question(suppose: int) -> Question[int | None]:
     # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
     resource = pack(">b", _BROKER_RESOURCE) + _string(str(suppose).encode()) + INT32.pack(1) + _string(b"kproxy")
-    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_own_id, suppose))
+    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_read_node_id, suppose))
 
 
-def _own_id(suppose: int, body: bytes) -> int | None:
+def _read_node_id(suppose: int, body: bytes) -> int | None:
     """DescribeConfigs v1: throttle time, results[error code, error message, …]"""
     (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
     if count != 1:
@@ -275,36 +277,36 @@ def _own_id(suppose: int, body: bytes) -> int | None:
     message, _ = read_string(body, 10, len(body), compact=False, nullable=True)
     match = _OWN_ID.search(message or b"")
     if match:
-        return int(match[1]) if int(match[1]) < NOBODY else None
-    return suppose if error == NONE and suppose != NOBODY else None
+        return int(match[1]) if int(match[1]) < UNUSED_NODE_ID else None
+    return suppose if error == NONE and suppose != UNUSED_NODE_ID else None
 
 
-async def ask_leaders(ask: Ask, versions: Versions) -> dict[int, tuple[Partition, ...]]:
+async def ask_leaders(ask: Channel, versions: Versions) -> dict[int, tuple[TopicPartition, ...]]:
     """A few partitions of each node that leads any, of the topics that this user may see."""
     if 2 not in versions.get(api.METADATA, ()):
         return {}
-    question: Question[dict[int, tuple[Partition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _leaders)
+    question: Question[dict[int, tuple[TopicPartition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _read_leaders)
     return await question.put(ask)  # for all topics
 
 
-async def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
+async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
     """Metadata v2, from its topics on: topics[error, name, is internal, partitions[error, index, leader, replicas,
     in-sync replicas]]."""
     end = len(body)
-    at = _end(await _nodes(body, api.METADATA, 2))
+    at = _end(await _walk_to_last_node(body, api.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
         _, at = read_string(body, at, end, compact=False, nullable=True)
     (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id
     at += 8
-    found: dict[int, list[Partition]] = {}
+    found: dict[int, list[TopicPartition]] = {}
     looked_at = 0
-    for _ in range(min(topics, _PARTITIONS_LOOKED_AT)):
+    for _ in range(min(topics, _MAX_PARTITIONS_READ)):
         name, at = read_string(body, at + 2, end, compact=False, nullable=False)
         (partitions,) = INT32.unpack_from(body, at + 1)
         at += 5
         for _ in range(partitions):
             looked_at += 1
-            if looked_at > _PARTITIONS_LOOKED_AT:
+            if looked_at > _MAX_PARTITIONS_READ:
                 return {node: tuple(led) for node, led in found.items()}
             error, index, leader, replicas = unpack_from(">hiii", body, at)
             at += 14 + 4 * max(0, replicas)
@@ -316,7 +318,9 @@ async def _leaders(body: bytes) -> dict[int, tuple[Partition, ...]]:
     return {node: tuple(led) for node, led in found.items() if led}
 
 
-async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition]) -> dict[Partition, int]:
+async def ask_leadership(
+    ask: Channel, versions: Versions, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
     """The error code with which the broker answers ListOffsets for each partition: NONE from its leader, NOT_LEADER
     from others."""
     if 1 not in versions.get(api.LIST_OFFSETS, ()):
@@ -330,9 +334,9 @@ async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition])
         for name, indexes in topics.items()
     ]
 
-    def read(body: bytes) -> dict[Partition, int]:
+    def read(body: bytes) -> dict[TopicPartition, int]:
         # v1: topics[name, partitions[index, error, timestamp, offset]]; as many as were asked for
-        found: dict[Partition, int] = {}
+        found: dict[TopicPartition, int] = {}
         (count,), at = INT32.unpack_from(body), 4
         for _ in range(min(count, len(topics))):
             name, at = read_string(body, at, len(body), compact=False, nullable=False)
@@ -348,30 +352,30 @@ async def ask_led(ask: Ask, versions: Versions, partitions: Iterable[Partition])
     return await Question(api.LIST_OFFSETS, 1, body, read).put(ask)
 
 
-async def ask_coordinator(ask: Ask, versions: Versions) -> int | None:
+async def ask_coordinator(ask: Channel, versions: Versions) -> int | None:
     """The id of the broker that is asked, as the coordinator of a group that it names; None if it names none that this
     user may see."""
     if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
-    for group in (await Question(api.LIST_GROUPS, 0, b"", _groups).put(ask))[:_PARTITIONS_OF_A_LEADER]:
-        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _coordinator).put(ask)
+    for group in (await Question(api.LIST_GROUPS, 0, b"", _read_group_ids).put(ask))[:_PARTITIONS_OF_A_LEADER]:
+        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _read_coordinator).put(ask)
         if error == NONE and node_id >= 0:
             return node_id
     return None
 
 
-def _groups(body: bytes) -> list[bytes]:
+def _read_group_ids(body: bytes) -> list[bytes]:
     """ListGroups v0: error code, groups[id, protocol type]"""
     (count,), at = INT32.unpack_from(body, 2), 6
     names = []
-    for _ in range(min(count, _GROUPS_LOOKED_AT)):
+    for _ in range(min(count, _MAX_GROUPS_READ)):
         name, at = read_string(body, at, len(body), compact=False, nullable=False)
         _, at = read_string(body, at, len(body), compact=False, nullable=False)
         names.append(name or b"")
     return names
 
 
-def _coordinator(body: bytes) -> tuple[int, int]:
+def _read_coordinator(body: bytes) -> tuple[int, int]:
     """FindCoordinator v0: error code, node id, …"""
     error, node_id = unpack_from(">hi", body)
     return error, node_id

@@ -12,7 +12,7 @@ from struct import pack
 from kproxy.client.ask.questions import NONE, Question, Versions
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT32, string
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 # DescribeConfigsResponse.ConfigSource, by its number: a dynamic setting of this broker, one of all brokers; a default.
@@ -31,7 +31,7 @@ LISTENER_SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BrokerSettings:
     """Settings of one broker by name, or the error code. None: the broker does not tell. `defaults`: those that are
     set nowhere. `dynamic`: those that were set while brokers ran, and win over the broker's file."""
 
@@ -41,7 +41,9 @@ class Settings:
     dynamic: frozenset[str] = frozenset()
 
 
-def broker_settings(versions: Versions, node_id: int, names: Sequence[str] | None = None) -> Question[Settings] | None:
+def settings_question(
+    versions: Versions, node_id: int, names: Sequence[str] | None = None
+) -> Question[BrokerSettings] | None:
     """The settings with these names, or all, of the broker that is asked; no question if it cannot be asked. `node_id`
     must be its own."""
     if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
@@ -49,13 +51,13 @@ def broker_settings(versions: Versions, node_id: int, names: Sequence[str] | Non
     # v1: resources[type, name, keys], include_synonyms
     keys = INT32.pack(-1) if names is None else INT32.pack(len(names)) + b"".join(_string(name) for name in names)
     body = INT32.pack(1) + pack(">b", _BROKER_RESOURCE) + _string(str(node_id)) + keys + b"\0"
-    return Question(api.DESCRIBE_CONFIGS, 1, body, lambda answer: _settings(answer, names))
+    return Question(api.DESCRIBE_CONFIGS, 1, body, lambda answer: _read_settings(answer, names))
 
 
-def _settings(body: bytes, names: Sequence[str] | None) -> Settings:
+def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
     """DescribeConfigs v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source,
     sensitive, synonyms[name, value, source]]]."""
-    read = Reader(body)
+    read = ResponseReader(body)
     read.int32()
 
     def synonym() -> None:
@@ -68,12 +70,12 @@ def _settings(body: bytes, names: Sequence[str] | None) -> Settings:
         read.array(synonym)
         return name, None if sensitive else value, source
 
-    def result() -> Settings:
+    def result() -> BrokerSettings:
         error = read.int16()
         read.raw(), read.boolean(), read.raw()
         told = {name: (value, source) for name, value, source in read.array(config)}
         kept = {name: told[name] for name in names or told if name in told}
-        return Settings(
+        return BrokerSettings(
             error,
             {name: value for name, (value, _) in kept.items()},
             frozenset(name for name, (_, source) in kept.items() if source == _DEFAULT),
@@ -81,7 +83,7 @@ def _settings(body: bytes, names: Sequence[str] | None) -> Settings:
         )
 
     results = read.array(result)
-    return results[0] if results else Settings(NONE, {})
+    return results[0] if results else BrokerSettings(NONE, {})
 
 
 def _string(text: str) -> bytes:

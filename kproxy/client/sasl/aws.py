@@ -13,17 +13,17 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from kproxy.base.errors import UpstreamError
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 
 # How long the token may be used, in seconds, as aws-msk-iam-auth has it.
 _EXPIRES = 900
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 
 
-def library() -> None:
+def require_botocore() -> None:
     """Raises UpstreamError if there is no botocore."""
     if find_spec("botocore") is None:
-        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not installed: {install('botocore')}")
+        raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not installed: {install_command('botocore')}")
 
 
 class MskIam:
@@ -43,7 +43,7 @@ class MskIam:
         if self.secrets:
             self.finished = True
             return None
-        token = _signed(self._host, self._profile)
+        token = _sign_token(self._host, self._profile)
         self.secrets = tuple(token[key] for key in ("x-amz-signature", "x-amz-security-token") if key in token)
         return json.dumps(token).encode()
 
@@ -56,8 +56,8 @@ def _session(profile: str | None) -> Any:
     return Session(profile=profile)
 
 
-def _signed(host: str, profile: str | None) -> dict[str, str]:
-    library()
+def _sign_token(host: str, profile: str | None) -> dict[str, str]:
+    require_botocore()
     from botocore.auth import SigV4QueryAuth
     from botocore.awsrequest import AWSRequest
     from botocore.exceptions import BotoCoreError

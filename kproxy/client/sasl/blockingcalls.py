@@ -15,14 +15,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 # Calls at the same time, each a thread. What takes long waits for others, or lets other threads run.
-_AT_ONCE = 32
+_MAX_THREADS = 32
 
 
-class Aside:
+class BlockingCalls:
     """The calls of one cluster: those that never end keep no other cluster from logging in."""
 
     def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def call(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """What the function returns or raises. Raises TimeoutError after so many seconds; it goes on then, unheeded."""

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.sasl.mechanism import Mechanism, Refused
+from kproxy.client.sasl.mechanism import LoginRefused, Mechanism
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import (
     INT16,
@@ -23,7 +23,7 @@ from kproxy.protocol.wire.primitives import (
     string,
     uvarint,
 )
-from kproxy.protocol.wire.request import request
+from kproxy.protocol.wire.request import encode_request
 
 _INT64 = struct.Struct(">q")
 # Kafka's error codes.
@@ -33,19 +33,19 @@ _FIRST, _TOKEN = "ApiVersions", "a token"
 
 # Of ApiVersions: the newest version of an API that broker and kproxy both know; APIs of the broker only.
 Versions = dict[int, int]
-_Talk = Generator[bytes, bytes, "Authenticated"]
-_Answer = Generator[bytes, bytes, bytes]
+_Conversation = Generator[bytes, bytes, "SaslSession"]
+_ResponseBody = Generator[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Authenticated:
+class SaslSession:
     """`lifetime_ms`: for how long the broker keeps the session unless one logs in again (KIP-368); 0 for ever."""
 
     lifetime_ms: int
     versions: Versions
 
 
-class Exchange:
+class SaslExchange:
     """One authentication: `start` gives the first request, `take` the next one for each response, None at the end.
 
     Requests are whole frames, responses frames without their size. `step` names what is being asked; `result` is there
@@ -60,7 +60,7 @@ class Exchange:
         self._next_id = first_id
         self.step = _FIRST
         self._talk = self._run()
-        self.result: Authenticated | None = None
+        self.result: SaslSession | None = None
 
     def start(self) -> bytes:
         """The first request."""
@@ -79,7 +79,7 @@ class Exchange:
     def closed(self) -> UpstreamError:
         """What it means that the broker closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
-            return Refused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
+            return LoginRefused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
         hint = (
             ": its listener may expect TLS (SSL, SASL_SSL): use --tls; or the server is not a Kafka broker"
             if self.step == _FIRST
@@ -87,12 +87,12 @@ class Exchange:
         )
         return UpstreamError("sasl", f"the broker closed the connection after {self.step}{hint}")
 
-    def _run(self) -> _Talk:
+    def _run(self) -> _Conversation:
         versions, mechanism = self._versions, self._mechanism
         # Within a session a client's requests wait from the handshake on; the first token may take long.
         token = mechanism.step(b"") if versions is not None else None
         if versions is None:
-            versions = _served((yield from self._ask(API_VERSIONS, 0, b"")))
+            versions = _read_versions((yield from self._ask(API_VERSIONS, 0, b"")))
         self._versions = versions
         if SASL_HANDSHAKE not in versions:
             raise UpstreamError("sasl", "the broker does not support SaslHandshake: it is older than Kafka 0.10")
@@ -102,7 +102,7 @@ class Exchange:
         self._check_handshake((yield from self._ask(SASL_HANDSHAKE, int(framed), name)))
         self.step = "SaslAuthenticate" if framed else _TOKEN
         token = token or mechanism.step(b"")
-        return Authenticated((yield from (self._framed(token) if framed else self._raw(token))), versions)
+        return SaslSession((yield from (self._framed(token) if framed else self._raw(token))), versions)
 
     def _framed(self, token: bytes | None) -> Generator[bytes, bytes, int]:
         """Tokens within SaslAuthenticate; the session's lifetime in ms."""
@@ -125,10 +125,10 @@ class Exchange:
             token = mechanism.step((yield INT32.pack(len(token)) + token))
         return 0
 
-    def _ask(self, key: int, version: int, body: bytes) -> _Answer:
+    def _ask(self, key: int, version: int, body: bytes) -> _ResponseBody:
         """One request; the body of its response."""
         correlation_id, self._next_id = self._next_id, self._next_id + 1
-        response = yield request(key, version, correlation_id, body)
+        response = yield encode_request(key, version, correlation_id, body)
         if len(response) < 4 or INT32.unpack_from(response)[0] != correlation_id:
             raise UpstreamError("sasl", f"the server that answers {self.step} is not a Kafka broker")
         flexible = key != API_VERSIONS and version >= APIS[key].flexible
@@ -157,7 +157,7 @@ class Exchange:
         (error,) = INT16.unpack_from(body)
         message, at = read_string(body, 2, end, compact=flexible, nullable=True)
         if error == _AUTHENTICATION_FAILED:
-            raise Refused(f"the broker refused the login{self._said(message)}; {self._mechanism.advice}")
+            raise LoginRefused(f"the broker refused the login{self._said(message)}; {self._mechanism.advice}")
         if error:
             raise UpstreamError("sasl", f"the broker answers SaslAuthenticate with error {error}{self._said(message)}")
         if flexible:
@@ -178,7 +178,7 @@ class Exchange:
         return f' ("{" ".join(text.split())[:200]}")' if text.strip() else ""
 
 
-def _served(body: bytes) -> Versions:
+def _read_versions(body: bytes) -> Versions:
     """The versions in an ApiVersions response, version 0: error code, ranges[API key, lowest, highest]."""
     found = {}
     for at in range(6, len(body) - 5, 6):

@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
-from kproxy.base.packages import install
-from kproxy.client.sasl.mechanism import Refused, unproven
+from kproxy.base.packages import install_command
+from kproxy.client.sasl.mechanism import LoginRefused, unproven_broker
 
 # Kafka knows no security layer but TLS: of what the broker offers, "none" is chosen (RFC 4752 §3.1).
 _NO_LAYER = 1
 
 
-def library() -> Any:
+def load_gssapi() -> Any:
     """The package for the system's Kerberos. Raises UpstreamError."""
     try:
         import gssapi
     except ImportError:
-        raise UpstreamError("sasl", f"GSSAPI needs a package that is not installed: {install('gssapi')}") from None
+        raise UpstreamError(
+            "sasl", f"GSSAPI needs a package that is not installed: {install_command('gssapi')}"
+        ) from None
     return gssapi
 
 
@@ -30,7 +32,7 @@ class Kerberos:
     secrets: tuple[str, ...] = ()
 
     def __init__(self, service: str, host: str, principal: str | None, keytab: Path | None) -> None:
-        self._gssapi = library()
+        self._gssapi = load_gssapi()
         self._service = f"{service}@{host}"
         self._principal = principal
         self._keytab = keytab
@@ -52,7 +54,7 @@ class Kerberos:
             )
             text = f"Kerberos gives no login to {self._service}: {said}; {self.advice}"
             # A KDC may lock an account whose key is wrong; without a ticket nobody is asked.
-            raise (Refused(text) if self._keytab else UpstreamError("sasl", text)) from None
+            raise (LoginRefused(text) if self._keytab else UpstreamError("sasl", text)) from None
 
     def _new_context(self) -> Any:
         api = self._gssapi
@@ -67,7 +69,7 @@ class Kerberos:
     def _choose_layer(self, challenge: bytes) -> bytes:
         offer = self._context.unwrap(challenge).message
         if len(offer) != 4 or not offer[0] & _NO_LAYER:
-            raise unproven("the broker asks for a Kerberos security layer, which Kafka does not have")
+            raise unproven_broker("the broker asks for a Kerberos security layer, which Kafka does not have")
         self.finished = True
         # No layer, no size of its messages, and no other user to act for.
         return bytes(self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]), False).message)

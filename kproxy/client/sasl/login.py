@@ -12,12 +12,12 @@ from time import monotonic
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 from kproxy.client.sasl import secrets
 from kproxy.client.sasl.backoff import Backoff
-from kproxy.client.sasl.blockingcalls import Aside
-from kproxy.client.sasl.exchange import Authenticated, Exchange, Versions
-from kproxy.client.sasl.mechanism import Mechanism, OAuthBearer, Plain, Refused, Scram
+from kproxy.client.sasl.blockingcalls import BlockingCalls
+from kproxy.client.sasl.exchange import SaslExchange, SaslSession, Versions
+from kproxy.client.sasl.mechanism import LoginRefused, Mechanism, OAuthBearer, Plain, Scram
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 
@@ -30,7 +30,7 @@ _LIFETIMES_SAID_EVERY = 30.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Attempt:
+class LoginAttempt:
     """A login that is about to be made at `address`. Two with the same `credentials` would be refused alike."""
 
     address: Address
@@ -38,15 +38,17 @@ class Attempt:
     credentials: str
 
 
-async def authenticate(ask: Ask, exchange: Exchange, seconds: float, aside: Aside | None = None) -> Authenticated:
+async def authenticate(
+    ask: Channel, exchange: SaslExchange, seconds: float, aside: BlockingCalls | None = None
+) -> SaslSession:
     """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
     # Some steps ask a KDC, and hashing a password thousands of times is slow.
-    aside = aside or Aside()
+    aside = aside or BlockingCalls()
     try:
-        request = await _step_of(exchange, aside, exchange.start)
+        request = await _run_step(exchange, aside, exchange.start)
         while request is not None:
             response = await ask(request, seconds)
-            request = await _step_of(exchange, aside, exchange.take, response)
+            request = await _run_step(exchange, aside, exchange.take, response)
     except TimeoutError:
         raise UpstreamError("sasl", f"no answer to {exchange.step} within {seconds:g} s") from None
     except (EOFError, ConnectionError):
@@ -54,14 +56,16 @@ async def authenticate(ask: Ask, exchange: Exchange, seconds: float, aside: Asid
     except WireError as error:
         raise UpstreamError("sasl", str(error)) from None
     except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
-        raise UpstreamError(*faults.of_broker(error)) from None
+        raise UpstreamError(*faults.explain_broker_error(error)) from None
     except OSError as error:
         raise UpstreamError("sasl", error.strerror or str(error)) from None
     assert exchange.result is not None
     return exchange.result
 
 
-async def _step_of(exchange: Exchange, aside: Aside, step: Callable[..., bytes | None], *args: bytes) -> bytes | None:
+async def _run_step(
+    exchange: SaslExchange, aside: BlockingCalls, step: Callable[..., bytes | None], *args: bytes
+) -> bytes | None:
     try:
         return await aside.call(_STEP_TIMEOUT, step, *args)
     except TimeoutError:
@@ -70,17 +74,17 @@ async def _step_of(exchange: Exchange, aside: Aside, step: Callable[..., bytes |
 
 
 @contextlib.contextmanager
-def _step(address: Address) -> Iterator[None]:
+def _named_errors(address: Address) -> Iterator[None]:
     """Errors say at which step and which address."""
     try:
         yield
-    except Refused as error:
-        raise Refused(f"{address}: SASL: {error}") from None
+    except LoginRefused as error:
+        raise LoginRefused(f"{address}: SASL: {error}") from None
     except UpstreamError as error:
         raise UpstreamError(error.reason, f"{address}: SASL: {error}") from None
 
 
-class Login:
+class SaslLogin:
     """The logins of one cluster.
 
     First `prepare`, which needs no connection and raises at once what the broker said a moment ago; then `log_in`.
@@ -88,9 +92,9 @@ class Login:
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
-        self._aside = Aside()
-        self._password = secrets.Kept(self._run_password_command)
-        self._token = secrets.Kept(self._new_token)
+        self._aside = BlockingCalls()
+        self._password = secrets.CachedSecret(self._run_password_command)
+        self._token = secrets.CachedSecret(self._new_token)
         self._proven: str | None = None  # credentials that the broker has taken
         self._refused: str | None = None  # and those that it did not take last,
         self._problem = ""  # what it said,
@@ -98,23 +102,23 @@ class Login:
         self._one_by_one = asyncio.Lock()
         self._silent_on_lifetimes_until = 0.0
 
-    async def prepare(self, address: Address, name: str) -> Attempt:
+    async def prepare(self, address: Address, name: str) -> LoginAttempt:
         """What to log in with at `address`, to the broker that calls itself `name`. Raises UpstreamError."""
-        with _step(address):
+        with _named_errors(address):
             mechanism, credentials = await self._mechanism(name)
-            attempt = Attempt(address, mechanism, credentials)
+            attempt = LoginAttempt(address, mechanism, credentials)
             self._check(attempt)
             return attempt
 
-    async def log_in(self, ask: Ask, attempt: Attempt, versions: Versions | None = None) -> Authenticated:
+    async def log_in(self, ask: Channel, attempt: LoginAttempt, versions: Versions | None = None) -> SaslSession:
         """Log in on a new connection, or, with the versions that are known by then, within a session. Raises
         UpstreamError."""
-        with _step(attempt.address):
+        with _named_errors(attempt.address):
             async with self._turn(attempt):
-                exchange = Exchange(attempt.mechanism, versions)
+                exchange = SaslExchange(attempt.mechanism, versions)
                 try:
                     result = await authenticate(ask, exchange, self._config.connect_timeout, self._aside)
-                except Refused as error:
+                except LoginRefused as error:
                     self._note_refusal(attempt, error)
                     raise
                 self._proven, self._refused = attempt.credentials, None
@@ -130,7 +134,7 @@ class Login:
             log.warning(text, address, milliseconds, does)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, attempt: Attempt) -> AsyncIterator[None]:
+    async def _turn(self, attempt: LoginAttempt) -> AsyncIterator[None]:
         """At start many connections open at once: one tries the credentials, the others wait for what comes of it."""
         if attempt.credentials == self._proven:
             yield
@@ -139,11 +143,11 @@ class Login:
             self._check(attempt)
             yield
 
-    def _check(self, attempt: Attempt) -> None:
+    def _check(self, attempt: LoginAttempt) -> None:
         if attempt.credentials == self._refused and self._backoff.waiting:
-            raise Refused(self._problem)
+            raise LoginRefused(self._problem)
 
-    def _note_refusal(self, attempt: Attempt, error: Refused) -> None:
+    def _note_refusal(self, attempt: LoginAttempt, error: LoginRefused) -> None:
         if attempt.credentials != self._refused:
             self._backoff.worked()  # that was about others
         self._backoff.failed()
@@ -159,7 +163,7 @@ class Login:
         if mechanism == "OAUTHBEARER":
             extensions = dict(one.split("=", 1) for one in config.oauth_extensions)
             if config.oauth_token_file:
-                token = await secrets.from_file(self._aside, config.oauth_token_file)
+                token = await secrets.read_file(self._aside, config.oauth_token_file)
                 return OAuthBearer(token, extensions), token
             # A new token for the same client would be refused as well, for the same reason.
             return OAuthBearer(await self._token.get(), extensions), ""
@@ -181,18 +185,18 @@ class Login:
         if self._config.sasl_password is not None:
             return self._config.sasl_password
         if self._config.sasl_password_file is not None:
-            return await secrets.from_file(self._aside, self._config.sasl_password_file)
+            return await secrets.read_file(self._aside, self._config.sasl_password_file)
         return await self._password.get()
 
     async def _run_password_command(self) -> tuple[str, float]:
         assert self._config.sasl_password_command is not None
-        return await secrets.from_command(self._config.sasl_password_command), float("inf")
+        return await secrets.run_command(self._config.sasl_password_command), float("inf")
 
     async def _new_token(self) -> tuple[str, float]:
         config = self._config
         if config.oauth_token_command is not None:
-            token = await secrets.from_command(config.oauth_token_command)
-            return token, secrets.use_until(token)
+            token = await secrets.run_command(config.oauth_token_command)
+            return token, secrets.refresh_time(token)
         from kproxy.client.sasl.oidc import fetch_token  # few need it, and it brings a web client
 
         assert config.oauth_token_url is not None
@@ -203,10 +207,10 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedIn:
+class LoginContext:
     """What came of a login at `address`, to the broker that calls itself `name`; and what the next one needs."""
 
-    login: Login
+    login: SaslLogin
     address: Address
     name: str
-    result: Authenticated
+    result: SaslSession

@@ -15,7 +15,7 @@ from kproxy.base.errors import UpstreamError
 
 # How often SCRAM may hash, each time that somebody logs in: a second of one core, or two. Since Kafka 2.7 brokers store
 # no credentials of more than 16384 iterations (KIP-554); Java's clients compute whatever is demanded.
-_MOST_ITERATIONS = 1_000_000
+_MAX_ITERATIONS = 1_000_000
 
 
 class Mechanism(Protocol):
@@ -37,14 +37,14 @@ class Mechanism(Protocol):
         ...
 
 
-class Refused(UpstreamError):
+class LoginRefused(UpstreamError):
     """Nobody takes these credentials. Trying them again and again may lock the account."""
 
     def __init__(self, text: str) -> None:
         super().__init__("sasl", text)
 
 
-def unproven(why: str) -> UpstreamError:
+def unproven_broker(why: str) -> UpstreamError:
     """The error for a broker that cannot prove who it is, or does not keep to the mechanism."""
     return UpstreamError("sasl", f"{why}; this is not the broker that knows the user, or something stands between")
 
@@ -113,19 +113,19 @@ class Scram:
         try:
             return next(self._steps)(challenge.decode())
         except ScramException as error:
-            raise unproven(f"the broker failed {self.name}: {error.args[0]}") from None
+            raise unproven_broker(f"the broker failed {self.name}: {error.args[0]}") from None
         except UnicodeDecodeError:
-            raise unproven(f"the broker failed {self.name}: not UTF-8") from None
+            raise unproven_broker(f"the broker failed {self.name}: not UTF-8") from None
 
     def _first(self, _: str) -> bytes:
         return str(self._client.get_client_first()).encode()
 
     def _proof(self, challenge: str) -> bytes:
         demanded = re.search(r",i=([0-9]{1,20})", challenge)
-        if demanded and int(demanded[1]) > _MOST_ITERATIONS:
+        if demanded and int(demanded[1]) > _MAX_ITERATIONS:
             raise UpstreamError(
                 "sasl",
-                f"the broker demands {demanded[1]} iterations of {self.name}, more than the {_MOST_ITERATIONS} that"
+                f"the broker demands {demanded[1]} iterations of {self.name}, more than the {_MAX_ITERATIONS} that"
                 " kproxy computes; Kafka allows 16384: set the user's password anew",
             )
         self._client.set_server_first(challenge)

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.blockingcalls import Aside
-from kproxy.client.sasl.secrets import use_until
+from kproxy.client.sasl.blockingcalls import BlockingCalls
+from kproxy.client.sasl.secrets import refresh_time
 from kproxy.net.tls.stores import load_trust
 
 # How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
@@ -24,27 +24,27 @@ _PAUSES = (0.25, 1.0)
 _MOST = 1024 * 1024
 
 
-class Unavailable(UpstreamError):
+class TokenEndpointUnavailable(UpstreamError):
     """The server cannot be reached or is in trouble: another attempt may succeed."""
 
 
 async def fetch_token(
-    aside: Aside, url: str, client: str, secret: str, scope: str | None, ca: Path | None
+    aside: BlockingCalls, url: str, client: str, secret: str, scope: str | None, ca: Path | None
 ) -> tuple[str, float]:
     """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
     for pause in _PAUSES:
         try:
             return await _attempt(aside, url, client, secret, scope, ca)
-        except Unavailable:
+        except TokenEndpointUnavailable:
             await asyncio.sleep(pause)
     return await _attempt(aside, url, client, secret, scope, ca)
 
 
-async def _attempt(aside: Aside, url: str, *args: str | Path | None) -> tuple[str, float]:
+async def _attempt(aside: BlockingCalls, url: str, *args: str | Path | None) -> tuple[str, float]:
     try:
         return await aside.call(_WHOLE_TIMEOUT, _fetch, url, *args)
     except TimeoutError:
-        raise Unavailable(
+        raise TokenEndpointUnavailable(
             "sasl", f"the token endpoint {url} has not answered whole within {_WHOLE_TIMEOUT:g} s"
         ) from None
 
@@ -62,7 +62,7 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
     login = b64encode(f"{client}:{secret}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "User-Agent": "kproxy"}
     request = urllib.request.Request(url, urlencode(form).encode(), headers)
-    trust = urllib.request.HTTPSHandler(context=trusting(ca))
+    trust = urllib.request.HTTPSHandler(context=endpoint_tls_context(ca))
     try:
         with urllib.request.build_opener(trust, _NoRedirect).open(request, timeout=_TIMEOUT) as response:
             answer = json.loads(response.read(_MOST))
@@ -72,11 +72,11 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
     except urllib.error.HTTPError as error:
         raise _refusal(url, error) from None
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise _trouble(url, error) from None
-    return token, use_until(token, answer.get("expires_in"))
+        raise _failure(url, error) from None
+    return token, refresh_time(token, answer.get("expires_in"))
 
 
-def trusting(ca: Path | None) -> ssl.SSLContext:
+def endpoint_tls_context(ca: Path | None) -> ssl.SSLContext:
     """For connections to a token endpoint, with the system's trust store if `ca` is None. Raises UpstreamError."""
     if ca is None:
         return ssl.create_default_context()
@@ -95,16 +95,18 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
     word = f" ({found[1].decode()})" if found else ""
     text = f"the token endpoint {url} answers {error.code}{word}"
     if error.code >= 500:
-        return Unavailable("sasl", text)
+        return TokenEndpointUnavailable("sasl", text)
     return UpstreamError("sasl", f"{text}; check the client id and secret, oauth-scope, and the URL")
 
 
-def _trouble(url: str, error: Exception) -> UpstreamError:
+def _failure(url: str, error: Exception) -> UpstreamError:
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLCertVerificationError):
         return UpstreamError("sasl", f"the token endpoint {url} is not trusted: {reason.verify_message}; set oauth-ca")
     if isinstance(reason, TimeoutError):
-        return Unavailable("sasl", f"the token endpoint {url} does not answer within {_TIMEOUT:g} s")
+        return TokenEndpointUnavailable("sasl", f"the token endpoint {url} does not answer within {_TIMEOUT:g} s")
     if isinstance(reason, OSError):
-        return Unavailable("sasl", f"the token endpoint {url} cannot be reached: {reason.strerror or reason}")
+        return TokenEndpointUnavailable(
+            "sasl", f"the token endpoint {url} cannot be reached: {reason.strerror or reason}"
+        )
     return UpstreamError("sasl", f"the token endpoint {url} gives no token that could be used")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl.backoff import Backoff
-from kproxy.client.sasl.blockingcalls import Aside
+from kproxy.client.sasl.blockingcalls import BlockingCalls
 
 # How long a command may take, in seconds; one that logs in somewhere itself takes a few.
 _COMMAND_TIMEOUT = 30.0
@@ -29,16 +29,16 @@ _MOST = 1024 * 1024
 _UNKNOWN_LIFE, _USED_FOR = 60.0, 0.8
 
 
-async def from_file(aside: Aside, path: Path) -> str:
+async def read_file(aside: BlockingCalls, path: Path) -> str:
     """The text of a file, without the line's end. Raises UpstreamError."""
     try:
-        return await aside.call(_READ_TIMEOUT, read_file, path)
+        return await aside.call(_READ_TIMEOUT, read_file_blocking, path)
     except TimeoutError:
         text = f"{path} was not read within {_READ_TIMEOUT:g} s: is it a pipe, or on a network file system?"
         raise UpstreamError("sasl", text) from None
 
 
-def read_file(path: Path) -> str:
+def read_file_blocking(path: Path) -> str:
     """The same, without an event loop to hold up."""
     try:
         with path.open("rb") as file:
@@ -47,9 +47,9 @@ def read_file(path: Path) -> str:
         raise UpstreamError("sasl", f"{path} cannot be read: {error.strerror}") from None
 
 
-async def from_command(command: str) -> str:
+async def run_command(command: str) -> str:
     """What a command prints, without the line's end. Without a shell; its stderr is kproxy's. Raises UpstreamError."""
-    words = words_of(command)
+    words = split_command(command)
     name = words[0]
     try:
         # A pipe of our own: asyncio waits for the end of its pipes too, which children of a killed command may hold.
@@ -57,7 +57,7 @@ async def from_command(command: str) -> str:
         with os.fdopen(reads, "rb", buffering=0) as ours, os.fdopen(writes, "wb", buffering=0) as its_end:
             process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=its_end)
             its_end.close()
-            output, code = await _finished(process, ours)
+            output, code = await _read_output(process, ours)
     except TimeoutError:
         raise UpstreamError("sasl", f"the command '{name}' took more than {_COMMAND_TIMEOUT:g} s") from None
     except OSError as error:
@@ -67,7 +67,7 @@ async def from_command(command: str) -> str:
     return _text(output, f"the command '{name}'")
 
 
-async def _finished(process: Process, pipe: RawIOBase) -> tuple[bytes, int]:
+async def _read_output(process: Process, pipe: RawIOBase) -> tuple[bytes, int]:
     """What it prints, as much as may be, and its exit code. Raises TimeoutError; it has ended in any case."""
     output, reader = b"", asyncio.StreamReader()
     try:
@@ -84,7 +84,7 @@ async def _finished(process: Process, pipe: RawIOBase) -> tuple[bytes, int]:
             await process.wait()
 
 
-def words_of(command: str) -> list[str]:
+def split_command(command: str) -> list[str]:
     """A program and its arguments. Raises UpstreamError."""
     with contextlib.suppress(ValueError):
         if words := shlex.split(command):
@@ -105,7 +105,7 @@ def _text(data: bytes, place: str) -> str:
     return text
 
 
-class Kept:
+class CachedSecret:
     """A secret that all logins of a cluster share. It is fetched by one of them while the others wait: at first, when
     its time is over, and when it was refused. `fetch` returns it and when that time is over (`time.monotonic`)."""
 
@@ -137,7 +137,7 @@ class Kept:
         self._value = None
 
 
-def use_until(token: str, expires_in: object = None) -> float:
+def refresh_time(token: str, expires_in: object = None) -> float:
     """Until when to use a token, as of `time.monotonic`: by what came with it (seconds), or by its own claim if it is
     a JWT (RFC 7519 §4.1.4)."""
     life = float(expires_in) if isinstance(expires_in, int | float) else _claimed_life(token)

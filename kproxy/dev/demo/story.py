@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 from kproxy.dev.devcluster import jars
 from kproxy.dev.devcluster.cluster import DevCluster
 from kproxy.dev.devcluster.interrupts import ignore_ctrl_c, terminated_like_ctrl_c
@@ -63,7 +63,7 @@ def _check(version: str) -> None:
     """Before anything is fetched or started. Raises ConfigError with all that is missing."""
     problems: list[str] = []
     if importlib.util.find_spec("confluent_kafka") is None:
-        problems.append(f"the demo needs the client confluent-kafka: {install('confluent-kafka')}")
+        problems.append(f"the demo needs the client confluent-kafka: {install_command('confluent-kafka')}")
     try:
         jars.check(version)
     except ConfigError as error:

@@ -18,7 +18,7 @@ from kproxy.dev.devcluster.node import Node
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
 from kproxy.dev.devcluster.readiness import known_brokers
 from kproxy.dev.devcluster.tools import Programs
-from kproxy.net.blocking import accepts
+from kproxy.net.blocking import can_connect
 
 DEFAULT_ADVERTISED = "kafka-{id}.cluster.internal:9092"
 
@@ -279,7 +279,7 @@ def _is_ready(node: Node, wanted: set[int]) -> bool:
             return False
     except OSError:
         return False
-    return all(accepts(one.bound.host, one.bound.port, 1) for one in node.listeners.values())
+    return all(can_connect(one.bound.host, one.bound.port, 1) for one in node.listeners.values())
 
 
 def _wait(reached: Callable[[], bool], timeout: float, what: str) -> None:

@@ -35,7 +35,7 @@ def search_docker(name: str, path: Path) -> SearchResult:
         listed = engine.get(path, "/containers/json")
         containers = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         likely = [one for one in containers if _may_be_broker(one)][:_MOST_CONTAINERS]
-        told = [engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json") for one in likely]
+        told = [engine.get(path, f"/containers/{engine.check_id(one.get('Id'))}/json") for one in likely]
     except engine.EngineError as error:
         return SearchResult(name, problem=str(error))
     return SearchResult(name, list(_clusters(told)))

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from kproxy.base.errors import UpstreamError
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
-from kproxy.net.dial.connector import Limit
-from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.direct import DirectConnector
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 
 _SECONDS = 10.0
@@ -37,15 +37,15 @@ _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 async def search_kubernetes(context: str | None, namespace: str | None) -> SearchResult:
     """What is there, in one namespace or in all that the user may see."""
     if importlib.util.find_spec("websockets") is None:
-        return SearchResult(_NAME, problem=f"needs the package websockets: {install('websockets')}")
-    from kproxy.net.dial.kubeapi import Api  # few have its library
-    from kproxy.net.dial.kubehttp import Refusal
+        return SearchResult(_NAME, problem=f"needs the package websockets: {install_command('websockets')}")
+    from kproxy.net.dial.kubeapi import KubeApi  # few have its library
+    from kproxy.net.dial.kubehttp import KubeStatusError
 
     async with SupervisedTaskGroup("the search in Kubernetes") as tasks:
-        api = Api(_NAME, context, Direct(), tasks)
+        api = KubeApi(_NAME, context, DirectConnector(), tasks)
         looking = _ResourceSearch(context, namespace)
         try:
-            limit = Limit.of(_SECONDS)
+            limit = Deadline.of(_SECONDS)
             strimzi: list[Mapping[str, Any]] = []
             for version in _STRIMZI:
                 strimzi = strimzi or await looking.listed(api, version, "kafkas", limit)
@@ -53,7 +53,7 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Searc
             services = await looking.listed(api, "/api/v1", "services", limit)
         except UpstreamError as error:
             return SearchResult(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
-        except Refusal as error:
+        except KubeStatusError as error:
             why = "name one namespace with --namespace" if namespace is None else "ask for the right to list them"
             return SearchResult(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
@@ -74,9 +74,9 @@ class _ResourceSearch:
         self.left_out: list[str] = []  # the resources of which there are too many
         self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
 
-    async def listed(self, api: Any, group: str, resource: str, limit: Limit) -> list[Mapping[str, Any]]:
+    async def listed(self, api: Any, group: str, resource: str, limit: Deadline) -> list[Mapping[str, Any]]:
         """The items; none of a resource that the cluster does not have. Raises Refusal, UpstreamError."""
-        from kproxy.net.dial.kubehttp import Refusal
+        from kproxy.net.dial.kubehttp import KubeStatusError
 
         where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
         found: list[Mapping[str, Any]] = []
@@ -84,7 +84,7 @@ class _ResourceSearch:
         for _ in range(_PAGES):
             try:
                 said = await api.get(f"{group}{where}/{resource}?limit={_PAGE}{page}", limit)
-            except Refusal as error:
+            except KubeStatusError as error:
                 if error.status == 404 or (error.status == 403 and resource == "kafkas"):
                     return []  # no such operator; or whoever may not see it may see its Services
                 if error.status == 410 and found:

@@ -21,7 +21,7 @@ def search_places(
     if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
         yield kubernetes.search_kubernetes_now(context, namespace)
     if DOCKER in only:
-        for name, path in engine.sockets():
+        for name, path in engine.find_sockets():
             yield docker.search_docker(name, path)
     if FILES in only:
         yield files.search_files(directory)

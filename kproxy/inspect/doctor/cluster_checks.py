@@ -11,7 +11,7 @@ from kproxy.client.ask.questions import NONE
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.
@@ -34,7 +34,7 @@ def _nodes(found: Examination) -> Iterator[DoctorFinding]:
     contents = found.contents
     if contents is None:
         return
-    present = {one.expected.node_id for one in found.nodes if one.expected and one.expected.kind is Kind.BROKER}
+    present = {one.expected.node_id for one in found.nodes if one.expected and one.expected.kind is NodeKind.BROKER}
     parts = [one for topic in contents.topics for one in topic.partitions]
     wanted = {node for one in parts for node in (*one.replicas, one.leader) if node >= 0}
     missing = sorted(wanted - present)

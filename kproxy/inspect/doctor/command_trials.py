@@ -15,7 +15,7 @@ from functools import partial
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Over
+from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.inspect.doctor.certificate_names import server_names
@@ -221,16 +221,16 @@ class _TrialClient:
     async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
         """The brokers that the metadata names, at their local addresses."""
         with await self._dialer.connect(bootstrap) as sock:
-            ask = Over(Stream(sock))
+            ask = ConnectionChannel(Stream(sock))
             versions = await questions.ask_versions(ask)
-            members = await questions.members(versions).put(ask)
+            members = await questions.nodes_question(versions).put(ask)
         return {NodeKey(one.kind, one.node_id): one.advertised for one in members.nodes}
 
     async def meets(self, key: NodeKey, address: Address) -> bool:
         """Whether that broker answers at this local address, as far as it tells."""
         try:
             with await self._dialer.connect(address) as sock:
-                identity = await self._identities.ask(Over(Stream(sock)), key)
+                identity = await self._identities.ask(ConnectionChannel(Stream(sock)), key)
         except KproxyError:
             return False
         return identity.key in (None, key)

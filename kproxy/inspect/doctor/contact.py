@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError, ViaError, WireError
 from kproxy.client.ask import doctorquestions, questions
-from kproxy.client.sasl.mechanism import Refused
+from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor import protocol_probe
 from kproxy.inspect.doctor.evidence import Contact, ExaminationStep, PortProtocol, StepVerdict
@@ -25,11 +25,11 @@ from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 
 if TYPE_CHECKING:
-    from kproxy.client.ask.channel import Over
+    from kproxy.client.ask.channel import ConnectionChannel
     from kproxy.client.ask.questions import Versions
 
 OnStep = Callable[[ExaminationStep], None]
-FollowUp = Callable[["Over", "Versions", BrokerIdentity], Awaitable[None]]
+FollowUp = Callable[["ConnectionChannel", "Versions", BrokerIdentity], Awaitable[None]]
 
 # How often an address is asked again which node it is: a load balancer that mixes brokers answers differently.
 _AGAIN = 3
@@ -54,7 +54,7 @@ class _StepLog:
     on_step: OnStep
     steps: list[ExaminationStep] = field(default_factory=list)
 
-    def dialled(self, step: dialling.Step) -> None:
+    def dialled(self, step: dialling.DialStep) -> None:
         """A step of opening the connection."""
         verdict = StepVerdict.OK if step.problem is None else StepVerdict.FAILED
         text = (step.problem or "").removeprefix(f"{self.target}: ")
@@ -131,7 +131,7 @@ class ContactMaker:
                 reason=error.reason if isinstance(error, UpstreamError | WireError) else "other",
                 problem=str(error).removeprefix(f"{dialled}: "),
                 via_failed=isinstance(error, ViaError),
-                refused=isinstance(error, Refused),
+                refused=isinstance(error, LoginRefused),
             )
         found = await self._heard(found, host, notes)
         # Also where another node has answered: a load balancer that mixes them has turns.
@@ -162,7 +162,7 @@ class ContactMaker:
                     opened.ask, found.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
-                asking = doctorquestions.features(versions)
+                asking = doctorquestions.features_question(versions)
                 features = {} if asking is None else await asking.put(opened.ask)
         except LoginRequired:
             notes.note(
@@ -192,7 +192,7 @@ class ContactMaker:
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.ask)
-                    asking = doctorquestions.mechanisms(versions)
+                    asking = doctorquestions.mechanisms_question(versions)
                     return None if asking is None else await asking.put(opened.ask)
         except (KproxyError, TimeoutError):
             return None

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import Enum
 
 from kproxy.base.address import Address
-from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.contents import ClusterContents
 from kproxy.client.ask.questions import Versions
-from kproxy.client.ask.settings import Settings
+from kproxy.client.ask.settings import BrokerSettings
 from kproxy.inspect.doctor.client_versions import ClientVersion
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
@@ -163,9 +163,9 @@ class Examination:
     bootstrap: tuple[Contact, ...]
     nodes: tuple[Contact, ...] = ()
     asked: Contact | None = None
-    contents: Contents | None = None
+    contents: ClusterContents | None = None
     settings: Mapping[str, str] | None = None
-    told: Mapping[NodeKey, Settings] = field(default_factory=dict)
+    told: Mapping[NodeKey, BrokerSettings] = field(default_factory=dict)
     here: Mapping[NodeKey, Address] = field(default_factory=dict)
     elsewhere: tuple[OtherListener, ...] = ()
     coordinator: tuple[int, int] | None = None

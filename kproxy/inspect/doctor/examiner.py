@@ -16,9 +16,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError
 from kproxy.client.ask import contents as cluster_contents
 from kproxy.client.ask import doctorquestions
-from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.contents import ClusterContents
 from kproxy.client.ask.questions import NONE, Question
-from kproxy.client.ask.settings import Settings, broker_settings
+from kproxy.client.ask.settings import BrokerSettings, settings_question
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor.broker_addresses import find_broker_addresses
 from kproxy.inspect.doctor.client_versions import ClientVersion
@@ -26,12 +26,12 @@ from kproxy.inspect.doctor.contact import ContactMaker, OnStep
 from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, OtherListener, StepVerdict
 from kproxy.inspect.doctor.listeners import listeners_of
 from kproxy.net.dial.routes import Routes
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
 if TYPE_CHECKING:
-    from kproxy.client.ask.channel import Over
+    from kproxy.client.ask.channel import ConnectionChannel
     from kproxy.client.ask.questions import Versions
 
 T = TypeVar("T")
@@ -60,25 +60,25 @@ class _ClusterQuestions:
     seconds: float  # that each answer may take
     on_step: OnStep
     asked: BrokerIdentity | None = None
-    contents: Contents | None = None
+    contents: ClusterContents | None = None
     settings: Mapping[str, str] | None = None
-    told: dict[tuple[str | None, NodeKey], Settings] = field(default_factory=dict)
+    told: dict[tuple[str | None, NodeKey], BrokerSettings] = field(default_factory=dict)
     coordinator: tuple[int, int] | None = None
     not_checked: list[str] = field(default_factory=list)
 
-    async def ask(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
+    async def ask(self, ask: ConnectionChannel, versions: Versions, identity: BrokerIdentity) -> None:
         """Never raises an error of the broker: what it does not tell is noted."""
-        if self.asked is not None or identity.members.kind is not Kind.BROKER:
+        if self.asked is not None or identity.members.kind is not NodeKind.BROKER:
             await self.note_settings(ask, versions, identity)
             return
         self.asked = identity
         self.contents = await self._step(
-            "topics", "all topics", ask, cluster_contents.contents(versions, operations=self.topic is not None)
+            "topics", "all topics", ask, cluster_contents.contents_question(versions, operations=self.topic is not None)
         )
         if self.contents is None:
             return
         if identity.key is not None:
-            asking = broker_settings(versions, identity.key.node_id)
+            asking = settings_question(versions, identity.key.node_id)
             answer = await self._step("settings", str(identity.key), ask, asking)
             if answer is not None and answer.error == NONE:
                 self.told[identity.cluster_id, identity.key] = answer
@@ -94,21 +94,23 @@ class _ClusterQuestions:
             )
             return
         group = self.group or "kproxy-doctor"
-        self.coordinator = await self._step("coordinator", group, ask, doctorquestions.coordinator(versions, group))
+        self.coordinator = await self._step(
+            "coordinator", group, ask, doctorquestions.coordinator_question(versions, group)
+        )
 
-    async def note_settings(self, ask: Over, versions: Versions, identity: BrokerIdentity) -> None:
+    async def note_settings(self, ask: ConnectionChannel, versions: Versions, identity: BrokerIdentity) -> None:
         """Note the settings of one more broker, if it tells them; no step of the examination."""
         key = identity.key
-        if key is None or key.kind is not Kind.BROKER or (identity.cluster_id, key) in self.told:
+        if key is None or key.kind is not NodeKind.BROKER or (identity.cluster_id, key) in self.told:
             return
-        question = broker_settings(versions, key.node_id)
+        question = settings_question(versions, key.node_id)
         with contextlib.suppress(KproxyError, TimeoutError):
             async with asyncio.timeout(self.seconds):
                 answer = None if question is None else await question.put(ask)
             if answer is not None and answer.error == NONE:
                 self.told[identity.cluster_id, key] = answer
 
-    async def _step(self, kind: str, target: str, ask: Over, question: Question[T] | None) -> T | None:
+    async def _step(self, kind: str, target: str, ask: ConnectionChannel, question: Question[T] | None) -> T | None:
         if question is None:
             return None
         began = perf_counter()
@@ -198,7 +200,7 @@ async def examine(
 
 def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint]:
     """The nodes of the cluster of the server that was asked, as any bootstrap server of it names them."""
-    found: dict[tuple[Kind, int], Endpoint] = {}
+    found: dict[tuple[NodeKind, int], Endpoint] = {}
     for one in bootstrap:
         if one.identity is not None and one.identity.cluster_id == asked.cluster_id:
             for endpoint in one.identity.members.nodes:
@@ -206,7 +208,7 @@ def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint
     return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
 
 
-def _told(more: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, Settings]:
+def _told(more: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, BrokerSettings]:
     return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
 
 

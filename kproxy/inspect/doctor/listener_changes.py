@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback
 from kproxy.inspect.doctor.evidence import BrokerListener, Contact, Examination
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster.topology import NodeKey
 
 _HOST = "HOST"
@@ -85,7 +85,7 @@ def brokers_of(found: Examination, *, for_others: bool) -> list[ExaminedBroker]:
     made = []
     for contact in found.nodes:
         key = contact.expected
-        if key is None or key.kind is not Kind.BROKER:
+        if key is None or key.kind is not NodeKind.BROKER:
             continue
         here = None if for_others or found.via else found.here.get(key)
         if here is not None and (classify(here.host) is AddressClass.WILDCARD or not settings.is_plain(here.host)):

@@ -33,7 +33,7 @@ _NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
     """The listeners of a broker, those of its controllers left out."""
-    found = [one for one in settings.listeners(values) if one.role != "controller"]
+    found = [one for one in settings.parse_listeners(values) if one.role != "controller"]
     # Without an advertised address of its own, a listener advertises where it is bound.
     return [
         BrokerListener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
@@ -142,7 +142,7 @@ def image(values: Mapping[str, str]) -> str | None:
     listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image has the directory that Kafka has
     anyway."""
     logs = values.get("log.dirs", "")
-    names = [one.name for one in settings.listeners(values)]
+    names = [one.name for one in settings.parse_listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
         return "strimzi"
     if logs.startswith("/bitnami/"):

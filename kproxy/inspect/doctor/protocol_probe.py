@@ -15,21 +15,21 @@ from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Over
+from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.inspect.doctor.evidence import Certificate, PortProtocol
-from kproxy.net.dial.stream import Connect, Stream, retried
-from kproxy.net.tls.handshakes import names_of
+from kproxy.net.dial.stream import Connect, Stream, retry_when_ready
+from kproxy.net.tls.handshakes import certificate_names
 from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.protocol.wire import api
 from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
 from kproxy.protocol.wire.primitives import INT32
-from kproxy.protocol.wire.request import request
+from kproxy.protocol.wire.request import encode_request
 
 T = TypeVar("T")
 
 # A banner or a refusal is short.
 _FIRST_BYTES = 512
-_VERSIONS = request(api.API_VERSIONS, 0, api.API_VERSIONS, b"")
+_VERSIONS = encode_request(api.API_VERSIONS, 0, api.API_VERSIONS, b"")
 _HTTP = b"GET / HTTP/1.0\r\n\r\n"
 _PROXY = b"PROXY TCP4 127.0.0.1 127.0.0.1 9 9\r\n"
 _WORDS = {
@@ -104,13 +104,13 @@ async def _try_tls(connect: Connect, host: str) -> ProbeResult | None:
     context.verify_mode = ssl.CERT_NONE
     with TlsSocket(await connect(), context, host=host.removesuffix(".")) as sock:
         try:
-            await retried(sock, sock.do_handshake)
+            await retry_when_ready(sock, sock.do_handshake)
         except ssl.SSLError as error:
             # An alert is TLS as well; what is no TLS at all has no record that could be read.
             return ProbeResult(PortProtocol.TLS) if "ALERT" in (error.reason or "") else None
         certificate = _read(sock.peer_der())
         try:
-            await questions.ask_versions(Over(Stream(sock)))
+            await questions.ask_versions(ConnectionChannel(Stream(sock)))
         except (KproxyError, OSError, EOFError) as error:
             # Kafka that wants a client certificate ends the connection after the handshake, too.
             wants = isinstance(error, UpstreamError) and error.reason == "tls-client-certificate"
@@ -126,7 +126,7 @@ def _read(der: bytes | None) -> Certificate | None:
     try:
         found = x509.load_der_x509_certificate(der)
         return Certificate(
-            names=tuple(names_of(der)),
+            names=tuple(certificate_names(der)),
             subject=found.subject.rfc4514_string(),
             issuer=found.issuer.rfc4514_string(),
             not_before=found.not_valid_before_utc.astimezone(UTC),

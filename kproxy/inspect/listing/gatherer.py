@@ -13,15 +13,15 @@ from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.client.ask import contents, questions
-from kproxy.client.ask.channel import Over
-from kproxy.client.ask.contents import Contents, Group
-from kproxy.client.ask.frames import TooLarge
-from kproxy.client.ask.questions import NOBODY, NONE, Versions
-from kproxy.client.ask.settings import LISTENER_SETTINGS, broker_settings
+from kproxy.client.ask.channel import ConnectionChannel
+from kproxy.client.ask.contents import ClusterContents, Group
+from kproxy.client.ask.frames import ResponseTooLarge
+from kproxy.client.ask.questions import NONE, UNUSED_NODE_ID, Versions
+from kproxy.client.ask.settings import LISTENER_SETTINGS, settings_question
 from kproxy.config import ClusterConfig
 from kproxy.inspect.listing.snapshot import BrokerDetails, ListingOptions, Snapshot
 from kproxy.net.dial.stream import Stream
-from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.identity import LoginRequired
 from kproxy.proxy.cluster.nodedialer import NodeDialer
@@ -76,12 +76,12 @@ class _Gatherer:
         finally:
             await self._reach.close()
 
-    async def _ask(self, asked: str, ask: Over) -> Snapshot:
+    async def _ask(self, asked: str, ask: ConnectionChannel) -> Snapshot:
         versions = await _in_time(questions.ask_versions(ask))
         wanted = self._wanted
-        names = wanted.names if contents.asks_for_one_topic(versions) else None
+        names = wanted.names if contents.can_ask_for_one_topic(versions) else None
         found = await self._contents(ask, versions, names)
-        leader = contents.quorum_leader(versions)
+        leader = contents.quorum_leader_question(versions)
         controller = found.controller_id if found.controller_id >= 0 else None
         if leader is not None:  # any broker takes what is meant for the controller, and calls itself that
             controller = await self._optional(leader.put(ask))
@@ -97,10 +97,10 @@ class _Gatherer:
             seen=await self._see(found, ask, versions),
         )
 
-    async def _contents(self, ask: Over, versions: Versions, names: list[str] | None) -> Contents:
+    async def _contents(self, ask: ConnectionChannel, versions: Versions, names: list[str] | None) -> ClusterContents:
         try:
-            return await _in_time(contents.contents(versions, names).put(ask))
-        except TooLarge as error:
+            return await _in_time(contents.contents_question(versions, names).put(ask))
+        except ResponseTooLarge as error:
             what = "all topics" if names is None else "these topics"
             raise WireError(error.reason, f"{what}: {error}: name fewer topics with --topic NAME") from None
 
@@ -113,7 +113,9 @@ class _Gatherer:
 
     # What only each broker knows
 
-    async def _see(self, found: Contents, ask: Over, versions: Versions) -> dict[int, BrokerDetails]:
+    async def _see(
+        self, found: ClusterContents, ask: ConnectionChannel, versions: Versions
+    ) -> dict[int, BrokerDetails]:
         """What brokers say of themselves: the one that was asked, or, if each is to be asked, each."""
         wanted = self._wanted
         if wanted.groups or wanted.listeners:
@@ -126,20 +128,20 @@ class _Gatherer:
         except KproxyError as error:
             return {node_id: BrokerDetails(settings_problem=str(error))}
 
-    async def _own_id(self, ask: Over, versions: Versions, found: Contents) -> int | None:
+    async def _own_id(self, ask: ConnectionChannel, versions: Versions, found: ClusterContents) -> int | None:
         """Which broker is asked."""
         if len(found.brokers) == 1:
             return found.brokers[0].id
-        question = questions.own_id(versions, NOBODY)
+        question = questions.node_id_question(versions, UNUSED_NODE_ID)
         return None if question is None else await self._optional(question.put(ask))
 
-    async def _see_each(self, found: Contents) -> dict[int, BrokerDetails]:
+    async def _see_each(self, found: ClusterContents) -> dict[int, BrokerDetails]:
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def one(node_id: int) -> BrokerDetails:
             async with limit:
                 try:
-                    async with self._connected(NodeKey(Kind.BROKER, node_id)) as (_, ask):
+                    async with self._connected(NodeKey(NodeKind.BROKER, node_id)) as (_, ask):
                         return await self._of_itself(node_id, ask)
                 except KproxyError as error:
                     return BrokerDetails(problem=str(error))
@@ -148,36 +150,36 @@ class _Gatherer:
             asked = {broker.id: tasks.create_task(one(broker.id)) for broker in found.brokers}
         return {node_id: task.result() for node_id, task in asked.items()}
 
-    async def _of_itself(self, node_id: int, ask: Over) -> BrokerDetails:
+    async def _of_itself(self, node_id: int, ask: ConnectionChannel) -> BrokerDetails:
         versions = await _in_time(questions.ask_versions(ask))
         groups, groups_problem = await self._groups(ask, versions) if self._wanted.groups else ((), None)
         settings, problem = await self._settings(node_id, ask, versions) if self._wanted.listeners else ({}, None)
         return BrokerDetails(settings, problem, groups, groups_problem)
 
     async def _settings(
-        self, node_id: int, ask: Over, versions: Versions
+        self, node_id: int, ask: ConnectionChannel, versions: Versions
     ) -> tuple[Mapping[str, str | None], str | None]:
-        question = broker_settings(versions, node_id, LISTENER_SETTINGS)
+        question = settings_question(versions, node_id, LISTENER_SETTINGS)
         if question is None:
             return {}, "the broker is too old to tell"
         settings = await _in_time(question.put(ask))
         return settings.values, None if settings.error == NONE else contents.error_text(settings.error)
 
-    async def _groups(self, ask: Over, versions: Versions) -> tuple[Sequence[Group], str | None]:
-        question = contents.groups(versions)
+    async def _groups(self, ask: ConnectionChannel, versions: Versions) -> tuple[Sequence[Group], str | None]:
+        question = contents.groups_question(versions)
         if question is None:
             return (), "the broker knows of no groups"
         listed = await _in_time(question.put(ask))
         return listed.groups, None if listed.error == NONE else contents.error_text(listed.error)
 
     @contextlib.asynccontextmanager
-    async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, Over]]:
+    async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, ConnectionChannel]]:
         """A connection to a broker, or, for None, to a bootstrap server; and where that is. Raises UpstreamError."""
         upstream = await self._reach.dial(key)
         with upstream.sock:
             if upstream.check is not None:
                 raise NeedsLogin
-            yield str(self._servers[self._reach.known.bootstrap_at]), Over(Stream(upstream.sock))
+            yield str(self._servers[self._reach.known.bootstrap_at]), ConnectionChannel(Stream(upstream.sock))
 
 
 async def _in_time(asking: Awaitable[T]) -> T:

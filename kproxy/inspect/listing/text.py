@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kproxy.client.ask.contents import Partition, Topic, error_text
-from kproxy.client.ask.listeners import listeners
+from kproxy.client.ask.listeners import parse_listeners
 from kproxy.inspect.listing.columns import cut, table
 from kproxy.inspect.listing.comparison import SnapshotPair
 from kproxy.inspect.listing.local_kproxy import ServingKproxy
@@ -124,7 +124,7 @@ def _partition_state(one: Partition) -> str:
 
 
 def _listeners(seen: Snapshot, width: int) -> Iterator[str]:
-    told = {node_id: listeners(one.settings) for node_id, one in sorted(seen.seen.items()) if one.settings}
+    told = {node_id: parse_listeners(one.settings) for node_id, one in sorted(seen.seen.items()) if one.settings}
     rows = [
         [str(node_id), one.name, one.protocol, one.bound or _NOBODY, one.advertised or _NOBODY, one.role]
         for node_id, found in told.items()

@@ -36,8 +36,8 @@ from kproxy.migrate.copier.state import (
 )
 from kproxy.migrate.copier.statetopic import read_one
 from kproxy.protocol.records.header import Batch
-from kproxy.protocol.records.producebatches import pieces
-from kproxy.protocol.records.readcommitted import committed
+from kproxy.protocol.records.producebatches import produce_batches
+from kproxy.protocol.records.readcommitted import filter_committed
 
 # A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
 # target see its records at its end.
@@ -176,9 +176,9 @@ class _Run:
         slice, producer = self._slice, self._producer
         self._log.look_for_gaps(step.position, found)
         topic, partition = slice.target_topic, slice.partition
-        batches = committed(found, answer.aborted)
+        batches = filter_committed(found, answer.aborted)
         stamp = producer.stamp(topic, partition)
-        for piece in pieces(batches, first=step.position, end=_NEVER, limit=slice.largest, producer=stamp):
+        for piece in produce_batches(batches, first=step.position, end=_NEVER, limit=slice.largest, producer=stamp):
             if not step.data:
                 step.data = True
                 producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})

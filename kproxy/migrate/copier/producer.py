@@ -17,8 +17,8 @@ from kproxy.migrate.copier.connection import Link
 from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, check
 from kproxy.migrate.copier.requests import reading
 from kproxy.protocol.records.codecs import NONE
-from kproxy.protocol.records.encoding import Entry, encoded, tail
-from kproxy.protocol.records.encoding import Producer as Stamp
+from kproxy.protocol.records.encoding import ProducerState as Stamp
+from kproxy.protocol.records.encoding import RecordEntry, encode_batch, tail
 from kproxy.protocol.wire.primitives import Buffer
 
 # How long a transaction may be open without a word before the broker aborts it, in milliseconds.
@@ -105,8 +105,8 @@ class Producer:
 
     def write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]], at: int) -> None:
         """The same for keys and values, as one batch with one timestamp."""
-        entries = [Entry(0, at, tail(name, value)) for name, value in records]
-        batch = encoded(entries, NONE, self.stamp(topic, partition))
+        entries = [RecordEntry(0, at, tail(name, value)) for name, value in records]
+        batch = encode_batch(entries, NONE, self.stamp(topic, partition))
         self.send(topic, partition, batch, len(entries), lambda _: None)
 
     def flush(self) -> None:

@@ -14,7 +14,7 @@ from struct import error as StructError
 from typing import TypeVar
 
 from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed, string, uvarint
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 
 T = TypeVar("T")
 
@@ -60,13 +60,13 @@ def _array(items: Sequence[bytes]) -> bytes:
 
 def read_versions(body: Buffer) -> dict[int, range]:
     """The versions that a broker has, for each API key; nothing if it refuses."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     if reader.int16():
         return {}
     return {key: range(low, high + 1) for key, low, high in reader.array(lambda: _three(reader))}
 
 
-def _three(reader: Reader) -> tuple[int, int, int]:
+def _three(reader: ResponseReader) -> tuple[int, int, int]:
     return reader.int16(), reader.int16(), reader.int16()
 
 
@@ -107,7 +107,7 @@ def metadata(version: int, topics: Sequence[str] | None) -> bytes:
 
 def read_metadata(version: int, body: Buffer) -> Layout:
     new = version >= _WITH_IDS
-    reader = Reader(body, compact=new)
+    reader = ResponseReader(body, compact=new)
     reader.tags()  # of the header
     reader.int32()  # how long the broker throttled
 
@@ -157,7 +157,7 @@ def list_offsets(partitions: Mapping[str, Sequence[int]], which: int, *, committ
 
 def read_list_offsets(body: Buffer) -> dict[tuple[str, int], tuple[int, int]]:
     """Error code and offset, by topic and partition."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     found = {}
     for _ in range(reader.count()):
@@ -207,7 +207,7 @@ def fetch(
 
 def read_fetch(version: int, body: Buffer) -> Fetched:
     """Of the one partition that was asked for. Raises WireError and Underflow."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     if version >= 7:
         error = reader.int16()
@@ -256,7 +256,7 @@ def find_coordinator(key: str, kind: int) -> bytes:
 
 def read_find_coordinator(body: Buffer) -> tuple[int, int, tuple[str, int]]:
     """Error code, node id, host and port."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     error = reader.int16()
     reader.text()
@@ -269,7 +269,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
 
 def read_init_producer_id(body: Buffer) -> tuple[int, int, int]:
     """Error code, producer id, epoch."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     return reader.int16(), reader.int64(), reader.int16()
 
@@ -283,7 +283,7 @@ def add_partitions(
 
 def read_add_partitions(body: Buffer) -> int:
     """The first error code that is one."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     worst = 0
     for _ in range(reader.count()):
@@ -302,6 +302,6 @@ def end_txn(transactional_id: str, producer_id: int, epoch: int, *, commit: bool
 
 def read_end_txn(body: Buffer) -> int:
     """The error code."""
-    reader = Reader(body)
+    reader = ResponseReader(body)
     reader.int32()
     return reader.int16()

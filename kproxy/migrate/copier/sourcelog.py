@@ -15,8 +15,8 @@ from kproxy.migrate.copier.connection import Link
 from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, check
 from kproxy.migrate.copier.requests import reading
 from kproxy.migrate.copier.slices import Slice
-from kproxy.protocol.records.decoding import records
-from kproxy.protocol.records.header import Batch, batches
+from kproxy.protocol.records.decoding import decode_records
+from kproxy.protocol.records.header import Batch, read_batches
 from kproxy.protocol.wire.primitives import Buffer
 
 # What is fetched at once, in bytes.
@@ -131,7 +131,7 @@ def _all_batches(content: Buffer) -> list[Batch]:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return list(batches(memoryview(content)))
+        return list(read_batches(memoryview(content)))
     finally:
         if collecting:
             gc.enable()
@@ -139,4 +139,4 @@ def _all_batches(content: Buffer) -> list[Batch]:
 
 def _first(batch: Batch) -> int:
     """The offset of the first record. The header of a compressed message of magic 0 and 1 has that of the last one."""
-    return records(batch)[0].offset if batch.magic < 2 and batch.codec else batch.base_offset
+    return decode_records(batch)[0].offset if batch.magic < 2 and batch.codec else batch.base_offset

@@ -20,8 +20,8 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import reading
 from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State, parts_of, piece_from_json, topic_of
-from kproxy.protocol.records.decoding import records
-from kproxy.protocol.records.header import COMMIT, Batch, batches
+from kproxy.protocol.records.decoding import decode_records
+from kproxy.protocol.records.header import COMMIT, Batch, read_batches
 
 # What is asked for at once, in bytes, and how long the broker may think, in milliseconds.
 _AT_ONCE, _WAIT_MS = 4 * 1024 * 1024, 200
@@ -65,7 +65,7 @@ class Log:
             check(answer.error, f"partition {self._partition} of {self._topic}")
             end = answer.high if end < 0 else end
             before = self._next
-            for batch in batches(memoryview(answer.records)):
+            for batch in read_batches(memoryview(answer.records)):
                 self._take(batch)
             empty = 0 if self._next > before else empty + 1
             if empty > _EMPTY:
@@ -81,7 +81,7 @@ class Log:
             if batch.control == COMMIT:
                 self._apply(written)
             return
-        pairs = [(one.key or b"", one.value) for one in records(batch)]
+        pairs = [(one.key or b"", one.value) for one in decode_records(batch)]
         found = [pair for pair in pairs if self._wants is None or self._wants(pair[0])]
         if not batch.is_transactional:
             self._apply(found)

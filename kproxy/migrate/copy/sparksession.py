@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.errors import ConfigError
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 
 # Without spark-submit: a task is tried again only with the second number.
 _HERE = "local[*,4]"
@@ -43,7 +43,7 @@ def spark_session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError(
-            f"pyspark is not installed: {install('pyspark')}, or run spark-submit with python -m kproxy.migrate"
+            f"pyspark is not installed: {install_command('pyspark')}, or run spark-submit with python -m kproxy.migrate"
         ) from None
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ

@@ -9,7 +9,7 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import Cluster
 from kproxy.migrate.copier.errorcodes import check
 from kproxy.migrate.copier.requests import reading
-from kproxy.protocol.records.header import Batch, batches
+from kproxy.protocol.records.header import Batch, read_batches
 
 _AT_ONCE = 1024 * 1024
 
@@ -41,7 +41,7 @@ def batches_between(
         answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
         check(answer.error, f"partition {partition} of {topic}")
         before, aborted = at, list(answer.aborted)
-        for batch in batches(memoryview(answer.records)):
+        for batch in read_batches(memoryview(answer.records)):
             if batch.base_offset >= last:
                 return
             at = max(at, batch.last_offset + 1)

@@ -14,7 +14,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.spec.switch_section import HTTPS, KproxySelection, SwitchSection
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply, read_command_reply
 from kproxy.migrate.switch.kubernetes import addresses_of_pods
-from kproxy.net.blocking import accepts, resolve
+from kproxy.net.blocking import can_connect, resolve
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, tls_context
 from kproxy.proxy.switching.asjson import PART
@@ -176,7 +176,7 @@ def _resolve(named: Address) -> list[Address]:
             " address of a kproxy's admin endpoint"
         ) from None
     if len(found) > 1:
-        found.sort(key=lambda ip: not accepts(ip, named.port, REPLY_TIMEOUT))
+        found.sort(key=lambda ip: not can_connect(ip, named.port, REPLY_TIMEOUT))
     return [Address(ip, named.port) for ip in found]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.migrate.spec.switch_section import KproxySelection
-from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
+from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server, tls_context
 
 _TIMEOUT = 10.0
 _MAX_BODY = 64 * 1024 * 1024
@@ -44,7 +44,7 @@ def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def _pods_in(answer: object, server: Server) -> list[dict[str, Any]]:
+def _pods_in(answer: object, server: KubeServer) -> list[dict[str, Any]]:
     items = answer.get("items") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(
         isinstance(item, dict)
@@ -56,9 +56,9 @@ def _pods_in(answer: object, server: Server) -> list[dict[str, Any]]:
     return items
 
 
-def _server(kubeconfig: Path | None) -> Server:
+def _server(kubeconfig: Path | None) -> KubeServer:
     try:
-        server = read_server(None, kubeconfig)
+        server = read_kube_server(None, kubeconfig)
     except BadKubeconfig as error:
         raise ConfigError(f"switch.kproxies: {error}") from None
     if server.plugin is not None:
@@ -74,7 +74,7 @@ def _server(kubeconfig: Path | None) -> Server:
     return server
 
 
-def _get_json(server: Server, path: str) -> object:
+def _get_json(server: KubeServer, path: str) -> object:
     headers = {"Accept": "application/json", "Connection": "close"}
     if server.authorization:
         headers["Authorization"] = server.authorization
@@ -102,7 +102,7 @@ def _error_text(error: Exception) -> str:
 
 
 @contextmanager
-def _connection(server: Server) -> Iterator[http.client.HTTPConnection]:
+def _connection(server: KubeServer) -> Iterator[http.client.HTTPConnection]:
     host, port = server.address.host, server.address.port
     connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
     try:

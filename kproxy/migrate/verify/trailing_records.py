@@ -18,7 +18,7 @@ from kproxy.migrate.copier.retries import insist
 from kproxy.migrate.copier.state import State
 from kproxy.migrate.offsets.aborted_ranges import batches_between, records_in
 from kproxy.migrate.verify.differences import Bytes, Seen
-from kproxy.protocol.records.decoding import records
+from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch
 
 Where = tuple[str, int]
@@ -137,7 +137,7 @@ def _foreign(cluster: Cluster, where: Where, first: int, last: int, show_bytes: 
 def _first(batch: Batch, first: int, show_bytes: bool) -> Seen:
     """The first record of a batch from this offset on."""
     try:
-        record = next(one for one in records(batch) if one.offset >= first)
+        record = next(one for one in decode_records(batch) if one.offset >= first)
     except (WireError, StopIteration):  # a damaged batch, or one whose last records compaction has removed
         return Seen(max(first, batch.base_offset), batch.base_timestamp * 1000, None, None)
     headers = tuple((name.decode(errors="replace"), _bytes(value, show_bytes)) for name, value in record.headers)

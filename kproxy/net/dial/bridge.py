@@ -12,10 +12,10 @@ import socket
 from collections.abc import Awaitable, Callable
 
 
-class End(asyncio.Protocol):
+class BridgeEnd(asyncio.Protocol):
     """One of the two. asyncssh's channels take it as their session: both have asyncio's callbacks."""
 
-    other: End
+    other: BridgeEnd
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -58,12 +58,12 @@ class End(asyncio.Protocol):
             self.other.transport.close()
 
 
-async def bridge(open_far: Callable[[End], Awaitable[object]]) -> socket.socket:
+async def bridge(open_far: Callable[[BridgeEnd], Awaitable[object]]) -> socket.socket:
     """A connected, non-blocking local socket that leads to the transport which `open_far` connects to its End.
 
     Raises what `open_far` does. The transport is closed with the socket.
     """
-    near, far = End(), End()
+    near, far = BridgeEnd(), BridgeEnd()
     near.other, far.other = far, near
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.net.dial.steps import OnStep, StepKind, taken
+from kproxy.net.dial.steps import DialStepKind, OnStep, report_step
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Deadline:
     """What goes through all parts of opening one upstream connection: how long it may take (`seconds`, over when the
     loop's clock says `at`), and who is told each step."""
 
@@ -23,13 +23,13 @@ class Limit:
     on_step: OnStep | None = None
 
     @classmethod
-    def of(cls, seconds: float, on_step: OnStep | None = None) -> Limit:
+    def of(cls, seconds: float, on_step: OnStep | None = None) -> Deadline:
         """So many seconds from now."""
         return cls(seconds, asyncio.get_running_loop().time() + seconds, on_step)
 
-    def step(self, kind: StepKind, target: object) -> contextlib.AbstractContextManager[None]:
+    def step(self, kind: DialStepKind, target: object) -> contextlib.AbstractContextManager[None]:
         """What happens in this block is a step towards `target`."""
-        return _UNTOLD if self.on_step is None else taken(self.on_step, kind, str(target))
+        return _UNREPORTED if self.on_step is None else report_step(self.on_step, kind, str(target))
 
     def timeout(self) -> asyncio.Timeout:
         """Raises TimeoutError in its block when the time is over."""
@@ -41,13 +41,13 @@ class Limit:
         return max(0.0, self.at - asyncio.get_running_loop().time())
 
 
-_UNTOLD = contextlib.nullcontext()
+_UNREPORTED = contextlib.nullcontext()
 
 
-class Way(Protocol):
+class Connector(Protocol):
     """Something that opens connections: this machine itself, or a hop that is reached by another way."""
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError, ViaError if it failed before the address."""
         ...
 
@@ -56,7 +56,7 @@ class Way(Protocol):
         ...
 
 
-class Hop(Protocol):
+class HopSpec(Protocol):
     """One `--via`; the config room's Hop. `str()` shows no password."""
 
     @property
@@ -71,7 +71,7 @@ class Hop(Protocol):
     def password(self) -> str | None: ...
 
 
-async def reach_hop(name: str, reason: str, before: Way, address: Address, limit: Limit) -> socket.socket:
+async def connect_to_hop(name: str, reason: str, before: Connector, address: Address, limit: Deadline) -> socket.socket:
     """Connect to the hop called `name` itself. Raises ViaError with `reason`."""
     try:
         return await before.connect(address, limit)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.base.packages import install
-from kproxy.net.dial.connector import Hop, Limit, Way
-from kproxy.net.dial.direct import Direct
+from kproxy.base.packages import install_command
+from kproxy.net.dial.connector import Connector, Deadline, HopSpec
+from kproxy.net.dial.direct import DirectConnector
 
 
 class Dialer:
@@ -23,23 +23,23 @@ class Dialer:
 
     def __init__(
         self,
-        via: Sequence[Hop],
+        via: Sequence[HopSpec],
         seconds: float,
         tasks: asyncio.TaskGroup,
         is_own: Callable[[Address], bool] = lambda _: False,
     ) -> None:
         self._seconds = seconds
-        self._ways: list[Way] = [Direct(is_own)]
+        self._ways: list[Connector] = [DirectConnector(is_own)]
         for hop in via:
-            self._ways.append(_way_along(hop, self._ways[-1], tasks))
+            self._ways.append(_connector_for(hop, self._ways[-1], tasks))
 
     def allow(self, seconds: float) -> None:
         """So long a connection may take from now on."""
         self._seconds = seconds
 
-    async def connect(self, address: Address, limit: Limit | None = None) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline | None = None) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError; ViaError if a hop failed, whatever the address."""
-        return await self._ways[-1].connect(address, limit or Limit.of(self._seconds))
+        return await self._ways[-1].connect(address, limit or Deadline.of(self._seconds))
 
     async def close(self) -> None:
         """Close what was kept open for later connections."""
@@ -47,13 +47,13 @@ class Dialer:
             await way.close()
 
 
-def check_library(hop: Hop) -> None:
+def check_library(hop: HopSpec) -> None:
     """Raises ConfigError if the library of a hop is missing that not everybody has."""
     if hop.scheme == "kubernetes" and importlib.util.find_spec("websockets") is None:
-        raise ConfigError(f"via: {hop} needs the package websockets: {install('websockets')}")
+        raise ConfigError(f"via: {hop} needs the package websockets: {install_command('websockets')}")
 
 
-def _way_along(hop: Hop, before: Way, tasks: asyncio.TaskGroup) -> Way:
+def _connector_for(hop: HopSpec, before: Connector, tasks: asyncio.TaskGroup) -> Connector:
     # Each needs a library that costs memory, and most people use none of them.
     if hop.scheme == "ssh":
         from kproxy.net.dial.ssh import Ssh

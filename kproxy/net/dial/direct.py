@@ -15,11 +15,11 @@ from aiohappyeyeballs import start_connection
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.net.dial.connector import Limit
+from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.resolver import AddrInfo, Resolver
 from kproxy.net.dial.sockets import tune
-from kproxy.net.dial.steps import StepKind
-from kproxy.net.dial.stream import ready
+from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.stream import wait_until_ready
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.
 _NEXT_ADDRESS_AFTER = 0.25
@@ -38,7 +38,7 @@ _REASONS = {
 _UNDER_WAY = (errno.EINPROGRESS, errno.EINTR)
 
 
-class Direct:
+class DirectConnector:
     """The way that needs no hop.
 
     `is_own` tells whether an IP address and port are kproxy's own listener: connecting there would go in a circle.
@@ -48,15 +48,15 @@ class Direct:
         self._is_own = is_own
         self._resolver = Resolver()
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """Resolve the name and connect. Raises UpstreamError."""
-        with limit.step(StepKind.RESOLVE, address.host):
+        with limit.step(DialStepKind.RESOLVE, address.host):
             found = self._resolver.numeric(address) or await self._resolved(address, limit)
             self._check(address, found)
-        with limit.step(StepKind.CONNECT, address):
+        with limit.step(DialStepKind.CONNECT, address):
             return await self._connected(address, found, limit)
 
-    async def _resolved(self, address: Address, limit: Limit) -> Sequence[AddrInfo]:
+    async def _resolved(self, address: Address, limit: Deadline) -> Sequence[AddrInfo]:
         try:
             async with limit.timeout():
                 return await self._resolver.resolve(address)
@@ -70,7 +70,7 @@ class Direct:
             if self._is_own(Address(f"{to[0]}{scope}", address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
 
-    async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Limit) -> socket.socket:
+    async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Deadline) -> socket.socket:
         try:
             if len(found) == 1:
                 return await _connect(found[0], limit)
@@ -91,7 +91,7 @@ class Direct:
         """Nothing is kept."""
 
 
-async def _connect(info: AddrInfo, limit: Limit) -> socket.socket:
+async def _connect(info: AddrInfo, limit: Deadline) -> socket.socket:
     """A connection to the one address that there is. Raises OSError."""
     family, kind, protocol, _, address = info
     sock = socket.socket(family, kind, protocol)
@@ -118,8 +118,8 @@ def _is_connected(sock: socket.socket) -> bool:
     return True
 
 
-async def _outcome(sock: socket.socket, limit: Limit) -> int:
+async def _outcome(sock: socket.socket, limit: Deadline) -> int:
     """The error of a connection that is under way, when it is so no more."""
     async with limit.timeout():
-        await ready(sock, write=True)
+        await wait_until_ready(sock, write=True)
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -21,9 +21,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.printable import one_line
 from kproxy.net.dial import engine
-from kproxy.net.dial.connector import Hop, Limit, Way
+from kproxy.net.dial.connector import Connector, Deadline, HopSpec
 from kproxy.net.dial.engine import EngineError
-from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.steps import DialStepKind
 
 # A network with more is asked about for a name only as far as this.
 _MOST_CONTAINERS = 500
@@ -39,14 +39,14 @@ class Docker:
     """One network. Each connection asks the engine where the container is: one that was begun again has another
     address, and its former one may be another's."""
 
-    def __init__(self, hop: Hop, before: Way) -> None:
+    def __init__(self, hop: HopSpec, before: Connector) -> None:
         self._name = f"--via {hop}"
         self._network = hop.host
         self._before = before
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """Connect to the container that the address means. Raises UpstreamError."""
-        with limit.step(StepKind.HOP, self._name):
+        with limit.step(DialStepKind.HOP, self._name):
             found = await self._found(address, limit)
         failure: UpstreamError | None = None
         for ip in found:
@@ -61,13 +61,13 @@ class Docker:
     async def close(self) -> None:
         """Nothing is kept."""
 
-    async def _found(self, address: Address, limit: Limit) -> Sequence[str]:
+    async def _found(self, address: Address, limit: Deadline) -> Sequence[str]:
         """The IP addresses of the containers that have this name: a service of Compose may have several."""
         if _is_ip(address.host):
             return [address.host]
         try:
             async with limit.timeout():
-                found, names = await asyncio.to_thread(look_up, address.host, self._network, limit.left)
+                found, names = await asyncio.to_thread(find_addresses, address.host, self._network, limit.left)
         except TimeoutError:
             text = f"{self._name}: the engine gave no answer within {limit.seconds:g} s"
             raise ViaError("docker", text) from None
@@ -81,29 +81,29 @@ class Docker:
         return found
 
 
-def look_up(host: str, network: str, seconds: float) -> tuple[Sequence[str], Sequence[str]]:
+def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[str], Sequence[str]]:
     """The IP addresses of those called so in a network, and the names of all that run there. Raises EngineError, also
     if it takes longer. It waits for answers."""
     until = monotonic() + seconds
-    path, containers = _of_network(network)
+    path, containers = _find_network(network)
     host = host.lower().removesuffix(".").removesuffix(f".{network.lower()}").removesuffix(".dns.podman")
     names = sorted({name for one in containers for name in _names(one)})
-    if found := list(_called(host, network, containers)):
+    if found := list(_matching_addresses(host, network, containers)):
         return found, names
     # Aliases and hostnames are told of single containers only.
     told: list[Any] = []
     for one in containers:
         if monotonic() >= until:
             raise EngineError(f"{path} is slow: it was asked about {len(told)} containers in {seconds:g} s")
-        told.append(engine.get(path, f"/containers/{engine.word(one.get('Id'))}/json"))
-    return list(_called(host, network, told)), names
+        told.append(engine.get(path, f"/containers/{engine.check_id(one.get('Id'))}/json"))
+    return list(_matching_addresses(host, network, told)), names
 
 
-def _of_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
+def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
     """The socket of the first engine that has it, and its containers that run."""
     known: list[str] = []
     problems: list[str] = []
-    for _, path in engine.sockets():
+    for _, path in engine.find_sockets():
         try:
             engine.get(path, f"/networks/{quote(network, safe='')}")
         except EngineError as error:
@@ -122,7 +122,7 @@ def _of_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
     raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(known))[:20])})")
 
 
-def _called(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:
+def _matching_addresses(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:
     for one in containers:
         of_network = _within(one, "NetworkSettings", "Networks", network)
         aliases = [*_texts(_within(of_network, "Aliases")), *_texts(_within(of_network, "DNSNames"))]

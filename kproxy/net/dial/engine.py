@@ -28,7 +28,7 @@ class EngineError(Exception):
         super().__init__(text)
 
 
-def sockets() -> Iterator[tuple[str, Path]]:
+def find_sockets() -> Iterator[tuple[str, Path]]:
     """Those that there are, with whose they are. DOCKER_HOST counts before Docker's usual place."""
     given = os.environ.get("DOCKER_HOST", "")
     docker = Path(given.removeprefix("unix://")) if given.startswith("unix://") else Path("/var/run/docker.sock")
@@ -42,7 +42,7 @@ def sockets() -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def word(given: object) -> str:
+def check_id(given: object) -> str:
     """An id as it may stand in a path. Raises EngineError."""
     if not isinstance(given, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", given):
         raise EngineError("a container has no id")
@@ -52,7 +52,7 @@ def word(given: object) -> str:
 def get(path: Path, target: str) -> Any:
     """A document. Raises EngineError. It waits for an answer."""
     try:
-        status, body = _asked(path, target)
+        status, body = _request(path, target)
         if len(body) > _MOST:
             raise ValueError("its answer is too long")
         if status == 404:
@@ -67,8 +67,8 @@ def get(path: Path, target: str) -> Any:
         raise EngineError(f"{path}: {one_line(why, 200)}") from None
 
 
-def _asked(path: Path, target: str) -> tuple[int, bytes]:
-    connection = _Unix(str(path))
+def _request(path: Path, target: str) -> tuple[int, bytes]:
+    connection = _UnixConnection(str(path))
     try:
         connection.request("GET", target, headers={"Connection": "close"})
         with connection.getresponse() as response:
@@ -77,7 +77,7 @@ def _asked(path: Path, target: str) -> tuple[int, bytes]:
         connection.close()
 
 
-class _Unix(http.client.HTTPConnection):
+class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, path: str) -> None:

@@ -14,8 +14,8 @@ import h11
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial.bridge import bridge
-from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
-from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
+from kproxy.net.dial.steps import DialStepKind
 
 # An answer to CONNECT is a few hundred bytes.
 _LIMIT = 64 * 1024
@@ -38,7 +38,7 @@ class _SocksError(Exception):
 class HttpConnect:
     """One HTTP proxy; `https` verifies the proxy's certificate with the system's trust store."""
 
-    def __init__(self, hop: Hop, before: Way) -> None:
+    def __init__(self, hop: HopSpec, before: Connector) -> None:
         assert hop.port is not None
         self._name = f"--via {hop}"
         self._before = before
@@ -49,13 +49,13 @@ class HttpConnect:
             given = b64encode(f"{hop.user}:{hop.password or ''}".encode()).decode()
             self._headers.append(("Proxy-Authorization", f"Basic {given}"))
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
-        sock = await reach_hop(self._name, "proxy", self._before, self._address, limit)
-        with limit.step(StepKind.HOP, self._name):
+        sock = await connect_to_hop(self._name, "proxy", self._before, self._address, limit)
+        with limit.step(DialStepKind.HOP, self._name):
             return await self._connected(sock, address, limit)
 
-    async def _connected(self, sock: socket.socket, address: Address, limit: Limit) -> socket.socket:
+    async def _connected(self, sock: socket.socket, address: Address, limit: Deadline) -> socket.socket:
         if self._tls is not None:
             sock = await self._secure(sock, self._tls, limit)
         with contextlib.ExitStack() as undo:
@@ -68,7 +68,7 @@ class HttpConnect:
             undo.pop_all()
         return sock
 
-    async def _secure(self, sock: socket.socket, tls: ssl.SSLContext, limit: Limit) -> socket.socket:
+    async def _secure(self, sock: socket.socket, tls: ssl.SSLContext, limit: Deadline) -> socket.socket:
         loop, host = asyncio.get_running_loop(), self._address.host
         try:
             async with limit.timeout():
@@ -86,7 +86,7 @@ class HttpConnect:
         raise ViaError("proxy", f"{self._name}: {error}")
 
     @contextlib.contextmanager
-    def _errors(self, address: Address, limit: Limit) -> Iterator[None]:
+    def _errors(self, address: Address, limit: Deadline) -> Iterator[None]:
         """Turns what goes wrong between here and the proxy's answer into UpstreamError."""
         try:
             yield

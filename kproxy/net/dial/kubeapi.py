@@ -19,48 +19,48 @@ from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatu
 
 from kproxy.base.errors import ViaError
 from kproxy.base.printable import one_line
-from kproxy.net.dial.connector import Limit, Way, reach_hop
+from kproxy.net.dial.connector import Connector, Deadline, connect_to_hop
 from kproxy.net.dial.httpconnect import HttpConnect
-from kproxy.net.dial.kubeconfig import Proxy
-from kproxy.net.dial.kubehttp import Http, NotUpgraded, Refusal
-from kproxy.net.dial.kubelogin import Login, Logins
+from kproxy.net.dial.kubeconfig import KubeProxy
+from kproxy.net.dial.kubehttp import KubeHttp, KubeStatusError, UpgradeRefused
+from kproxy.net.dial.kubelogin import KubeLogin, KubeLogins
 from kproxy.net.dial.kubepipe import OpenPipe, Pipe, open_upgraded, open_websocket
 from kproxy.net.dial.socks import Socks5
 
 T = TypeVar("T")
 
 # Refusals that are about the login, the pod or the server's load: another way to ask would meet them again.
-_WHICHEVER_WAY = (401, 404, 409, 429, 503)
+_FINAL_STATUSES = (401, 404, 409, 429, 503)
 # Refusals that come from the API server itself, which nobody between here and there has for an upgrade.
-_TELLING = (401, 403, 404, 409)
+_SERVER_STATUSES = (401, 403, 404, 409)
 
 
-class Api:
+class KubeApi:
     """One API server."""
 
-    def __init__(self, name: str, context: str | None, before: Way, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, name: str, context: str | None, before: Connector, tasks: asyncio.TaskGroup) -> None:
         self._name = name
         self._before = before
-        self._through: dict[Proxy, Way] = {}
-        self._logins = Logins(name, context, tasks)
+        self._through: dict[KubeProxy, Connector] = {}
+        self._logins = KubeLogins(name, context, tasks)
         self._openings: tuple[OpenPipe, OpenPipe] = open_websocket, open_upgraded  # the one that worked last is first
 
-    async def get(self, path: str, limit: Limit) -> Any:
+    async def get(self, path: str, limit: Deadline) -> Any:
         """A document. Raises Refusal, and ViaError."""
         return await self._logged_in(lambda login: self._fetched(login, path, limit), limit)
 
-    async def open_forward(self, path: str, limit: Limit) -> Pipe:
+    async def open_forward(self, path: str, limit: Deadline) -> Pipe:
         """A connection for a port-forward. Raises Refusal, and UpstreamError."""
         return await self._logged_in(lambda login: self._opened_somehow(login, path, limit), limit)
 
     async def close(self) -> None:
         await self._logins.close()
 
-    async def _logged_in(self, ask: Callable[[Login], Awaitable[T]], limit: Limit) -> T:
+    async def _logged_in(self, ask: Callable[[KubeLogin], Awaitable[T]], limit: Deadline) -> T:
         login = await self._logins.current(limit)
         try:
             return await ask(login)
-        except Refusal as error:
+        except KubeStatusError as error:
             if error.status != 401:
                 raise
         # The token may have ended before its time, or the file has another one by now.
@@ -68,25 +68,25 @@ class Api:
         login = await self._logins.current(limit)
         try:
             return await ask(login)
-        except Refusal as error:
+        except KubeStatusError as error:
             if error.status != 401:
                 raise
             self._logins.refused(login)
             text = f"the API server does not accept the login of context '{login.server.context}' ({error})"
             raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'") from None
 
-    async def _socket(self, login: Login, limit: Limit) -> socket.socket:
+    async def _socket(self, login: KubeLogin, limit: Deadline) -> socket.socket:
         before = self._before if login.server.proxy is None else self._way(login.server.proxy)
-        return await reach_hop(f"{self._name}: the API server", "kubernetes", before, login.server.address, limit)
+        return await connect_to_hop(f"{self._name}: the API server", "kubernetes", before, login.server.address, limit)
 
-    def _way(self, proxy: Proxy) -> Way:
+    def _way(self, proxy: KubeProxy) -> Connector:
         if proxy not in self._through:  # the kubeconfig may have another one by now
             kind = Socks5 if proxy.scheme == "socks5" else HttpConnect
             self._through = {proxy: kind(proxy, self._before)}
         return self._through[proxy]
 
     @contextlib.contextmanager
-    def _errors(self, login: Login, sock: socket.socket, limit: Limit) -> Iterator[None]:
+    def _errors(self, login: KubeLogin, sock: socket.socket, limit: Deadline) -> Iterator[None]:
         server = f"{self._name}: the API server {login.server.address}"
         try:
             yield
@@ -98,11 +98,11 @@ class Api:
         except (h11.RemoteProtocolError, WebSocketException, ValueError, RecursionError) as error:
             if isinstance(error, InvalidStatus) and error.response.status_code >= 400:
                 body = error.response.body or b""
-                raise Refusal(error.response.status_code, bytes(body)) from None
+                raise KubeStatusError(error.response.status_code, bytes(body)) from None
             text = f"does not answer as Kubernetes does ({one_line(str(error), 200)})"
             # As kubectl has it: whatever is HTTP and not the upgrade.
-            if isinstance(error, NotUpgraded | InvalidHandshake) and not isinstance(error, InvalidMessage):
-                raise NotUpgraded(f"{server} {text}") from None
+            if isinstance(error, UpgradeRefused | InvalidHandshake) and not isinstance(error, InvalidMessage):
+                raise UpgradeRefused(f"{server} {text}") from None
             raise ViaError("kubernetes", f"{server} {text}") from None
         except (OSError, EOFError) as error:
             text = f"broke the connection off ({getattr(error, 'strerror', None) or type(error).__name__})"
@@ -111,38 +111,38 @@ class Api:
             sock.close()
             raise
 
-    async def _fetched(self, login: Login, path: str, limit: Limit) -> Any:
+    async def _fetched(self, login: KubeLogin, path: str, limit: Deadline) -> Any:
         sock = await self._socket(login, limit)
         with contextlib.closing(sock), self._errors(login, sock, limit):
             async with limit.timeout():
                 reader, writer = await asyncio.open_connection(sock=sock, ssl=login.tls, server_hostname=login.tls_name)
                 try:
-                    return json.loads(await Http(reader, writer, login).get(path))
+                    return json.loads(await KubeHttp(reader, writer, login).get(path))
                 finally:
                     writer.transport.abort()
 
-    async def _opened_somehow(self, login: Login, path: str, limit: Limit) -> Pipe:
+    async def _opened_somehow(self, login: KubeLogin, path: str, limit: Deadline) -> Pipe:
         """As a WebSocket, or by an upgrade of HTTP if the server, something before it or a role has no WebSockets."""
         first, second = self._openings
-        refused: Refusal | ViaError
+        refused: KubeStatusError | ViaError
         try:
             return await self._opened(first, login, path, limit)
-        except Refusal as error:
-            if error.status in _WHICHEVER_WAY:
+        except KubeStatusError as error:
+            if error.status in _FINAL_STATUSES:
                 raise
             refused = error
-        except NotUpgraded as error:
+        except UpgradeRefused as error:
             refused = ViaError("kubernetes", str(error))
         try:
             opened = await self._opened(second, login, path, limit)
-        except Refusal as error:
-            raise error if error.status in _TELLING else refused from None
-        except (NotUpgraded, ViaError):
+        except KubeStatusError as error:
+            raise error if error.status in _SERVER_STATUSES else refused from None
+        except (UpgradeRefused, ViaError):
             raise refused from None
         self._openings = second, first
         return opened
 
-    async def _opened(self, opening: OpenPipe, login: Login, path: str, limit: Limit) -> Pipe:
+    async def _opened(self, opening: OpenPipe, login: KubeLogin, path: str, limit: Deadline) -> Pipe:
         """Raises Refusal, NotUpgraded, ViaError."""
         sock = await self._socket(login, limit)
         try:

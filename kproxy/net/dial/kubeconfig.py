@@ -22,7 +22,7 @@ from kproxy.base import regularfile
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 
-ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Of a kubeconfig, a token or a certificate.
 _MOST = 4 * 1024 * 1024
 
@@ -32,7 +32,7 @@ class BadKubeconfig(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
+class KubeProxy:
     """The `proxy-url` of a cluster, as a hop."""
 
     scheme: str
@@ -49,7 +49,7 @@ _PROXIES = {"http": ("http", 80), "https": ("https", 443), "socks5": ("socks5", 
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class KubeServer:
     """`pems`: text, or the path of a file, by what it is: ca, certificate, key. `plugin`: the program that logs in.
     `namespace`: the context's, or the pod's own."""
 
@@ -66,10 +66,10 @@ class Server:
     directory: Path = Path()
     cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a plugin may be told of it
     namespace: str = "default"
-    proxy: Proxy | None = None
+    proxy: KubeProxy | None = None
 
 
-def read_server(context: str | None, file: Path | None = None) -> Server:
+def read_kube_server(context: str | None, file: Path | None = None) -> KubeServer:
     """The server of a context, else of the current one, in this file, else in those of the user. Raises BadKubeconfig.
     Reads files."""
     if file is not None:
@@ -84,7 +84,7 @@ def read_server(context: str | None, file: Path | None = None) -> Server:
     return _of_context([(file, _mapping(file)) for file in files], context)
 
 
-def _of_context(read: list[tuple[Path, dict[str, Any]]], context: str | None) -> Server:
+def _of_context(read: list[tuple[Path, dict[str, Any]]], context: str | None) -> KubeServer:
     wanted = context or next((str(said["current-context"]) for _, said in read if said.get("current-context")), None)
     if wanted is None:
         raise BadKubeconfig("the kubeconfig has no current-context: choose one (kubectl config use-context NAME)")
@@ -96,17 +96,17 @@ def _of_context(read: list[tuple[Path, dict[str, Any]]], context: str | None) ->
         ) from None
 
 
-def _in_cluster() -> Server:
+def _in_cluster() -> KubeServer:
     address = Address(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ.get("KUBERNETES_SERVICE_PORT", "443")))
-    authorization = f"Bearer {_text(ACCOUNT / 'token')}"
+    authorization = f"Bearer {_text(SERVICE_ACCOUNT / 'token')}"
     url = f"https://{address}"
-    return Server(
-        "the pod's service account", address, url, pems={"ca": ACCOUNT / "ca.crt"}, authorization=authorization,
-        namespace=_text(ACCOUNT / "namespace"),
+    return KubeServer(
+        "the pod's service account", address, url, pems={"ca": SERVICE_ACCOUNT / "ca.crt"}, authorization=authorization,
+        namespace=_text(SERVICE_ACCOUNT / "namespace"),
     )  # fmt: skip
 
 
-def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
+def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> KubeServer:
     _, context = _named(read, "contexts", "context", wanted)
     cluster_at, cluster = _named(read, "clusters", "cluster", str(context["cluster"]))
     user_at, user = _named(read, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
@@ -129,7 +129,7 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
             f"the user of context '{_shown(wanted)}' has an auth-provider, which Kubernetes dropped in 1.26:"
             " use its exec plugin (kubelogin, gke-gcloud-auth-plugin)"
         )
-    return Server(
+    return KubeServer(
         wanted,
         Address(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
         url,
@@ -147,14 +147,14 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> Server:
     )
 
 
-def _proxy(text: str, context: str) -> Proxy:
+def _proxy(text: str, context: str) -> KubeProxy:
     try:
         url = urlsplit(text)
         scheme, port = _PROXIES[url.scheme]
         if not url.hostname:
             raise ValueError
         names = (None if one is None else unquote(one) for one in (url.username, url.password))
-        return Proxy(scheme, url.hostname, url.port or port, *names)
+        return KubeProxy(scheme, url.hostname, url.port or port, *names)
     except (ValueError, KeyError):
         raise BadKubeconfig(
             f"the proxy-url of context '{_shown(context)}' is none; allowed: http://HOST:PORT, https://…, socks5://…"
@@ -209,7 +209,7 @@ def _shown(name: str) -> str:
     return one_line(name, 100)
 
 
-def tls_context(server: Server, pems: Mapping[str, str | Path]) -> ssl.SSLContext:
+def tls_context(server: KubeServer, pems: Mapping[str, str | Path]) -> ssl.SSLContext:
     """How the server is believed, and what it is shown. Raises BadKubeconfig. Reads and writes files."""
     try:
         with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:  # ssl reads own certificates from files only

@@ -12,25 +12,25 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kproxy.net.dial.kubepipe import Pipe
-from kproxy.net.dial.spdy import Accepted, Came, Ended, Leaving, Pinged, Spdy
+from kproxy.net.dial.spdy import GoAway, Ping, Spdy, StreamAccepted, StreamData, StreamEnd
 
 _CHUNK = 64 * 1024
 _DATA, _ERROR = 0, 1
 _PING_SECONDS = 30.0
-_LONGEST_COMPLAINT = 4096
+_MAX_ERROR_TEXT = 4096
 # Not every node passes on the end of one direction: containerd 2.0 ends both 1 s later, kwok goes on for ever. A pod
 # that has nothing to say for so long after the client's end is taken for one that never heard of it.
-_LAST_WORDS = 60.0
+_HALF_CLOSED_SECONDS = 60.0
 
 
-class Complaint(Exception):
+class PortForwardError(Exception):
     """What the node says is wrong with the port-forward."""
 
     def __init__(self, said: bytes) -> None:
         super().__init__(said.decode(errors="replace").strip())
 
 
-class Forward(Protocol):
+class PortForward(Protocol):
     """A port-forward in one of Kubernetes' protocols. What its methods await raises OSError and ValueError."""
 
     async def begin(self) -> None:
@@ -54,7 +54,7 @@ class Forward(Protocol):
     def close(self) -> None: ...
 
 
-def forward_over(pipe: Pipe, port: int) -> Forward:
+def forward_over(pipe: Pipe, port: int) -> PortForward:
     """In the protocol of the pipe."""
     return _SpdyForward(pipe, port) if pipe.spdy else _ChannelForward(pipe)
 
@@ -73,7 +73,7 @@ class _ChannelForward:
         while message := await self._pipe.receive():
             channel, data = _payload(message)
             if channel == _ERROR:
-                raise Complaint(data)
+                raise PortForwardError(data)
             if data:
                 return data
         return None
@@ -132,7 +132,7 @@ class _SpdyForward:
                 self._no_more_data_told = True
                 return b""
             if self._complaint and (self._no_more_errors or self._over):
-                raise Complaint(bytes(self._complaint))
+                raise PortForwardError(bytes(self._complaint))
             if self._over or (self._no_more_data and self._no_more_errors):
                 return None
             await self._take()
@@ -147,21 +147,21 @@ class _SpdyForward:
             self._over = True
         for event in self._spdy.receive(data):
             match event:
-                case Came(self._stream, said):
+                case StreamData(self._stream, said):
                     self._said.append(said)
-                case Came(self._errors, said):
-                    self._complaint += said[: _LONGEST_COMPLAINT - len(self._complaint)]
-                case Accepted(self._stream):
+                case StreamData(self._errors, said):
+                    self._complaint += said[: _MAX_ERROR_TEXT - len(self._complaint)]
+                case StreamAccepted(self._stream):
                     self._accepted = True
-                case Ended(self._stream, reset):
+                case StreamEnd(self._stream, reset):
                     self._no_more_data |= not reset
                     self._over |= reset
-                case Ended(self._errors, _):
+                case StreamEnd(self._errors, _):
                     self._no_more_errors = True
-                case Pinged(answer):
+                case Ping(answer):
                     with contextlib.suppress(asyncio.QueueFull):
                         self._answers.put_nowait(answer)
-                case Leaving():
+                case GoAway():
                     self._over |= not self._accepted
 
     async def send(self, data: bytes) -> None:
@@ -185,14 +185,14 @@ class _SpdyForward:
         self._pipe.close()
 
 
-class Carriage:
+class PortForwardRelay:
     """Moves the bytes between a port-forward that has begun and a socket; both are its own.
 
     `early` is what `receive` gave already, None if it gave nothing. In each direction it waits until the other side
     has taken what came.
     """
 
-    def __init__(self, forward: Forward, near: socket.socket, early: bytes | None) -> None:
+    def __init__(self, forward: PortForward, near: socket.socket, early: bytes | None) -> None:
         self._forward = forward
         self._near = near
         self._early = early
@@ -207,7 +207,7 @@ class Carriage:
                 keep = tasks.create_task(self._forward.keep())
                 await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
                 while self._half_since is not None and not down.done() and not self._is_silent(self._half_since):
-                    await asyncio.wait((down,), timeout=_LAST_WORDS)
+                    await asyncio.wait((down,), timeout=_HALF_CLOSED_SECONDS)
                 for task in (up, down, keep):
                     task.cancel()
         finally:
@@ -245,4 +245,4 @@ class Carriage:
     def _is_silent(self, half_since: float) -> bool:
         if self._listening_since is None:
             return False
-        return asyncio.get_running_loop().time() - max(half_since, self._listening_since) >= _LAST_WORDS
+        return asyncio.get_running_loop().time() - max(half_since, self._listening_since) >= _HALF_CLOSED_SECONDS

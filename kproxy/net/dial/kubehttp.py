@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import h11
 
 from kproxy.base.printable import one_line
-from kproxy.net.dial.kubelogin import Login
+from kproxy.net.dial.kubelogin import KubeLogin
 
 # A list of a namespace's pods with one IP address is short; that of a Service's endpoints has some KiB for each pod.
 _MOST = 16 * 1024 * 1024
 _SPDY, _PORT_FORWARD = "SPDY/3.1", "portforward.k8s.io"
 
 
-class Refusal(Exception):
+class KubeStatusError(Exception):
     """The server's no: `status` is HTTP's, `str()` what it says."""
 
     def __init__(self, status: int, body: bytes) -> None:
@@ -28,14 +28,14 @@ class Refusal(Exception):
         super().__init__(one_line(str(said).strip() or f"HTTP {status}", 300))
 
 
-class NotUpgraded(ValueError):
+class UpgradeRefused(ValueError):
     """The server answers, but not with the protocol that was asked for."""
 
 
-class Http:
+class KubeHttp:
     """A connection with one request on it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: Login) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: KubeLogin) -> None:
         self._reader = reader
         self._writer = writer
         self._login = login
@@ -46,7 +46,7 @@ class Http:
         answer = await self._asked("GET", path, [("Accept", "application/json"), ("Connection", "close")])
         body = await self._body()
         if answer.status_code != 200:
-            raise Refusal(answer.status_code, body)
+            raise KubeStatusError(answer.status_code, body)
         return body
 
     async def upgrade(self, path: str) -> bytes:
@@ -56,11 +56,11 @@ class Http:
         if isinstance(answer, h11.Response):
             body = await self._body()
             if answer.status_code >= 400:
-                raise Refusal(answer.status_code, body)
-            raise NotUpgraded(f"HTTP {answer.status_code} instead of {_SPDY}")
+                raise KubeStatusError(answer.status_code, body)
+            raise UpgradeRefused(f"HTTP {answer.status_code} instead of {_SPDY}")
         said = {name: value.decode(errors="replace").lower() for name, value in answer.headers}
         if said.get(b"upgrade") != _SPDY.lower() or said.get(b"x-stream-protocol-version") != _PORT_FORWARD:
-            raise NotUpgraded(f"another protocol than {_SPDY} with {_PORT_FORWARD}")
+            raise UpgradeRefused(f"another protocol than {_SPDY} with {_PORT_FORWARD}")
         return self._http.trailing_data[0]
 
     async def _asked(

@@ -19,23 +19,23 @@ from typing import Any
 
 from kproxy.base.errors import ViaError
 from kproxy.base.printable import one_line
-from kproxy.net.dial.connector import Limit
-from kproxy.net.dial.kubeconfig import BadKubeconfig, Server, read_server, tls_context
+from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server, tls_context
 
 # A plugin may ask a slow identity provider. Nobody is there to log in with a browser in this time, nor needs to be.
 _PLUGIN_SECONDS = 60.0
 _MOST = 1024 * 1024
 # Files are read again after this; a plugin's answer without a time holds as long.
-_HOLDS = 60.0
-_EARLY, _AT_LEAST = 10.0, 5.0
+_LIFETIME = 60.0
+_MARGIN, _SHORTEST_LIFETIME = 10.0, 5.0
 _PAUSE_AFTER_FAILURE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class KubeLogin:
     """`until` is the loop's clock."""
 
-    server: Server
+    server: KubeServer
     tls: ssl.SSLContext | None
     authorization: str = field(repr=False)
     until: float
@@ -46,19 +46,19 @@ class Login:
         return None if self.tls is None else self.server.tls_name or self.server.address.host
 
 
-class Logins:
+class KubeLogins:
     """The login of one hop. Getting one goes on in `tasks` even if nobody waits for it any more."""
 
     def __init__(self, name: str, context: str | None, tasks: asyncio.TaskGroup) -> None:
         self._name = name
         self._context = context
         self._tasks = tasks
-        self._login: Login | None = None
+        self._login: KubeLogin | None = None
         self._getting: asyncio.Task[None] | None = None
         self._failure: ViaError | None = None
         self._not_before = 0.0
 
-    async def current(self, limit: Limit) -> Login:
+    async def current(self, limit: Deadline) -> KubeLogin:
         """Raises ViaError."""
         now = asyncio.get_running_loop().time()
         if self._login is None or self._login.until <= now:
@@ -75,7 +75,7 @@ class Logins:
             raise ViaError("kubernetes-auth" if self._failure is None else self._failure.reason, text)
         return self._login
 
-    def refused(self, login: Login) -> None:
+    def refused(self, login: KubeLogin) -> None:
         """The server does not take it any more: the next one is made anew."""
         if self._login is login:
             self._login = None
@@ -94,17 +94,17 @@ class Logins:
             if self._login is None:
                 self._not_before = asyncio.get_running_loop().time() + _PAUSE_AFTER_FAILURE
 
-    async def _made(self) -> Login:
-        server = await asyncio.to_thread(read_server, self._context)
-        pems, authorization, holds = dict(server.pems), server.authorization, _HOLDS
+    async def _made(self) -> KubeLogin:
+        server = await asyncio.to_thread(read_kube_server, self._context)
+        pems, authorization, holds = dict(server.pems), server.authorization, _LIFETIME
         if server.plugin is not None:
             try:
                 given = await _ask_plugin(server, server.plugin)
             except (OSError, ValueError, TimeoutError) as error:
                 command = one_line(str(server.plugin.get("command")), 100)
-                text = f"not logged in: the program '{command}' of context '{server.context}' {_why(error)}"
+                text = f"not logged in: the program '{command}' of context '{server.context}' {_explain(error)}"
                 raise ViaError("kubernetes-auth", f"{self._name}: {text}") from None
-            holds = _holds(given.get("expirationTimestamp"))
+            holds = _lifetime(given.get("expirationTimestamp"))
             for what, key in (("certificate", "clientCertificateData"), ("key", "clientKeyData")):
                 if given.get(key):
                     pems[what] = str(given[key])
@@ -113,14 +113,14 @@ class Logins:
         tls = await asyncio.to_thread(tls_context, server, pems) if server.tls else None
         if not authorization.isascii() or not authorization.isprintable():
             raise BadKubeconfig(f"the token of context '{server.context}' has characters that no token has")
-        return Login(server, tls, authorization, asyncio.get_running_loop().time() + holds)
+        return KubeLogin(server, tls, authorization, asyncio.get_running_loop().time() + holds)
 
     async def close(self) -> None:
         if self._getting is not None:
             self._getting.cancel()
 
 
-def _why(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "is not installed"
     if isinstance(error, TimeoutError):
@@ -130,16 +130,16 @@ def _why(error: Exception) -> str:
     return f"{error}: log in again; try 'kubectl get pods'"
 
 
-def _holds(timestamp: object) -> float:
+def _lifetime(timestamp: object) -> float:
     if not isinstance(timestamp, str):
-        return _HOLDS
+        return _LIFETIME
     try:
-        return max(_AT_LEAST, datetime.fromisoformat(timestamp).timestamp() - time() - _EARLY)
+        return max(_SHORTEST_LIFETIME, datetime.fromisoformat(timestamp).timestamp() - time() - _MARGIN)
     except ValueError:
-        return _HOLDS
+        return _LIFETIME
 
 
-async def _ask_plugin(server: Server, plugin: Mapping[str, Any]) -> dict[str, Any]:
+async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str, Any]:
     """Its status. Raises OSError, TimeoutError, ValueError with what it did."""
     command = str(plugin["command"])
     if "/" in command:  # relative to the file, as kubectl has it
@@ -162,7 +162,7 @@ async def _ask_plugin(server: Server, plugin: Mapping[str, Any]) -> dict[str, An
     assert process.stderr is not None
     try:
         async with asyncio.timeout(_PLUGIN_SECONDS):
-            said, complaint = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
+            said, complaint = await asyncio.gather(_read_bounded(process.stdout), _read_bounded(process.stderr))
             code = await process.wait()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -183,7 +183,7 @@ async def _ask_plugin(server: Server, plugin: Mapping[str, Any]) -> dict[str, An
     return status
 
 
-async def _bounded(stream: asyncio.StreamReader) -> bytes:
+async def _read_bounded(stream: asyncio.StreamReader) -> bytes:
     """All of it. Raises ValueError at its end if that is too much."""
     said, size = b"", 0
     while data := await stream.read(65536):

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class NameMeaning:
     """One thing that a name may mean: a pod (of a service), a service, or the pod that has an IP address."""
 
     namespace: str
@@ -20,7 +20,7 @@ class Meant:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodPort:
     """A port of a pod."""
 
     namespace: str
@@ -28,7 +28,7 @@ class Place:
     port: int
 
 
-class NotThere(Exception):
+class TargetNotFound(Exception):
     """The name or the port leads nowhere. `reason` is an UpstreamError's."""
 
     def __init__(self, reason: str, text: str) -> None:
@@ -36,13 +36,13 @@ class NotThere(Exception):
         self.reason = reason
 
 
-def meanings(host: str, namespace: str) -> list[Meant]:
+def parse_host(host: str, namespace: str) -> list[NameMeaning]:
     """What a host may mean, the likeliest first; none if it cannot be a name of the cluster.
 
     The forms are those of Kubernetes' DNS, with `namespace` for what a name leaves out.
     """
     try:
-        return [Meant(namespace, ip=str(ipaddress.ip_address(host)))]
+        return [NameMeaning(namespace, ip=str(ipaddress.ip_address(host)))]
     except ValueError:
         labels = host.lower().rstrip(".").split(".")
     if not all(label and label.isascii() and label.replace("-", "").isalnum() for label in labels):
@@ -54,35 +54,35 @@ def meanings(host: str, namespace: str) -> list[Meant]:
         whole = False
     match labels:
         case [name]:
-            return [Meant(namespace, service=name), Meant(namespace, pod=name)]
+            return [NameMeaning(namespace, service=name), NameMeaning(namespace, pod=name)]
         case [service, where] if whole:
-            return [Meant(where, service=service)]
+            return [NameMeaning(where, service=service)]
         case [first, second]:
-            return [Meant(second, service=first), Meant(namespace, pod=first, service=second)]
+            return [NameMeaning(second, service=first), NameMeaning(namespace, pod=first, service=second)]
         case [pod, service, where]:
-            return [Meant(where, pod=pod, service=service)]
+            return [NameMeaning(where, pod=pod, service=service)]
     return []
 
 
-def place_of_service(meant: Meant, port: int, service: Any, slices: Any) -> Place:
+def choose_pod_port(meant: NameMeaning, port: int, service: Any, slices: Any) -> PodPort:
     """A ready pod of it, any. `service` and `slices` are the API's documents. Raises NotThere."""
     shown = f"Service {meant.service} in namespace {meant.namespace}"
     spec = _get(service, "spec")
     if _get(spec, "type") == "ExternalName":
-        raise NotThere("resolve", f"{shown} is an ExternalName: give the name that it stands for")
+        raise TargetNotFound("resolve", f"{shown} is an ExternalName: give the name that it stands for")
     named = [one for one in _list(_get(spec, "ports")) if _get(one, "port") == port]
     if not named and _get(spec, "clusterIP") != "None":
         has = ", ".join(str(_get(one, "port")) for one in _list(_get(spec, "ports"))[:10])
-        raise NotThere("refused", f"{shown} has no port {port} (it has {has or 'none'})")
+        raise TargetNotFound("refused", f"{shown} has no port {port} (it has {has or 'none'})")
     name = (_get(named[0], "name") or "") if named else None
-    found = list(_ready(meant.namespace, port, name, slices))
+    found = list(_ready_pod_ports(meant.namespace, port, name, slices))
     if not found:
         text = f"{shown} has no ready pod: kubectl -n {meant.namespace} get endpointslices,pods"
-        raise NotThere("unreachable", text)
+        raise TargetNotFound("unreachable", text)
     return random.choice(found)
 
 
-def _ready(namespace: str, port: int, name: str | None, slices: Any) -> Iterator[Place]:
+def _ready_pod_ports(namespace: str, port: int, name: str | None, slices: Any) -> Iterator[PodPort]:
     for one in _list(_get(slices, "items")):
         # The slice has the pods' port: a target port may be another one, and named.
         target = port
@@ -94,10 +94,10 @@ def _ready(namespace: str, port: int, name: str | None, slices: Any) -> Iterator
         for endpoint in _list(_get(one, "endpoints")):
             pod = _pod(endpoint)
             if pod is not None and _get(_get(endpoint, "conditions"), "ready") is not False:
-                yield Place(namespace, pod, target)
+                yield PodPort(namespace, pod, target)
 
 
-def pod_with_hostname(hostname: str, slices: Any) -> str | None:
+def find_pod_by_hostname(hostname: str, slices: Any) -> str | None:
     """The pod that has this name in the DNS of a service, where it is not the pod's own."""
     for one in _list(_get(slices, "items")):
         for endpoint in _list(_get(one, "endpoints")):
@@ -106,7 +106,7 @@ def pod_with_hostname(hostname: str, slices: Any) -> str | None:
     return None
 
 
-def pod_with_ip(pods: Any) -> str | None:
+def find_running_pod(pods: Any) -> str | None:
     """The one of these pods that runs."""
     for one in _list(_get(pods, "items")):
         name = _get(_get(one, "metadata"), "name")

@@ -20,8 +20,8 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, Negotiat
 from websockets.http11 import Request
 from websockets.typing import Subprotocol
 
-from kproxy.net.dial.kubehttp import Http
-from kproxy.net.dial.kubelogin import Login
+from kproxy.net.dial.kubehttp import KubeHttp
+from kproxy.net.dial.kubelogin import KubeLogin
 
 # Servers since 1.31 carry SPDY in it (KEP-4006). Others know only the second; they take the first one that they know.
 _TUNNEL, _CHANNEL = Subprotocol("SPDY/3.1+portforward.k8s.io"), Subprotocol("v4.channel.k8s.io")
@@ -50,7 +50,7 @@ class Pipe(Protocol):
     def close(self) -> None: ...
 
 
-OpenPipe = Callable[[socket.socket, Login, str], Awaitable[Pipe]]
+OpenPipe = Callable[[socket.socket, KubeLogin, str], Awaitable[Pipe]]
 
 
 class _Handshake(ClientProtocol):
@@ -69,12 +69,12 @@ class _Handshake(ClientProtocol):
         raise NegotiationError("a WebSocket without a protocol for port-forwards")
 
 
-class _Connection(ClientConnection):
+class _WebSocketConnection(ClientConnection):
     def __init__(self, protocol: ClientProtocol, **options: Any) -> None:
         super().__init__(_Handshake(protocol.uri, max_size=_LARGEST_MESSAGE, logger=_SILENT), **options)
 
 
-class _WebSocket:
+class _WebSocketPipe:
     """One message at a time."""
 
     def __init__(self, opened: ClientConnection) -> None:
@@ -103,7 +103,7 @@ class _WebSocket:
         _close(self._opened.transport)
 
 
-class _Upgraded:
+class _SpdyPipe:
     """Nothing but bytes."""
 
     spdy = True
@@ -129,7 +129,7 @@ def _close(transport: asyncio.WriteTransport) -> None:
     transport.abort() if transport.get_write_buffer_size() == 0 else transport.close()
 
 
-async def open_websocket(sock: socket.socket, login: Login, path: str) -> Pipe:
+async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:
     """Raises WebSocketException, ValueError, OSError, EOFError."""
     opened = await connect_websocket(
         f"{'wss' if login.tls else 'ws'}://{login.server.address}{login.server.prefix}{path}",
@@ -137,7 +137,7 @@ async def open_websocket(sock: socket.socket, login: Login, path: str) -> Pipe:
         ssl=login.tls,
         server_hostname=login.tls_name,
         additional_headers={"Authorization": login.authorization} if login.authorization else {},
-        create_connection=_Connection,
+        create_connection=_WebSocketConnection,
         compression=None,
         proxy=None,
         open_timeout=None,
@@ -148,16 +148,16 @@ async def open_websocket(sock: socket.socket, login: Login, path: str) -> Pipe:
         max_queue=_FRAMES,
         write_limit=_WRITE_AHEAD,
     )
-    return _WebSocket(opened)
+    return _WebSocketPipe(opened)
 
 
-async def open_upgraded(sock: socket.socket, login: Login, path: str) -> Pipe:
+async def open_upgraded(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:
     """Raises Refusal, NotUpgraded, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
     reader, writer = await asyncio.open_connection(
         sock=sock, ssl=login.tls, server_hostname=login.tls_name, limit=_CHUNK // 2
     )
     try:
-        return _Upgraded(reader, writer, await Http(reader, writer, login).upgrade(path))
+        return _SpdyPipe(reader, writer, await KubeHttp(reader, writer, login).upgrade(path))
     except BaseException:
         writer.transport.abort()
         raise

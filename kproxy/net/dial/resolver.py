@@ -22,18 +22,18 @@ AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""
 
 # How long an answer holds that nothing speaks against, in seconds: brokers move.
-_HOLDS = 3.0
+_LIFETIME = 3.0
 # How long one holds that led nowhere (no such name, or nobody there), in seconds, doubled while nothing changes.
 # A name that is missing now may be there in a moment, but hundreds of clients dial it meanwhile.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
 # Names that are remembered. A cluster has hundreds at most.
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 # Questions at the same time. Each is a thread.
-_AT_ONCE = 32
+_MAX_THREADS = 32
 
 
 @dataclass(slots=True)
-class _Answer:
+class _CachedAnswer:
     """What a name led to `at` that time (empty: there is no such name; None: no name server has answered), and whether
     that led `nowhere`. It then holds for `pause` seconds."""
 
@@ -43,16 +43,16 @@ class _Answer:
     pause: float
 
     def holds(self, now: float) -> bool:
-        return now < self.at + (self.pause if self.nowhere else _HOLDS)
+        return now < self.at + (self.pause if self.nowhere else _LIFETIME)
 
 
 class Resolver:
     """Name resolution for one cluster, remembered for a few seconds; one question for all who ask for a name."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, _Answer] = {}  # the oldest first
+        self._answers: dict[str, _CachedAnswer] = {}  # the oldest first
         self._asked: dict[str, asyncio.Future[list[AddrInfo] | None]] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def resolve(self, address: Address) -> Sequence[AddrInfo]:
         """The addresses of a name, best first. Raises UpstreamError: NoSuchName if the name servers say so."""
@@ -99,10 +99,10 @@ class Resolver:
 
     def _answered(self, host: str, found: list[AddrInfo] | None) -> None:
         before = self._answers.pop(host, None)
-        again = before is not None and before.nowhere and _same(before.found, found)
+        again = before is not None and before.nowhere and _has_same_addresses(before.found, found)
         pause = min(before.pause * 2, _LONGEST_PAUSE) if before is not None and again else _FIRST_PAUSE
-        self._answers[host] = _Answer(found, asyncio.get_running_loop().time(), not found, pause)
-        if len(self._answers) > _MOST_NAMES:
+        self._answers[host] = _CachedAnswer(found, asyncio.get_running_loop().time(), not found, pause)
+        if len(self._answers) > _MAX_NAMES:
             del self._answers[next(iter(self._answers))]
         self._slots.release()
         self._asked.pop(host).set_result(found)
@@ -117,7 +117,7 @@ def _with_port(found: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
     return tuple((*info[:4], (info[4][0], port, *info[4][2:])) for info in found)
 
 
-def _same(one: Iterable[AddrInfo] | None, other: Iterable[AddrInfo] | None) -> bool:
+def _has_same_addresses(one: Iterable[AddrInfo] | None, other: Iterable[AddrInfo] | None) -> bool:
     """Whether two answers have the same addresses; a server gives them in turn."""
     return {info[4][0] for info in one or ()} == {info[4][0] for info in other or ()}
 

@@ -23,7 +23,7 @@ class RouteKind(Enum):
     UNTOLD = "untold"
 
 
-class Map(Protocol):
+class RouteMap(Protocol):
     """One `--map`; the config room's Map."""
 
     def matches(self, advertised: Address, node: str) -> bool: ...
@@ -41,7 +41,7 @@ class Route:
 class Routes:
     """The routes of one cluster, as its maps say."""
 
-    def __init__(self, maps: Sequence[Map]) -> None:
+    def __init__(self, maps: Sequence[RouteMap]) -> None:
         self._maps = maps
         self._used: set[int] = set()
 
@@ -60,6 +60,6 @@ class Routes:
                 found.setdefault(address, kind)
         return [Route(address, kind) for address, kind in found.items()]
 
-    def unused_maps(self) -> list[Map]:
+    def unused_maps(self) -> list[RouteMap]:
         """The maps that no node has matched so far."""
         return [one for at, one in enumerate(self._maps) if at not in self._used]

@@ -18,10 +18,10 @@ _REMOTE: tuple[_Option, ...] = (
     *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _KEEPALIVE if hasattr(socket, name)),
 )
 # BBR, the default of some hosts, paces; over loopback that halves the throughput. And nobody vanishes there.
-_PACELESS: tuple[_Option, ...] = (
+_LOOPBACK_CONGESTION: tuple[_Option, ...] = (
     ((socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno"),) if hasattr(socket, "TCP_CONGESTION") else ()
 )
-_LOCAL: tuple[_Option, ...] = (_NO_DELAY, *_PACELESS)
+_LOCAL: tuple[_Option, ...] = (_NO_DELAY, *_LOOPBACK_CONGESTION)
 # Whether accept(2) takes all of these over from the socket that listens.
 _INHERITED = sys.platform == "linux"
 
@@ -43,7 +43,7 @@ def tune_accepted(sock: socket.socket, peer: str, host: str) -> None:
     if not _INHERITED:
         tune(sock, peer)
     elif _is_loopback(peer) and not _is_loopback(host):
-        _set(sock, _PACELESS)
+        _set(sock, _LOOPBACK_CONGESTION)
 
 
 def _set(sock: socket.socket, options: tuple[_Option, ...]) -> None:

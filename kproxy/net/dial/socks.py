@@ -10,8 +10,8 @@ from python_socks.async_.asyncio import Proxy
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
-from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
+from kproxy.net.dial.steps import DialStepKind
 
 # RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
 _REPLIES = {
@@ -25,21 +25,21 @@ _REPLIES = {
 class Socks5:
     """One SOCKS5 proxy."""
 
-    def __init__(self, hop: Hop, before: Way) -> None:
+    def __init__(self, hop: HopSpec, before: Connector) -> None:
         assert hop.port is not None
         self._name = f"--via {hop}"
         self._before = before
         self._address = Address(hop.host, hop.port)
         self._hop = hop
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
-        heard = _Heard(await reach_hop(self._name, "proxy", self._before, self._address, limit))
-        with limit.step(StepKind.HOP, self._name):
+        heard = _RecordingSocket(await connect_to_hop(self._name, "proxy", self._before, self._address, limit))
+        with limit.step(DialStepKind.HOP, self._name):
             return await self._connected(heard, address, limit)
 
-    async def _connected(self, heard: _Heard, address: Address, limit: Limit) -> socket.socket:
-        before: Any = _Connected(heard)
+    async def _connected(self, heard: _RecordingSocket, address: Address, limit: Deadline) -> socket.socket:
+        before: Any = _OpenConnection(heard)
         proxy = Proxy(
             ProxyType.SOCKS5,
             host=self._address.host,
@@ -94,7 +94,7 @@ class Socks5:
         """Nothing is kept."""
 
 
-class _Connected:
+class _OpenConnection:
     """Stands where python-socks has the proxy before this one; the connection to this one is open already."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -104,7 +104,7 @@ class _Connected:
         return self._sock
 
 
-class _Heard(socket.socket):
+class _RecordingSocket(socket.socket):
     """The connection, which remembers what the other side said first: python-socks does not tell it."""
 
     def __init__(self, sock: socket.socket) -> None:

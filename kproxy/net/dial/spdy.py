@@ -54,14 +54,14 @@ class SpdyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class StreamAccepted:
     """The server has taken a stream."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class StreamData:
     """Some bytes on a stream."""
 
     stream: int
@@ -69,7 +69,7 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StreamEnd:
     """No more comes on a stream; `reset` if nothing can be sent on it either."""
 
     stream: int
@@ -77,18 +77,18 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinged:
+class Ping:
     """`answer` is the frame that the server waits for."""
 
     answer: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class GoAway:
     """The server takes no more streams."""
 
 
-Event = Accepted | Came | Ended | Pinged | Leaving
+SpdyEvent = StreamAccepted | StreamData | StreamEnd | Ping | GoAway
 
 
 class Spdy:
@@ -120,9 +120,9 @@ class Spdy:
         """Something that passes all the way and changes nothing. Its answer is no event."""
         return _control(_PING, (1).to_bytes(4))
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes) -> list[SpdyEvent]:
         """Raises SpdyError; nothing can be received after that."""
-        events: list[Event] = []
+        events: list[SpdyEvent] = []
         view = memoryview(data)
         while view:
             if self._data is not None:
@@ -147,27 +147,27 @@ class Spdy:
             raise SpdyError(f"a control frame of {size} bytes")
         return _HEAD + size
 
-    def _data_frame(self, head: bytes) -> Iterator[Event]:
+    def _data_frame(self, head: bytes) -> Iterator[SpdyEvent]:
         stream, left, last = int.from_bytes(head[:4]), int.from_bytes(head[5:8]), bool(head[4] & _FIN)
         if left:
             self._data = stream, left, last
         elif last:
             yield from self._end(stream)
 
-    def _payload(self, view: memoryview, events: list[Event]) -> memoryview:
+    def _payload(self, view: memoryview, events: list[SpdyEvent]) -> memoryview:
         """Take what is there of a data frame; return what follows it. Frames of 16 MiB need no memory."""
         assert self._data is not None
         stream, left, last = self._data
         part, rest = view[:left], view[left:]
         if stream in self._open:
-            events.append(Came(stream, bytes(part)))
+            events.append(StreamData(stream, bytes(part)))
         left -= len(part)
         self._data = (stream, left, last) if left else None
         if not left and last:
             events += self._end(stream)
         return rest
 
-    def _control_frame(self, frame: bytes) -> Iterator[Event]:
+    def _control_frame(self, frame: bytes) -> Iterator[SpdyEvent]:
         version, kind, body = int.from_bytes(frame[:2]) & 0x7FFF, int.from_bytes(frame[2:4]), frame[_HEAD:]
         if version != _VERSION:
             raise SpdyError(f"a frame of SPDY/{version}")
@@ -175,22 +175,22 @@ class Spdy:
             raise SpdyError(f"a frame of type {kind} with {len(body)} bytes")
         number = int.from_bytes(body[:4]) & 0x7FFFFFFF
         if kind == _SYN_REPLY and number in self._open:
-            yield Accepted(number)
+            yield StreamAccepted(number)
         if kind in (_SYN_REPLY, _HEADERS) and frame[4] & _FIN:
             yield from self._end(number)
         elif kind == _RST_STREAM:
             yield from self._end(number, reset=True)
         elif kind == _PING and not body[3] & 1:  # the odd ones are answers
-            yield Pinged(frame)
+            yield Ping(frame)
         elif kind == _GOAWAY:
-            yield Leaving()
+            yield GoAway()
         # All other types have no meaning here, and unknown ones are to be ignored (§2.2.1). A stream that the server
         # begins stays without an answer.
 
-    def _end(self, stream: int, *, reset: bool = False) -> Iterator[Event]:
+    def _end(self, stream: int, *, reset: bool = False) -> Iterator[SpdyEvent]:
         if stream in self._open or (reset and stream % 2 and stream < self._next):
             self._open.discard(stream)
-            yield Ended(stream, reset)
+            yield StreamEnd(stream, reset)
 
 
 def _control(kind: int, body: bytes, flags: int = 0) -> bytes:

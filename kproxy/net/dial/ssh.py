@@ -16,12 +16,12 @@ import asyncssh
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.repeats import about
-from kproxy.net.dial.bridge import End, bridge
-from kproxy.net.dial.connector import Hop, Limit, Way, reach_hop
-from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.sshfaults import refused_channel, refused_login
-from kproxy.net.dial.sshfiles import Server, jump_hosts, read_server
-from kproxy.net.dial.steps import StepKind
+from kproxy.net.dial.bridge import BridgeEnd, bridge
+from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
+from kproxy.net.dial.direct import DirectConnector
+from kproxy.net.dial.sshfaults import explain_channel_failure, explain_login_failure
+from kproxy.net.dial.sshfiles import SshServer, parse_proxy_jump, read_ssh_server
+from kproxy.net.dial.steps import DialStepKind
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +32,15 @@ _KEEPALIVE = 15.0
 # Between two attempts to log in, in seconds: doubled each time. Servers ban those who are refused again and again.
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_AFTER_REFUSAL = 0.5, 5.0, 60.0
 # ProxyJump of a ProxyJump: deeper than this it is a circle.
-_DEEPEST = 8
+_MAX_JUMPS = 8
 
 
 class Ssh:
     """One SSH server. Logging in goes on in `tasks` even if nobody waits for it any more."""
 
-    def __init__(self, hop: Hop, before: Way, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0) -> None:
+    def __init__(
+        self, hop: HopSpec, before: Connector, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0
+    ) -> None:
         self._hop = hop
         self._name = name or f"--via {hop}"
         self._before = before
@@ -51,12 +53,12 @@ class Ssh:
         self._not_before = 0.0  # of the loop's clock: until then the last failure holds
         self._jumps: list[Ssh] = []
 
-    async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
         """Open a channel to the address. Raises UpstreamError."""
-        with limit.step(StepKind.HOP, self._name):
+        with limit.step(DialStepKind.HOP, self._name):
             return await self._channel(address, limit)
 
-    async def _channel(self, address: Address, limit: Limit) -> socket.socket:
+    async def _channel(self, address: Address, limit: Deadline) -> socket.socket:
         connection = await self._logged_in(limit)
         # A task: asyncssh does not close a channel whose opening was given up.
         opening = self._tasks.create_task(self._open_channel(connection, address))
@@ -80,9 +82,9 @@ class Ssh:
         except Exception as error:  # noqa: BLE001 - nothing that a server makes of asyncssh may end kproxy
             if connection is not self._connection:
                 return ViaError("ssh", f"{self._name}: the connection was lost")
-            return refused_channel(self._name, address, error)
+            return explain_channel_failure(self._name, address, error)
 
-    async def _logged_in(self, limit: Limit) -> asyncssh.SSHClientConnection:
+    async def _logged_in(self, limit: Deadline) -> asyncssh.SSHClientConnection:
         if self._connection is None:
             if self._login is None and asyncio.get_running_loop().time() >= self._not_before:
                 self._login = self._tasks.create_task(self._log_in())
@@ -97,18 +99,18 @@ class Ssh:
 
     async def _log_in(self) -> None:
         """Set `_connection`, or `_failure` and until when it holds."""
-        client = _Client()
+        client = _SshClient()
         server = None
         try:
             async with asyncio.timeout(_LOGIN_SECONDS):
                 # In a thread: it reads files, and `Match exec` runs programs.
-                server = await asyncio.to_thread(read_server, self._hop)
+                server = await asyncio.to_thread(read_ssh_server, self._hop)
                 connection = await self._connect_to(server, client)
         except Exception as error:  # noqa: BLE001 - likewise
             if isinstance(error, ViaError):
                 self._failure = error
             else:
-                self._failure = refused_login(self._name, server, error, client.offered)
+                self._failure = explain_login_failure(self._name, server, error, client.offered)
             refused = self._failure.reason in ("ssh-auth", "ssh-host-key")
             longest = _LONGEST_AFTER_REFUSAL if refused else _LONGEST_PAUSE
             self._pause = min(max(self._pause * 2, _FIRST_PAUSE), longest)
@@ -122,19 +124,19 @@ class Ssh:
         finally:
             self._login = None
 
-    async def _connect_to(self, server: Server, client: _Client) -> asyncssh.SSHClientConnection:
+    async def _connect_to(self, server: SshServer, client: _SshClient) -> asyncssh.SSHClientConnection:
         before = self._before
         sock = None
         if server.proxy_command is None:
-            for jump in jump_hosts(server.proxy_jump):
-                if self._depth >= _DEEPEST:
+            for jump in parse_proxy_jump(server.proxy_jump):
+                if self._depth >= _MAX_JUMPS:
                     raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config is a loop")
                 name = f"{self._name.partition(', ')[0]}, ProxyJump {jump}"
                 before = Ssh(jump, before, self._tasks, name, self._depth + 1)
                 self._jumps.append(before)
-            limit = Limit.of(_LOGIN_SECONDS)
-            sock = await reach_hop(self._name, "ssh", before, Address(server.host, server.port), limit)
-        elif not isinstance(before, Direct):
+            limit = Deadline.of(_LOGIN_SECONDS)
+            sock = await connect_to_hop(self._name, "ssh", before, Address(server.host, server.port), limit)
+        elif not isinstance(before, DirectConnector):
             text = "ProxyCommand in ~/.ssh/config cannot go through another --via"
             raise ViaError("ssh", f"{self._name}: {text}; put this one first, or use ProxyJump")
         try:
@@ -155,7 +157,7 @@ class Ssh:
             raise
         return connection
 
-    async def _watch(self, connection: asyncssh.SSHClientConnection, client: _Client) -> None:
+    async def _watch(self, connection: asyncssh.SSHClientConnection, client: _SshClient) -> None:
         """Notice the end of the connection."""
         await connection.wait_closed()
         if self._connection is connection:
@@ -180,7 +182,7 @@ class Ssh:
         await self._close_jumps()
 
 
-class _Client(asyncssh.SSHClient):
+class _SshClient(asyncssh.SSHClient):
     """Notes why a connection ends, and a host key that is not trusted. Answers nothing: nobody is there to be asked."""
 
     def __init__(self) -> None:
@@ -195,7 +197,7 @@ class _Client(asyncssh.SSHClient):
         self.lost = exc
 
 
-def _as_session(end: End) -> Any:
+def _as_session(end: BridgeEnd) -> Any:
     """An End has all that asyncssh wants of a session, but not its base class, which needs asyncssh."""
     return lambda: end
 

@@ -6,7 +6,7 @@ import asyncssh
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.net.dial.sshfiles import Server
+from kproxy.net.dial.sshfiles import SshServer
 
 # Words of the server about an address that it cannot connect to: OpenSSH's are those of its C library.
 _WORDS = (
@@ -19,7 +19,7 @@ _WORDS = (
 )
 
 
-def refused_login(name: str, server: Server | None, error: Exception, offered: str | None) -> ViaError:
+def explain_login_failure(name: str, server: SshServer | None, error: Exception, offered: str | None) -> ViaError:
     """Why nobody is logged in to the server `name`. `offered` is its host key if that is not trusted."""
     said = " ".join(str(error).split())
     if server is None:
@@ -31,7 +31,7 @@ def refused_login(name: str, server: Server | None, error: Exception, offered: s
         return ViaError("ssh-auth", f"{name}: {text}; a key with a passphrase must be in the agent (ssh-add)")
     no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in said
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or no_key_in_common:
-        return _host_key(name, server, offered, said)
+        return _explain_host_key(name, server, offered, said)
     if isinstance(
         error, ConnectionError | asyncssh.ConnectionLost | asyncssh.ProtocolError | asyncssh.ProtocolNotSupported
     ):
@@ -39,7 +39,7 @@ def refused_login(name: str, server: Server | None, error: Exception, offered: s
     return ViaError("ssh", f"{name}: SSH failed: {said}")
 
 
-def _host_key(name: str, server: Server, offered: str | None, said: str) -> ViaError:
+def _explain_host_key(name: str, server: SshServer, offered: str | None, said: str) -> ViaError:
     key = f" ({offered})" if offered else ""
     if "revoked" in said:
         return ViaError("ssh-host-key", f"{name}: the host key of {server.known_as} is revoked in known_hosts")
@@ -55,7 +55,7 @@ def _host_key(name: str, server: Server, offered: str | None, said: str) -> ViaE
     )
 
 
-def refused_channel(name: str, address: Address, error: Exception) -> UpstreamError:
+def explain_channel_failure(name: str, address: Address, error: Exception) -> UpstreamError:
     """Why the server `name`, to which somebody is logged in, opens no channel to the address."""
     said = " ".join(str(error).split())
     if not isinstance(error, asyncssh.ChannelOpenError):

@@ -11,7 +11,7 @@ from typing import Any
 import asyncssh
 
 from kproxy.base import regularfile
-from kproxy.net.dial.connector import Hop
+from kproxy.net.dial.connector import HopSpec
 
 _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 # ssh_config(5), UserKnownHostsFile and GlobalKnownHostsFile.
@@ -22,7 +22,7 @@ _MOST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class SshServer:
     """A server as `ssh` would understand its name. `arguments` are those of asyncssh.create_connection."""
 
     host: str
@@ -49,7 +49,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class JumpHost:
     """A server that ProxyJump names; a Hop."""
 
     host: str
@@ -63,7 +63,7 @@ class Jump:
         return f"{user}{self.host}" + (f":{self.port}" if self.port else "")
 
 
-def read_server(hop: Hop) -> Server:
+def read_ssh_server(hop: HopSpec) -> SshServer:
     """Read the files. Raises ValueError for a mistake in them, OSError if one cannot be read."""
     arguments: dict[str, Any] = {"config": [path for path in map(_expand, _CONFIG) if _is_readable(path)]}
     if hop.port is not None:
@@ -76,7 +76,7 @@ def read_server(hop: Hop) -> Server:
         *(options.config.get("UserKnownHostsFile") or _USER_KNOWN_HOSTS),
         *(options.config.get("GlobalKnownHostsFile") or _GLOBAL_KNOWN_HOSTS),
     )
-    return Server(
+    return SshServer(
         options.host,
         options.port,
         options.username,
@@ -89,13 +89,13 @@ def read_server(hop: Hop) -> Server:
     )
 
 
-def jump_hosts(proxy_jump: str | None) -> Iterator[Jump]:
+def parse_proxy_jump(proxy_jump: str | None) -> Iterator[JumpHost]:
     """The servers of ProxyJump, `[user@]host[:port]` or a URL, separated by commas; in the order of the way."""
     for text in (proxy_jump or "").split(","):
         user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
         host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
         if host:
-            yield Jump(host.strip("[]"), int(port) if port else None, user or None)
+            yield JumpHost(host.strip("[]"), int(port) if port else None, user or None)
 
 
 def _is_readable(path: Path) -> bool:

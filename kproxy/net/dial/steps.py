@@ -9,7 +9,7 @@ from enum import Enum
 from time import perf_counter
 
 
-class StepKind(Enum):
+class DialStepKind(Enum):
     """What one step does."""
 
     RESOLVE = "resolve"  # a host name to IP addresses
@@ -20,26 +20,26 @@ class StepKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DialStep:
     """One step that was taken, towards `target` (a host name, HOST:PORT, or a hop), in so many seconds. `problem` says
     why it failed; then no other follows."""
 
-    kind: StepKind
+    kind: DialStepKind
     target: str
     seconds: float
     problem: str | None = None
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[DialStep], None]
 
 
 @contextlib.contextmanager
-def taken(on_step: OnStep, kind: StepKind, target: str) -> Iterator[None]:
+def report_step(on_step: OnStep, kind: DialStepKind, target: str) -> Iterator[None]:
     """Report what happens in this block as a step."""
     began = perf_counter()
     try:
         yield
     except BaseException as error:
-        on_step(Step(kind, target, perf_counter() - began, str(error) or type(error).__name__))
+        on_step(DialStep(kind, target, perf_counter() - began, str(error) or type(error).__name__))
         raise
-    on_step(Step(kind, target, perf_counter() - began))
+    on_step(DialStep(kind, target, perf_counter() - began))

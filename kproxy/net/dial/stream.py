@@ -32,14 +32,14 @@ class Stream:
         """Send all of it."""
         rest = memoryview(data)
         while rest:
-            rest = rest[await retried(self._sock, partial(self._sock.send, rest), write=True) :]
+            rest = rest[await retry_when_ready(self._sock, partial(self._sock.send, rest), write=True) :]
 
     async def receive(self, limit: int) -> bytes:
         """What has come, at least one byte and at most `limit`; b"" at the end of the stream."""
-        return await retried(self._sock, partial(self._sock.recv, limit))
+        return await retry_when_ready(self._sock, partial(self._sock.recv, limit))
 
 
-async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = False) -> T:
+async def retry_when_ready(sock: socket.socket, call: Callable[[], T], *, write: bool = False) -> T:
     """The result of a call on a non-blocking socket, repeated each time that the socket is ready for it.
 
     TLS says itself which way it waits (a handshake does both); `write` says it for a plain socket.
@@ -48,14 +48,14 @@ async def retried(sock: socket.socket, call: Callable[[], T], *, write: bool = F
         try:
             return call()
         except ssl.SSLWantReadError:
-            await ready(sock, write=False)
+            await wait_until_ready(sock, write=False)
         except ssl.SSLWantWriteError:
-            await ready(sock, write=True)
+            await wait_until_ready(sock, write=True)
         except (BlockingIOError, InterruptedError):
-            await ready(sock, write)
+            await wait_until_ready(sock, write)
 
 
-class ReadyLoop(asyncio.SelectorEventLoop):
+class ReadinessLoop(asyncio.SelectorEventLoop):
     """A loop that knows a shorter way to wait for a socket than `add_reader`."""
 
     async def ready(self, fd: int, *, write: bool) -> None:
@@ -63,10 +63,10 @@ class ReadyLoop(asyncio.SelectorEventLoop):
         raise NotImplementedError
 
 
-async def ready(sock: socket.socket, write: bool) -> None:
+async def wait_until_ready(sock: socket.socket, write: bool) -> None:
     """Wait until a socket can be written, or read."""
     loop, fd = asyncio.get_running_loop(), sock.fileno()
-    if isinstance(loop, ReadyLoop):
+    if isinstance(loop, ReadinessLoop):
         await loop.ready(fd, write=write)
         return
     ready = loop.create_future()

@@ -35,7 +35,7 @@ def is_wrong_name(error: OSError) -> bool:
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _WRONG_NAME
 
 
-def of_broker(error: OSError) -> tuple[str, str]:
+def explain_broker_error(error: OSError) -> tuple[str, str]:
     """Why TLS to a broker failed: a reason and a text."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return "tls-closed", (
@@ -77,7 +77,7 @@ def _verification(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
     return "tls-untrusted", f"TLS: the broker's certificate is not valid: {error.verify_message}"
 
 
-def of_client(error: OSError) -> tuple[str, str]:
+def explain_client_error(error: OSError) -> tuple[str, str]:
     """Why TLS with a client failed: a reason and a text."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         text = "TLS: the client closed the connection during the handshake; it may not trust the certificate of"

@@ -19,26 +19,26 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
-from kproxy.net.dial.connector import Limit
-from kproxy.net.dial.steps import StepKind
-from kproxy.net.dial.stream import retried
+from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.stream import retry_when_ready
 from kproxy.net.tls import faults
-from kproxy.net.tls.jks import Locked
+from kproxy.net.tls.jks import WrongPassword
 from kproxy.net.tls.stores import load_identity, load_trust
-from kproxy.net.tls.tlssocket import TlsSocket, note_name
+from kproxy.net.tls.tlssocket import TlsSocket, record_server_name
 
 log = logging.getLogger(__name__)
 
 # In the place of a server name: whatever name the certificate has.
 ANY_NAME = "*"
 # How long a client may take for its handshake, in seconds.
-_CLIENT_PATIENCE = 10.0
+_CLIENT_TIMEOUT = 10.0
 
 Connect = Callable[[], Awaitable[socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class TlsFiles:
     """The files of one side, and their passwords; None: not given. `key_password` is also that of a key store."""
 
     ca: Path | None = None
@@ -48,7 +48,7 @@ class Files:
     key_password: str | None = None
 
 
-class BadFiles(ConfigError):
+class TlsFilesError(ConfigError):
     """Files that are no good: `found` has the key of each option and what is wrong with its file."""
 
     def __init__(self, found: Sequence[tuple[str, str]]) -> None:
@@ -59,7 +59,7 @@ class BadFiles(ConfigError):
 class _Tls(ABC):
     """One side's context, made again when its files change. `prefix` is how the keys of its options begin."""
 
-    def __init__(self, files: Files, prefix: str, owner: str) -> None:
+    def __init__(self, files: TlsFiles, prefix: str, owner: str) -> None:
         """Raises BadFiles."""
         self._files = files
         self._prefix = prefix
@@ -89,12 +89,12 @@ class _Tls(ABC):
             except ValueError as error:
                 found.append((f"{self._prefix}-cert", f"{files.cert}: {error}{self._way_out(error, 'key-password')}"))
         if found:
-            raise BadFiles(found)
+            raise TlsFilesError(found)
         return context
 
     def _way_out(self, error: ValueError, option: str) -> str:
         """How to give the password, if the error is about one."""
-        if not isinstance(error, Locked):
+        if not isinstance(error, WrongPassword):
             return ""
         key = f"{self._prefix}-{option}"
         if key == "client-tls-ca-password":
@@ -132,7 +132,7 @@ class BrokerTls(_Tls):
     takes any certificate.
     """
 
-    def __init__(self, files: Files, owner: str, *, server_name: str | None = None, insecure: bool = False) -> None:
+    def __init__(self, files: TlsFiles, owner: str, *, server_name: str | None = None, insecure: bool = False) -> None:
         self._server_name = server_name
         self._insecure = insecure
         super().__init__(files, "tls", owner)
@@ -146,25 +146,25 @@ class BrokerTls(_Tls):
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return context
 
-    async def open(self, connect: Connect, dialled: Address, name: str, limit: Limit) -> TlsSocket:
+    async def open(self, connect: Connect, dialled: Address, name: str, limit: Deadline) -> TlsSocket:
         """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
         # A name may end in a dot, to be absolute; no certificate has one.
         expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
         sock = await connect()
-        with limit.step(StepKind.TLS, expected):
+        with limit.step(DialStepKind.TLS, expected):
             try:
                 return await self._secured(sock, connect, expected, limit)
             except UpstreamError as error:
                 raise UpstreamError(error.reason, f"{dialled}: {error}") from None
 
-    async def _secured(self, sock: socket.socket, connect: Connect, expected: str, limit: Limit) -> TlsSocket:
+    async def _secured(self, sock: socket.socket, connect: Connect, expected: str, limit: Deadline) -> TlsSocket:
         try:
             async with limit.timeout():
                 return await _handshake(sock, self.current(), expected)
         except TimeoutError:
             reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
         except OSError as error:
-            reason, text = faults.of_broker(error)
+            reason, text = faults.explain_broker_error(error)
             if faults.is_wrong_name(error):
                 text = _wrong_name(expected, await self._names(connect, expected, limit))
         except ValueError:
@@ -172,7 +172,7 @@ class BrokerTls(_Tls):
             reason = "tls-name"
         raise UpstreamError(reason, text)
 
-    async def _names(self, connect: Connect, expected: str, limit: Limit) -> list[str]:
+    async def _names(self, connect: Connect, expected: str, limit: Deadline) -> list[str]:
         """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
         asked not to compare them."""
         try:
@@ -196,7 +196,7 @@ def _wrong_name(expected: str, names: list[str]) -> str:
 class AdminTls(_Tls):
     """TLS towards those who ask the admin endpoint, which does the handshakes itself."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: TlsFiles) -> None:
         super().__init__(files, "admin-tls", "admin")
 
     def _new(self) -> ssl.SSLContext:
@@ -208,30 +208,30 @@ class AdminTls(_Tls):
 class ClientTls(_Tls):
     """TLS towards the clients of one cluster. With `files.ca`, each must show a certificate of that CA."""
 
-    def __init__(self, files: Files, owner: str) -> None:
+    def __init__(self, files: TlsFiles, owner: str) -> None:
         super().__init__(files, "client-tls", owner)
 
     def _new(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         if self._files.ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
-        context.sni_callback = note_name
+        context.sni_callback = record_server_name
         return context
 
     def names(self) -> list[str]:
         """The names of hosts in the certificate that clients are shown; none if it cannot be read."""
-        return _shown(self.current())
+        return _read_own_names(self.current())
 
     async def accept(self, sock: socket.socket) -> TlsSocket:
         """Make TLS of a client's connection. Raises WireError if the client is at fault."""
         try:
-            async with asyncio.timeout(_CLIENT_PATIENCE):
+            async with asyncio.timeout(_CLIENT_TIMEOUT):
                 return await _handshake(sock, self.current(), None)
         except TimeoutError:
-            text = f"TLS: the client did not finish the handshake within {_CLIENT_PATIENCE:g} s"
+            text = f"TLS: the client did not finish the handshake within {_CLIENT_TIMEOUT:g} s"
             raise WireError("client-tls-timeout", text) from None
         except OSError as error:
-            raise WireError(*faults.of_client(error)) from None
+            raise WireError(*faults.explain_client_error(error)) from None
 
 
 async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> TlsSocket:
@@ -242,14 +242,14 @@ async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | N
         sock.close()
         raise
     try:
-        await retried(tls, tls.do_handshake)
+        await retry_when_ready(tls, tls.do_handshake)
     except BaseException:
         tls.close()
         raise
     return tls
 
 
-def _shown(context: ssl.SSLContext) -> list[str]:
+def _read_own_names(context: ssl.SSLContext) -> list[str]:
     """The names in the certificate of a server's context, which only a client is told: one in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -260,10 +260,10 @@ def _shown(context: ssl.SSLContext) -> list[str]:
         with contextlib.suppress(ssl.SSLError):
             side.do_handshake()
     der = client.getpeercert(binary_form=True)
-    return [] if der is None else names_of(der)
+    return [] if der is None else certificate_names(der)
 
 
-def names_of(der: bytes) -> list[str]:
+def certificate_names(der: bytes) -> list[str]:
     """The names of hosts and the addresses in a certificate: its subject's, if it has no others. None of one that
     cannot be read."""
     from cryptography import x509  # few need it

@@ -19,7 +19,7 @@ _DIGEST = 20
 _WHITENER = b"Mighty Aphrodite"
 
 
-class Locked(ValueError):
+class WrongPassword(ValueError):
     """The password of a key store, or of a key in it, is not given or does not fit."""
 
 
@@ -32,7 +32,7 @@ class KeyStore:
     keys: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
 
 
-def read(data: bytes, password: str | None) -> KeyStore:
+def read_key_store(data: bytes, password: str | None) -> KeyStore:
     """Read a JKS file. Without a password its integrity is not checked, as in Java.
 
     Raises ValueError with one line for the user, Locked if it is about the password.
@@ -40,7 +40,7 @@ def read(data: bytes, password: str | None) -> KeyStore:
     if password is not None:
         digest = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + data[:-_DIGEST]).digest()
         if not compare_digest(digest, data[-_DIGEST:]):
-            raise Locked("the password is wrong, or the file is damaged")
+            raise WrongPassword("the password is wrong, or the file is damaged")
     try:
         return _entries(data)
     except (error, IndexError, UnicodeDecodeError):
@@ -88,7 +88,7 @@ def _chunk(data: bytes, at: int, size: str) -> tuple[bytes, int]:
     return data[start : start + length], start + length
 
 
-def reveal(hidden: bytes, password: str) -> bytes:
+def decrypt_key(hidden: bytes, password: str) -> bytes:
     """The PKCS #8 key (DER) that a store hides. Raises Locked if the password is wrong."""
     # EncryptedPrivateKeyInfo (RFC 5208 §6): a sequence of the algorithm and an octet string, which stands last.
     start, _ = _element(hidden, 0)
@@ -106,7 +106,7 @@ def reveal(hidden: bytes, password: str) -> bytes:
         stream += block
     key = bytes(one ^ other for one, other in zip(body, stream, strict=False))
     if not compare_digest(hashlib.sha1(secret + key).digest(), check):
-        raise Locked("the key's password is wrong")
+        raise WrongPassword("the key's password is wrong")
     return key
 
 

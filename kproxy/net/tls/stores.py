@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.base import regularfile
 from kproxy.net.tls import jks
-from kproxy.net.tls.jks import Locked
+from kproxy.net.tls.jks import WrongPassword
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -36,16 +36,16 @@ def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> Non
     data = _read(path)
     try:
         if b"-----BEGIN " in data:
-            with _as_read(path, data) as file:
+            with _file_with_data_read(path, data) as file:
                 context.load_verify_locations(cafile=file)
         elif data.startswith(jks.MAGIC):
-            store = jks.read(data, password)
+            store = jks.read_key_store(data, password)
             _trust(context, store.certificates + [chain[0] for _, chain in store.keys if chain])
         elif _is_pkcs12(data):
-            _, certificates = _pkcs12(data, password)
+            _, certificates = _load_pkcs12(data, password)
             _trust(context, certificates)
         else:
-            _no_jceks(data)
+            _refuse_jceks(data)
             context.load_verify_locations(cadata=data)
     except ssl.SSLError:
         raise ValueError("has no certificate; allowed: PEM, DER, PKCS #12, JKS") from None
@@ -58,22 +58,22 @@ def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, 
     """
     data = _read(certificate)
     if b"-----BEGIN " in data:
-        with _as_read(certificate, data) as file:
+        with _file_with_data_read(certificate, data) as file:
             _load_pem(context, file, key or certificate, password)
         return
     if key is not None:
         raise ValueError("is not PEM, so it must contain the key as well: remove the file of the key")
     if data.startswith(jks.MAGIC):
-        private, chain = _of_jks(data, password)
+        private, chain = _load_jks(data, password)
     elif _is_pkcs12(data):
-        private, chain = _pkcs12(data, password)
+        private, chain = _load_pkcs12(data, password)
     else:
-        _no_jceks(data)
+        _refuse_jceks(data)
         raise ValueError("has no key and certificate; allowed: PEM, PKCS #12, JKS")
     if private is None or not chain:
         raise ValueError("has no private key; allowed: a key store with one key and its certificate")
     once = secrets.token_hex(16)
-    with _as_file(_pem(private, once) + "".join(map(ssl.DER_cert_to_PEM_cert, chain)).encode()) as file:
+    with _temporary_file(_pem(private, once) + "".join(map(ssl.DER_cert_to_PEM_cert, chain)).encode()) as file:
         _load_chain(context, file, file, once, "")
 
 
@@ -84,7 +84,7 @@ def _load_pem(context: ssl.SSLContext, certificate: Path, key: Path, password: s
         raise ValueError(f"{key} {error}") from None
     if b"PRIVATE KEY-----" not in text:
         raise ValueError(f"{key} has no private key")
-    with _as_read(key, text) as file:
+    with _file_with_data_read(key, text) as file:
         _load_chain(context, certificate, file, password, key, is_encrypted=b"ENCRYPTED" in text)
 
 
@@ -104,7 +104,9 @@ def _load_chain(
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ValueError(f"the key of {shown} does not belong to the certificate") from None
         if is_encrypted:
-            raise Locked(f"{shown} is encrypted, and its password is {'wrong' if password else 'not given'}") from None
+            raise WrongPassword(
+                f"{shown} is encrypted, and its password is {'wrong' if password else 'not given'}"
+            ) from None
         if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
             raise ValueError("its key or signature is too weak for this system's OpenSSL") from None
         raise ValueError("has no certificate, or a damaged one; allowed: PEM, PKCS #12, JKS") from None
@@ -126,7 +128,7 @@ def _is_pkcs12(data: bytes) -> bool:
     return data[start : start + 3] == b"\x02\x01\x03"
 
 
-def _no_jceks(data: bytes) -> None:
+def _refuse_jceks(data: bytes) -> None:
     if data.startswith(_JCEKS):
         raise ValueError(f"is a JCEKS file: {_CONVERT}")
 
@@ -137,7 +139,7 @@ def _trust(context: ssl.SSLContext, certificates: list[bytes]) -> None:
     context.load_verify_locations(cadata=b"".join(certificates))
 
 
-def _pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
+def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
     """The key, if there is one, and the certificates (DER): the key's own and those that lead up from it first."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
@@ -148,7 +150,7 @@ def _pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, 
         raise ValueError(f"is encrypted in a way that is not supported ({error}): {_CONVERT}") from None
     except ValueError:
         wrong = "the password is not given" if password is None else "the password is wrong"
-        raise Locked(f"{wrong}, or the file is damaged") from None
+        raise WrongPassword(f"{wrong}, or the file is damaged") from None
     ordered = [own] if own is not None else []
     while ordered and (above := next((c for c in others if c.subject == ordered[-1].issuer), None)) is not None:
         ordered.append(above)
@@ -156,18 +158,18 @@ def _pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, 
     return key, [certificate.public_bytes(Encoding.DER) for certificate in (*ordered, *others)]
 
 
-def _of_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
+def _load_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     if password is None:
-        raise Locked("the password is not given")
-    store = jks.read(data, password)
+        raise WrongPassword("the password is not given")
+    store = jks.read_key_store(data, password)
     if len(store.keys) > 1:
         raise ValueError(f"has {len(store.keys)} keys, and kproxy cannot know which to use: export one of them")
     if not store.keys:
         return None, []
     hidden, chain = store.keys[0]
-    return load_der_private_key(jks.reveal(hidden, password), None), chain
+    return load_der_private_key(jks.decrypt_key(hidden, password), None), chain
 
 
 def _pem(key: PrivateKeyTypes, password: str) -> bytes:
@@ -177,18 +179,18 @@ def _pem(key: PrivateKeyTypes, password: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _as_read(path: Path, data: bytes) -> Iterator[Path]:
+def _file_with_data_read(path: Path, data: bytes) -> Iterator[Path]:
     """A file with what was read of `path`, for OpenSSL, which reads by itself, whatever stands there by then. Where the
     system has no files in memory, it is the file itself: a key is not written to a disk for that."""
     if hasattr(os, "memfd_create"):
-        with _as_file(data) as file:
+        with _temporary_file(data) as file:
             yield file
     else:
         yield path
 
 
 @contextlib.contextmanager
-def _as_file(data: bytes) -> Iterator[Path]:
+def _temporary_file(data: bytes) -> Iterator[Path]:
     """A file for as long as the context is open."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("kproxy")

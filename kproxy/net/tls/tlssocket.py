@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 # RFC 8446 §5.1 and RFC 5246 §6.2.1: the most plaintext that one record has; a record's header.
-_RECORD = 16 * 1024
+_MAX_RECORD = 16 * 1024
 _HEADER = 5
 # Taken from the kernel, and encrypted for it, in one go. OpenSSL's buffers of a connection grow to that.
-_PIECE = 32 * 1024
+_CHUNK = 32 * 1024
 
 # The smallest buffer for `recv_into`.
-SMALLEST_BUFFER = 2 * _RECORD
+SMALLEST_BUFFER = 2 * _MAX_RECORD
 
-_scratch = memoryview(bytearray(_PIECE))  # what one read has taken, before it is decrypted; all sockets share it
+_scratch = memoryview(bytearray(_CHUNK))  # what one read has taken, before it is decrypted; all sockets share it
 
 
-def note_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+def record_server_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
     """As the `sni_callback` of a context."""
     tls.asked_for = name  # type: ignore[attr-defined]
 
@@ -104,8 +104,8 @@ class TlsSocket(socket.socket):
         Kafka's frames say how long they are."""
         view = memoryview(buffer)
         count, size = 0, len(view)
-        while (room := size - count - _RECORD) >= _PIECE or not count:
-            piece = _scratch[: min(room, _PIECE)]
+        while (room := size - count - _MAX_RECORD) >= _CHUNK or not count:
+            piece = _scratch[: min(room, _CHUNK)]
             try:
                 got = super().recv_into(piece)
             except (BlockingIOError, InterruptedError):
@@ -143,7 +143,7 @@ class TlsSocket(socket.socket):
                 raise BlockingIOError
             sent, self._owed = self._owed, 0
         while sent < len(view):
-            piece = self._tls.write(view[sent : sent + _PIECE])
+            piece = self._tls.write(view[sent : sent + _CHUNK])
             if not self._flush():
                 self._owed = piece
                 if sent:
@@ -190,7 +190,7 @@ class TlsSocket(socket.socket):
     def _take_record(self) -> None:
         """Give OpenSSL the rest of one record, no more. Raises SSLWantReadError."""
         try:
-            data = super().recv(min(self._missing, _PIECE))
+            data = super().recv(min(self._missing, _CHUNK))
         except (BlockingIOError, InterruptedError):
             raise ssl.SSLWantReadError from None
         if not data:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from kproxy.protocol.capture.redaction import is_left_out
+from kproxy.protocol.capture.redaction import is_redacted
 from kproxy.protocol.wire.api import API_VERSIONS, APIS
-from kproxy.protocol.wire.definitions import Field, Message, message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition, load_message
 
 # Operations. `a` and `b` mean:
 FIXED = 0  # a bytes of fixed size
@@ -28,22 +28,22 @@ ACKS = 9  # the acks of Produce, an int16
 STOP = 10
 
 # The types of `a` and `b` depend on the operation.
-Step = tuple[int, Any, Any]
-Plan = tuple[Step, ...]
+CopyStep = tuple[int, Any, Any]
+CopyPlan = tuple[CopyStep, ...]
 
 _FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 # Versions that Kafka 4 serves no more, so that the definitions do not list them as valid. They still describe them.
 _OLDER = frozenset({"ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse"})
 
 
-class _Compiler:
-    def __init__(self, definition: Message, version: int) -> None:
+class _CopyCompiler:
+    def __init__(self, definition: MessageDefinition, version: int) -> None:
         self._name = definition.name
         self._version = version
         self._flexible = version in definition.flexible
-        self._steps: list[Step] = []
+        self._steps: list[CopyStep] = []
 
-    def compile(self, fields: tuple[Field, ...], key: int, *, of_request: bool) -> Plan:
+    def compile(self, fields: tuple[Field, ...], key: int, *, of_request: bool) -> CopyPlan:
         if of_request:
             self._steps += [(FIXED, 8, None), (TEXT, 2, True)]  # API key and version, correlation id; client id
             has_tags = self._flexible
@@ -107,7 +107,7 @@ class _Compiler:
             self._fixed(_FIXED[element])
         elif element in ("string", "bytes", "records"):
             width = 0 if self._flexible else 2 if element == "string" else 4
-            code = RECORDS if element == "records" else EMPTIED if is_left_out(self._name, field) else TEXT
+            code = RECORDS if element == "records" else EMPTIED if is_redacted(self._name, field) else TEXT
             self._steps.append((code, width, nullable))
         else:
             raise ValueError(f"{self._name}: unknown type {field.type}")
@@ -117,15 +117,15 @@ class _Compiler:
 
 
 @cache
-def _definition(name: str) -> Message | None:
+def _definition(name: str) -> MessageDefinition | None:
     try:
-        return message(name)
+        return load_message(name)
     except FileNotFoundError:
         return None
 
 
 @cache
-def plan_for(key: int, version: int, *, of_request: bool) -> Plan | None:
+def plan_for(key: int, version: int, *, of_request: bool) -> CopyPlan | None:
     """How to copy a request or response; None if there is no definition of it. Only for an API and a version that
     kproxy passes on: what is asked for is remembered."""
     api = APIS[key]
@@ -135,4 +135,4 @@ def plan_for(key: int, version: int, *, of_request: bool) -> Plan | None:
     older = definition.name in _OLDER and 0 <= version < definition.versions.start
     if version not in definition.versions and not older:
         return None
-    return _Compiler(definition, version).compile(definition.fields, key, of_request=of_request)
+    return _CopyCompiler(definition, version).compile(definition.fields, key, of_request=of_request)

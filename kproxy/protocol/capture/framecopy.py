@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import pack
 
 from kproxy.protocol.capture import copyplan as op
-from kproxy.protocol.capture.copyplan import Plan
+from kproxy.protocol.capture.copyplan import CopyPlan
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,
@@ -22,7 +22,7 @@ from kproxy.protocol.wire.primitives import (
     uvarint,
 )
 
-MOST = 1024 * 1024
+MAX_COPY = 1024 * 1024
 """A copy has at most so many bytes: Metadata of some ten thousand partitions."""
 
 _NULL = {0: b"\x00", 2: b"\xff\xff", 4: b"\xff\xff\xff\xff"}
@@ -33,11 +33,11 @@ _BATCH = pack(">qiibIhiqqqhii", 0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
 _NO_RECORDS = {0: uvarint(len(_BATCH) + 1) + _BATCH, 4: INT32.pack(len(_BATCH)) + _BATCH}
 
 
-class TooLong(Exception):
+class CopyTooLong(Exception):
     """The copy would have more than `MOST` bytes."""
 
 
-class _Section:
+class _TagSection:
     """A tag section that the copy is in: `left` fields to come, `kept` in the copy, whose count belongs at `at` of the
     copy. Of the field that it is in: it ends at `ends` of the frame, and its size belongs at `size_at` of the copy."""
 
@@ -48,7 +48,7 @@ class _Section:
         self.kept = self.ends = self.size_at = 0
 
 
-class Copy:
+class FrameCopy:
     """One frame's copy. `out` is what there is of it; `left_out`: bytes of fields that it has empty, and of unknown
     tagged fields; `acks`: of a Produce request, once they have come; `done`: its last field has been taken."""
 
@@ -57,13 +57,13 @@ class Copy:
         "out",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CopyPlan) -> None:
         self._steps = plan
         self._step = 0
         self._left = 0  # bytes to come of what is being copied, or left out
         self._copying = False
         self._loops: list[int] = []  # elements left, of each array that it is in
-        self._sections: list[_Section] = []
+        self._sections: list[_TagSection] = []
         self._tail = b""  # the beginning of a step
         self._consumed = 0  # bytes of the frame, without the tail
         self.out = bytearray()
@@ -86,8 +86,8 @@ class Copy:
         self._tail = bytes(chunk[at:end])
         if self.done and self._tail:
             raise malformed("a frame goes on behind its last field")
-        if len(self.out) > MOST:
-            raise TooLong
+        if len(self.out) > MAX_COPY:
+            raise CopyTooLong
 
     def _move(self, chunk: Buffer, at: int, end: int) -> int:
         """Copy the `_left` bytes from here on, or leave them out, as far as they have come; the index behind them."""
@@ -103,7 +103,7 @@ class Copy:
         """Take steps until one needs more bytes than there are; the index of what has not been taken."""
         steps, step, out = self._steps, self._step, self.out
         try:
-            while len(out) <= MOST:
+            while len(out) <= MAX_COPY:
                 code, a, b = steps[step]
                 size, after = 0, at
                 if code == op.FIXED:
@@ -141,7 +141,7 @@ class Copy:
                         out.append(0)
                         step = b
                         continue
-                    self._sections.append(_Section(count, len(out), a, b))
+                    self._sections.append(_TagSection(count, len(out), a, b))
                 elif code == op.TAG:
                     section = self._sections[-1]
                     if not section.left:

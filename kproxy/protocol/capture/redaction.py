@@ -35,7 +35,7 @@ _QUOTING = frozenset({
 })  # fmt: skip
 
 
-def is_left_out(message: str, field: Field) -> bool:
+def is_redacted(message: str, field: Field) -> bool:
     """Whether the copy of this message, such as `FetchResponse`, has the field, or its elements, empty."""
     element = field.type.removeprefix("[]")
     if element in OPAQUE:

@@ -19,7 +19,7 @@ from struct import Struct
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
 from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import MOST, Copy, TooLong
+from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, read_string, skip_tags
 
@@ -29,19 +29,19 @@ _REQUEST_HEAD, _RESPONSE_HEAD = 12, 8
 # What error 35 of ApiVersions says: the response is of version 0 (KIP-511).
 _UNSUPPORTED_VERSION = 35
 # Requests without a response that it remembers.
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 _LONGEST_NAME = 100
 
 _UNKNOWN = "kproxy has no definition of this API and version"
-_TOO_LONG = f"its copy would be longer than {MOST} bytes"
+_TOO_LONG = f"its copy would be longer than {MAX_COPY} bytes"
 _MALFORMED = "it is not as its definition says"
-BEGUN_BEFORE = "it had begun before the capture"
+STARTED_BEFORE = "it had begun before the capture"
 TOKENS = "SASL tokens without headers may follow, so nothing more of this connection is shown"
 OUT_OF_STEP = "kproxy cannot tell what the following frames are, so nothing more of this connection is shown"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RedactedFrame:
     """A frame that has passed. `at`: when its last byte came, in seconds of the clock that the capture is given. `key`
     is -1 and `api` empty where it is no frame, but a remark on all that follows. `size` is the real one, without the
     size field; `left_out` bytes of it are not in `data`, a whole frame of another size. `data` is empty if nothing of
@@ -68,7 +68,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class CaptureStart:
     """Where a capture begins. `from_client` and `to_client`: bytes of a frame under way that pass first; `head`: the
     beginning of a request that has come already. `waiting`: the requests without a response: key, version, and their
     correlation ids from the first one up to the one before the last. `tokens`: SASL tokens without headers may come."""
@@ -90,22 +90,22 @@ class _Direction:
         self.left, self.needs = left, needs
         self.shown = False
         self.head = b""
-        self.copy: Copy | None = None
+        self.copy: FrameCopy | None = None
         self.key = self.version = self.size = 0
         self.why = ""
 
 
-class Capture:
+class SessionCapture:
     """Copies what passes in one session, and gives each frame to `emit` when its last byte has come."""
 
-    def __init__(self, emit: Callable[[Frame], None], beginning: Beginning, now: float) -> None:
+    def __init__(self, emit: Callable[[RedactedFrame], None], beginning: CaptureStart, now: float) -> None:
         self._emit = emit
         self._requests = _Direction(beginning.from_client, _REQUEST_HEAD)
         self._responses = _Direction(beginning.to_client, _RESPONSE_HEAD)
         self._waiting = deque(
             (key, version, number)
             for key, version, first, beyond in beginning.waiting
-            for number in range(first, min(beyond, first + _MOST_WAITING + 1))
+            for number in range(first, min(beyond, first + _MAX_WAITING + 1))
         )
         self._undecided: int | None = None  # the correlation id of a Produce request whose acks have not come
         self._tokens = False
@@ -113,7 +113,7 @@ class Capture:
         self._client_id = self._software = ""
         if beginning.tokens:
             self._go_blind(now, TOKENS)
-        elif len(self._waiting) > _MOST_WAITING:
+        elif len(self._waiting) > _MAX_WAITING:
             self._go_blind(now, OUT_OF_STEP)
         elif beginning.head:
             self.from_client(beginning.head, now)
@@ -167,7 +167,7 @@ class Capture:
             self._waiting.append((key, version, correlation_id))
         self._tokens = key == SASL_HANDSHAKE and version == 0
         self._pass_head(side)
-        return OUT_OF_STEP if len(self._waiting) > _MOST_WAITING else ""
+        return OUT_OF_STEP if len(self._waiting) > _MAX_WAITING else ""
 
     def _begin_response(self, side: _Direction) -> str:
         size, correlation_id = _read_response(side.head)
@@ -191,7 +191,7 @@ class Capture:
     def _begin(self, side: _Direction, key: int, version: int, size: int, known: bool) -> None:
         plan = plan_for(key, version, of_request=side is self._requests) if known else None
         side.key, side.version, side.size, side.shown = key, version, size, True
-        side.copy, side.why = (None, _UNKNOWN) if plan is None else (Copy(plan), "")
+        side.copy, side.why = (None, _UNKNOWN) if plan is None else (FrameCopy(plan), "")
 
     def _pass_head(self, side: _Direction) -> None:
         head, side.head = side.head[4:], b""
@@ -206,7 +206,7 @@ class Capture:
             side.copy.feed(part)
         except WireError:
             side.copy, side.why = None, _MALFORMED
-        except TooLong:
+        except CopyTooLong:
             side.copy, side.why = None, _TOO_LONG
         else:
             if side.copy.acks is not None and self._undecided is not None and side is self._requests:
@@ -227,7 +227,7 @@ class Capture:
             self._learn_names(side, data)
         left_out = side.size if copy is None else copy.left_out
         to_client, names = side is self._responses, (self._client_id, self._software)
-        self._emit(Frame(now, to_client, side.key, side.version, *names, side.size, left_out, data, side.why))
+        self._emit(RedactedFrame(now, to_client, side.key, side.version, *names, side.size, left_out, data, side.why))
         if self._undecided is not None and side is self._requests:
             self._go_blind(now, OUT_OF_STEP)  # its acks were not found
 
@@ -249,7 +249,7 @@ class Capture:
         self._waiting.clear()
         self._requests = _Direction(0, _REQUEST_HEAD)
         self._responses = _Direction(0, _RESPONSE_HEAD)
-        self._emit(Frame(now, False, -1, 0, self._client_id, self._software, 0, 0, b"", why))
+        self._emit(RedactedFrame(now, False, -1, 0, self._client_id, self._software, 0, 0, b"", why))
 
 
 def _text(raw: bytes | None) -> str:

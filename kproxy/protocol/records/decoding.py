@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.records.codecs import NONE, ZSTD, decompress
-from kproxy.protocol.records.encoding import Entry, tail
-from kproxy.protocol.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, batches
-from kproxy.protocol.records.varint import read_varint, signed
+from kproxy.protocol.records.encoding import RecordEntry, tail
+from kproxy.protocol.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, read_batches
+from kproxy.protocol.records.varint import read_varint, wrap_int64
 from kproxy.protocol.wire.primitives import malformed
 
 # So many records at a time are taken out of a batch: compressed, it may have millions.
-AT_ONCE = 1 << 16
+MAX_RECORDS_AT_ONCE = 1 << 16
 
 
 class Record(NamedTuple):
@@ -27,51 +27,52 @@ class Record(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
-def records(batch: Batch) -> list[Record]:
+def decode_records(batch: Batch) -> list[Record]:
     """All records of a batch. Raises WireError if it is none that Kafka's consumer could read."""
     if batch.magic < 2:
         return list(_messages(batch))
     return [
-        Record(offset, signed(timestamp), *read_tail(content))
-        for entries in entries_of(batch, 0, 1 << 63)
+        Record(offset, wrap_int64(timestamp), *decode_tail(content))
+        for entries in decode_entries(batch, 0, 1 << 63)
         for offset, timestamp, content in entries
     ]
 
 
-def entries_of(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+def decode_entries(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
     """The records with offsets from `first` to before `end`, their tails untouched; a limited number at a time."""
     if batch.magic == 2:
-        return walk(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
-    return _converted(batch, first, end)
+        return walk_records(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
+    return _convert_messages(batch, first, end)
 
 
-def _converted(batch: Batch, first: int, end: int) -> Iterator[list[Entry]]:
+def _convert_messages(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
     within = (record for record in _messages(batch) if first <= record.offset < end)
     while entries := [
-        Entry(record.offset, record.timestamp, tail(record.key, record.value)) for record in islice(within, AT_ONCE)
+        RecordEntry(record.offset, record.timestamp, tail(record.key, record.value))
+        for record in islice(within, MAX_RECORDS_AT_ONCE)
     ]:
         yield entries
 
 
-def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, entries: list[Entry]) -> None:
+def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, entries: list[RecordEntry]) -> None:
     """The same for a batch with `AT_ONCE` records at most, which begin there in `content`: small ones come by the
     million."""
     try:
-        at = _step(batch, content, begin, -1, batch.count, first, end, entries)[0]
+        at = _decode_step(batch, content, begin, -1, batch.count, first, end, entries)[0]
     except IndexError:
         raise _cut_short(batch) from None
     if at != len(content):
         raise _left_over(batch)
 
 
-def walk(batch: Batch, content: bytes, begin: int, first: int, end: int) -> Iterator[list[Entry]]:
+def walk_records(batch: Batch, content: bytes, begin: int, first: int, end: int) -> Iterator[list[RecordEntry]]:
     """The same for any number of records."""
     at, last, left = begin, -1, batch.count
     while left:
-        entries: list[Entry] = []
-        count = min(left, AT_ONCE)
+        entries: list[RecordEntry] = []
+        count = min(left, MAX_RECORDS_AT_ONCE)
         try:
-            at, last = _step(batch, content, at, last, count, first, end, entries)
+            at, last = _decode_step(batch, content, at, last, count, first, end, entries)
         except IndexError:
             raise _cut_short(batch) from None
         left -= count
@@ -88,8 +89,8 @@ def _left_over(batch: Batch) -> WireError:
     return malformed(f"the batch at offset {batch.base_offset} has bytes behind its last record")
 
 
-def _step(
-    batch: Batch, content: bytes, at: int, last: int, count: int, first: int, end: int, entries: list[Entry]
+def _decode_step(
+    batch: Batch, content: bytes, at: int, last: int, count: int, first: int, end: int, entries: list[RecordEntry]
 ) -> tuple[int, int]:
     """Reads `count` records from `at` on, the one before them having the offset delta `last`. Says where it ended."""
     size = len(content)
@@ -127,12 +128,12 @@ def _step(
         offset = base_offset + delta
         if first <= offset < end:
             when = base_timestamp + timestamp if append_time is None else append_time
-            add(new(Entry, (offset, when, content[at:after])))
+            add(new(RecordEntry, (offset, when, content[at:after])))
         at = after
     return at, last
 
 
-def read_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
+def decode_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
     """Key, value and headers of a record."""
     try:
         key, at = _sized(content, 0)
@@ -176,7 +177,7 @@ def _messages(batch: Batch) -> Iterator[Record]:
     plain = decompress(value, codec)
     # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
     last, size = -1, 0
-    for one in batches(memoryview(plain)):
+    for one in read_batches(memoryview(plain)):
         last, size = one.base_offset, size + len(one.raw)
     if not size or size != len(plain):
         raise malformed(f"the message at offset {batch.base_offset} has messages in it that are not whole")
@@ -188,7 +189,7 @@ def _messages(batch: Batch) -> Iterator[Record]:
         if base < 0:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it with higher offsets")
     append_time = batch.max_timestamp if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME else None
-    for one in batches(memoryview(plain)):
+    for one in read_batches(memoryview(plain)):
         if one.magic != batch.magic or one.codec != NONE:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it of another kind")
         one.check()

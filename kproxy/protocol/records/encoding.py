@@ -15,7 +15,7 @@ from crc32c import crc32c
 from kproxy.base.errors import ConfigError
 from kproxy.protocol.records.codecs import NONE, compress
 from kproxy.protocol.records.header import CODEC_MASK, OVERHEAD, TRANSACTIONAL, V2, V2_SIZE, Batch
-from kproxy.protocol.records.varint import SMALL, signed, varint
+from kproxy.protocol.records.varint import SMALL, encode_varint, wrap_int64
 
 _CRC = Struct(">I")
 _CRC_AT, _CHECKED_AT = 17, 21
@@ -23,7 +23,7 @@ _MANY = len(SMALL)
 _PLAIN = SMALL[0]  # a record's attributes: there are none yet
 
 
-class Entry(NamedTuple):
+class RecordEntry(NamedTuple):
     """A record on its way from one batch to another."""
 
     offset: int
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     tail: bytes
 
 
-class Producer(NamedTuple):
+class ProducerState(NamedTuple):
     """Who writes a batch, and the sequence number of its first record. -1 everywhere: nobody in particular."""
 
     id: int = -1
@@ -39,14 +39,14 @@ class Producer(NamedTuple):
     sequence: int = -1
     transactional: bool = False
 
-    def after(self, count: int) -> Producer:
+    def after(self, count: int) -> ProducerState:
         """The same, `count` records later."""
         if self.sequence < 0:
             return self
         return self._replace(sequence=(self.sequence + count) & 0x7FFFFFFF)
 
 
-def patched(batch: Batch, producer: Producer) -> list[bytes | memoryview]:
+def patch_header(batch: Batch, producer: ProducerState) -> list[bytes | memoryview]:
     """The same batch by another producer: a new header, and the records untouched."""
     records = batch.raw[V2_SIZE:]
     header = _header(
@@ -55,7 +55,7 @@ def patched(batch: Batch, producer: Producer) -> list[bytes | memoryview]:
     return [header, records]
 
 
-def encoded(entries: Sequence[Entry], codec: int, producer: Producer) -> list[bytes | memoryview]:
+def encode_batch(entries: Sequence[RecordEntry], codec: int, producer: ProducerState) -> list[bytes | memoryview]:
     """A batch of these records: header and records. The offsets count from 0, the timestamps from the first one's."""
     base = highest = entries[0][1]
     parts: list[bytes] = []
@@ -65,10 +65,10 @@ def encoded(entries: Sequence[Entry], codec: int, producer: Producer) -> list[by
         if timestamp > highest:
             highest = timestamp
         delta = timestamp - base
-        when = small[delta] if 0 <= delta < many else varint(delta)
-        where = small[index] if index < many else varint(index)
+        when = small[delta] if 0 <= delta < many else encode_varint(delta)
+        where = small[index] if index < many else encode_varint(index)
         size = 1 + len(when) + len(where) + len(tail)
-        parts += (small[size] if size < many else varint(size), plain, when, where, tail)
+        parts += (small[size] if size < many else encode_varint(size), plain, when, where, tail)
         index += 1
     records = b"".join(parts)
     if codec != NONE:
@@ -76,11 +76,11 @@ def encoded(entries: Sequence[Entry], codec: int, producer: Producer) -> list[by
     return [_header(codec, index, base, highest, records, producer, index - 1), records]
 
 
-def fitting(
-    entries: Sequence[Entry], codec: int, producer: Producer, limit: int
-) -> list[tuple[Sequence[Entry], list[bytes | memoryview]]]:
+def encode_within_limit(
+    entries: Sequence[RecordEntry], codec: int, producer: ProducerState, limit: int
+) -> list[tuple[Sequence[RecordEntry], list[bytes | memoryview]]]:
     """These records in as many batches as it takes for none to be larger than `limit` bytes."""
-    made = encoded(entries, codec, producer)
+    made = encode_batch(entries, codec, producer)
     size = V2_SIZE + len(made[1])
     if size <= limit:
         return [(entries, made)]
@@ -90,20 +90,20 @@ def fitting(
             " raise max.message.bytes of the topic there"
         )
     middle = len(entries) // 2
-    done = fitting(entries[:middle], codec, producer, limit)
-    return done + fitting(entries[middle:], codec, producer.after(middle), limit)
+    done = encode_within_limit(entries[:middle], codec, producer, limit)
+    return done + encode_within_limit(entries[middle:], codec, producer.after(middle), limit)
 
 
 def tail(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
     """The tail of a record."""
-    parts = [*_sized(key), *_sized(value), varint(len(headers))]
+    parts = [*_sized(key), *_sized(value), encode_varint(len(headers))]
     for name, content in headers:
         parts += (*_sized(name), *_sized(content))
     return b"".join(parts)
 
 
 def _sized(content: bytes | None) -> tuple[bytes, bytes]:
-    return (varint(-1), b"") if content is None else (varint(len(content)), content)
+    return (encode_varint(-1), b"") if content is None else (encode_varint(len(content)), content)
 
 
 def _header(
@@ -112,7 +112,7 @@ def _header(
     base_timestamp: int,
     max_timestamp: int,
     records: bytes | memoryview,
-    producer: Producer,
+    producer: ProducerState,
     last_offset_delta: int,
 ) -> bytes:
     attributes = codec & CODEC_MASK | (TRANSACTIONAL if producer.transactional else 0)
@@ -125,8 +125,8 @@ def _header(
             0,
             attributes,
             last_offset_delta,
-            signed(base_timestamp),
-            signed(max_timestamp),
+            wrap_int64(base_timestamp),
+            wrap_int64(max_timestamp),
             producer.id,
             producer.epoch,
             producer.sequence,

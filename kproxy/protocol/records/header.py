@@ -116,7 +116,7 @@ class Batch(NamedTuple):
             raise WireError("corrupt", f"the batch at offset {self.base_offset} has a wrong checksum: it is damaged")
 
 
-def batches(buffer: memoryview) -> Iterator[Batch]:
+def read_batches(buffer: memoryview) -> Iterator[Batch]:
     """The batches in what a Fetch response has of one partition. A broker cuts the last one off where it likes."""
     at, end = 0, len(buffer)
     new, unpack = tuple.__new__, V2.unpack_from

@@ -19,7 +19,7 @@ import cramjam
 from kproxy.protocol.records.codecs import LZ4, ZSTD, lz4_checksum, zstd_frame
 
 # No more than this comes out at once.
-AT_ONCE = 8 << 20
+MAX_JOINT_SIZE = 8 << 20
 
 _MARK = os.urandom(16)
 
@@ -38,21 +38,21 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_DICTIONARY = 0x03
 
 # What everything begins with, what of a batch follows, and the most that comes out of it.
-_Share = tuple[bytes, memoryview, int]
+_JointInput = tuple[bytes, memoryview, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Codec:
+class _JointCodec:
     """How batches are put one behind another. `look`: None for one that cannot be. `mark` stands behind each, `end`
     behind all."""
 
     library: Any
-    look: Callable[[memoryview], _Share | None]
+    look: Callable[[memoryview], _JointInput | None]
     mark: bytes
     end: bytes
 
 
-def _lz4(data: memoryview) -> _Share | None:
+def _lz4(data: memoryview) -> _JointInput | None:
     """As a block of one frame for all: old libraries read no second frame behind the first."""
     if len(data) < _LZ4_START.size or data[-4:] != _LZ4_END:
         return None
@@ -63,7 +63,7 @@ def _lz4(data: memoryview) -> _Share | None:
     return header, data[7:-4], most
 
 
-def _zstd(data: memoryview) -> _Share | None:
+def _zstd(data: memoryview) -> _JointInput | None:
     """As a frame behind others."""
     try:
         if data[:4] != _ZSTD_MAGIC or data[4] & _ZSTD_DICTIONARY:
@@ -84,35 +84,35 @@ def _stored_by_zstd(data: bytes) -> bytes:
 
 
 _CODECS = {
-    LZ4: _Codec(cramjam.lz4, _lz4, _stored_by_lz4(_MARK), _LZ4_END),
-    ZSTD: _Codec(cramjam.zstd, _zstd, _stored_by_zstd(_MARK), b""),
+    LZ4: _JointCodec(cramjam.lz4, _lz4, _stored_by_lz4(_MARK), _LZ4_END),
+    ZSTD: _JointCodec(cramjam.zstd, _zstd, _stored_by_zstd(_MARK), b""),
 }
 
 
-def together(compressed: Iterable[memoryview], codec: int) -> Iterator[bytes | None]:
+def decompress_jointly(compressed: Iterable[memoryview], codec: int) -> Iterator[bytes | None]:
     """What `decompress` makes of each; None for one that has to be decompressed by itself, right or wrong."""
     if codec not in _CODECS:
         yield from (None for _ in compressed)
         return
     joining = _CODECS[codec]
-    begin, parts, room = b"", list[memoryview](), AT_ONCE
+    begin, parts, room = b"", list[memoryview](), MAX_JOINT_SIZE
     for data in compressed:
         share = joining.look(data)
         if share is None:
-            yield from _joined(joining, begin, parts)
-            parts, room = [], AT_ONCE
+            yield from _decompress_joined(joining, begin, parts)
+            parts, room = [], MAX_JOINT_SIZE
             yield None
             continue
         header, part, most = share
         if parts and (header != begin or most > room):
-            yield from _joined(joining, begin, parts)
-            parts, room = [], AT_ONCE
+            yield from _decompress_joined(joining, begin, parts)
+            parts, room = [], MAX_JOINT_SIZE
         parts.append(part)
         begin, room = header, room - most
-    yield from _joined(joining, begin, parts)
+    yield from _decompress_joined(joining, begin, parts)
 
 
-def _joined(joining: _Codec, begin: bytes, parts: list[memoryview]) -> list[bytes] | list[None]:
+def _decompress_joined(joining: _JointCodec, begin: bytes, parts: list[memoryview]) -> list[bytes] | list[None]:
     by_themselves: list[None] = [None] * len(parts)
     if len(parts) < 2:
         return by_themselves

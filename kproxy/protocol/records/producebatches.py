@@ -13,30 +13,30 @@ from dataclasses import dataclass, replace
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.records.codecs import NAMES, NONE, decompress
-from kproxy.protocol.records.decoding import AT_ONCE, add_entries, entries_of, walk
-from kproxy.protocol.records.encoding import Entry, Producer, fitting, patched
+from kproxy.protocol.records.decoding import MAX_RECORDS_AT_ONCE, add_entries, decode_entries, walk_records
+from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_within_limit, patch_header
 from kproxy.protocol.records.header import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, V2_SIZE, Batch
-from kproxy.protocol.records.jointdecompression import together
+from kproxy.protocol.records.jointdecompression import decompress_jointly
 from kproxy.protocol.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
 
 # What small batches are merged into: so many bytes on the wire by codec, and so many when they are decompressed.
-_LARGE = (512 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10)
-_LARGE_PLAIN = 1 << 20
+_MERGED_SIZE = (512 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10)
+_MERGED_PLAIN_SIZE = 1 << 20
 # What merging a batch saves, µs: all that a copier has to do with it, and a part of what a broker has, for which nobody
 # waits.
-_A_BATCH = 150.0
+_BATCH_COST = 150.0
 # What merging costs: µs a record, and µs a byte on the wire by codec. `python -m bench --parts records` measures it
 # with what does not compress well; what does costs more a byte.
-_A_RECORD = 1.1
-_A_BYTE = (0.0003, 0.1, 0.01, 0.01, 0.02)
+_RECORD_COST = 1.1
+_BYTE_COST = (0.0003, 0.1, 0.01, 0.01, 0.02)
 
 _NEVER_VERBATIM = LOG_APPEND_TIME | DELETE_HORIZON
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ProduceBatch:
     """One batch for a Produce request.
 
     `buffers`: its bytes, in order. `sequence`: of its first record. `runs`: (source offset, index in this batch,
@@ -54,14 +54,16 @@ class Piece:
     way: str
 
 
-def pieces(batches: Iterable[Batch], *, first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
+def produce_batches(
+    batches: Iterable[Batch], *, first: int, end: int, limit: int, producer: ProducerState
+) -> Iterator[ProduceBatch]:
     """The records with offsets from `first` to before `end`, in batches of at most `limit` bytes each.
 
     The batches have neither markers nor aborted records (`committed`). Each one's checksum is checked. Go on with
     `producer.after(piece.count)`, piece by piece.
     """
     last = -1
-    for piece in _pieces(batches, first, end, limit, producer):
+    for piece in _produce_batches(batches, first, end, limit, producer):
         source, _, count = piece.runs[-1]
         if piece.runs[0][0] <= last:
             raise _disorder(piece.runs[0][0], last)
@@ -73,7 +75,9 @@ def _disorder(offset: int, last: int) -> WireError:
     return malformed(f"offset {offset} comes after offset {last} in one partition")
 
 
-def _pieces(batches: Iterable[Batch], first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
+def _produce_batches(
+    batches: Iterable[Batch], first: int, end: int, limit: int, producer: ProducerState
+) -> Iterator[ProduceBatch]:
     held: list[Batch] = []
     held_size = held_codec = room = 0
     for batch in batches:
@@ -85,20 +89,20 @@ def _pieces(batches: Iterable[Batch], first: int, end: int, limit: int, producer
         if codec >= len(NAMES):
             raise malformed(f"the batch at offset {batch.base_offset} has codec {codec}: Kafka has none of this number")
         # What is taken apart anyway can as well be merged.
-        small = count * _A_RECORD + size * _A_BYTE[codec] < _A_BATCH or not _as_it_is(batch, first, end)
+        small = count * _RECORD_COST + size * _BYTE_COST[codec] < _BATCH_COST or not _fits_verbatim(batch, first, end)
         if held and (not small or codec != held_codec or held_size + size > room):
-            for piece in _made(held, first, end, limit, producer):
+            for piece in _convert(held, first, end, limit, producer):
                 yield piece
                 producer = producer.after(piece.count)
             held, held_size = [], 0
         held.append(batch)
         held_size += size
-        held_codec, room = codec, min(_LARGE[codec], limit // 4 * 3) if small else 0
+        held_codec, room = codec, min(_MERGED_SIZE[codec], limit // 4 * 3) if small else 0
     if held:
-        yield from _made(held, first, end, limit, producer)
+        yield from _convert(held, first, end, limit, producer)
 
 
-def _as_it_is(batch: Batch, first: int, end: int) -> bool:
+def _fits_verbatim(batch: Batch, first: int, end: int) -> bool:
     return (
         batch.magic == 2
         and not batch.attributes & _NEVER_VERBATIM
@@ -108,43 +112,51 @@ def _as_it_is(batch: Batch, first: int, end: int) -> bool:
     )
 
 
-def _made(held: list[Batch], first: int, end: int, limit: int, producer: Producer) -> Iterator[Piece]:
+def _convert(held: list[Batch], first: int, end: int, limit: int, producer: ProducerState) -> Iterator[ProduceBatch]:
     size = sum(len(batch.raw) for batch in held)
     checksums = [batch.crc for batch in held]
     if len(held) == 1:
         batch = held[0]
-        if size <= limit and _as_it_is(batch, first, end):
+        if size <= limit and _fits_verbatim(batch, first, end):
             runs = ((batch.base_offset, 0, batch.count),)
-            yield Piece(patched(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM)
+            yield ProduceBatch(
+                patch_header(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM
+            )
             return
     way = RE_ENCODED if len(held) == 1 else MERGED
-    before: Piece | None = None
-    for entries in _gathered(held, first, end):
-        for part, buffers in fitting(entries, held[0].codec, producer, limit):
+    before: ProduceBatch | None = None
+    for entries in _group_entries(held, first, end):
+        for part, buffers in encode_within_limit(entries, held[0].codec, producer, limit):
             if before:
                 yield before
-            before = Piece(buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), way)
+            before = ProduceBatch(
+                buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), way
+            )
             producer = producer.after(len(part))
     if before:
         yield replace(before, source_bytes=size, checksums=checksums)
 
 
-def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
+def _group_entries(held: list[Batch], first: int, end: int) -> Iterator[list[RecordEntry]]:
     """What goes into one piece each, if it fits."""
-    gathered: list[Entry] = []
+    gathered: list[RecordEntry] = []
     size = 0
-    begin, contents = _contents(held)
+    begin, contents = _record_bytes(held)
     for batch, content in zip(held, contents, strict=True):
-        if content is not None and batch.count <= AT_ONCE:
-            if gathered and (len(gathered) + batch.count > AT_ONCE or size + len(content) > _LARGE_PLAIN):
+        if content is not None and batch.count <= MAX_RECORDS_AT_ONCE:
+            if gathered and (
+                len(gathered) + batch.count > MAX_RECORDS_AT_ONCE or size + len(content) > _MERGED_PLAIN_SIZE
+            ):
                 yield gathered
                 gathered, size = [], 0
             add_entries(batch, content, begin, first, end, gathered)
             size += len(content)
             continue
-        for entries in entries_of(batch, first, end) if content is None else walk(batch, content, begin, first, end):
+        for entries in (
+            decode_entries(batch, first, end) if content is None else walk_records(batch, content, begin, first, end)
+        ):
             more = sum(len(content) for _, _, content in entries)
-            if gathered and (len(gathered) + len(entries) > AT_ONCE or size + more > _LARGE_PLAIN):
+            if gathered and (len(gathered) + len(entries) > MAX_RECORDS_AT_ONCE or size + more > _MERGED_PLAIN_SIZE):
                 yield gathered
                 gathered, size = [], 0
             gathered += entries
@@ -153,22 +165,22 @@ def _gathered(held: list[Batch], first: int, end: int) -> Iterator[list[Entry]]:
         yield gathered
 
 
-def _contents(held: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
+def _record_bytes(held: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
     """The records of each batch as bytes, and where in these they begin; None of old batches, where they are not so."""
     codec = held[0].codec
     if any(batch.magic < 2 for batch in held):
         return 0, [None] * len(held)
     if codec == NONE:
         return V2_SIZE, [batch.raw.tobytes() for batch in held]
-    return 0, _decompressed([batch.raw[V2_SIZE:] for batch in held], codec)
+    return 0, _decompress_all([batch.raw[V2_SIZE:] for batch in held], codec)
 
 
-def _decompressed(compressed: list[memoryview], codec: int) -> Iterator[bytes]:
-    for data, content in zip(compressed, together(compressed, codec), strict=True):
+def _decompress_all(compressed: list[memoryview], codec: int) -> Iterator[bytes]:
+    for data, content in zip(compressed, decompress_jointly(compressed, codec), strict=True):
         yield bytes(decompress(data, codec)) if content is None else content
 
 
-def _runs(entries: Sequence[Entry]) -> list[tuple[int, int, int]]:
+def _runs(entries: Sequence[RecordEntry]) -> list[tuple[int, int, int]]:
     found: list[tuple[int, int, int]] = []
     start = index = 0
     source = expected = entries[0][0]

@@ -8,7 +8,7 @@ from heapq import heapify, heappop
 from kproxy.protocol.records.header import ABORT, Batch
 
 
-def committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]] | None) -> Iterator[Batch]:
+def filter_committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]] | None) -> Iterator[Batch]:
     """The batches whose records count, of one partition in one Fetch response (KIP-98).
 
     `aborted`: the response's aborted transactions, (producer id, first offset) of each; None is as good as none.

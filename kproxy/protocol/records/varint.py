@@ -27,11 +27,11 @@ def read_varint(buffer: Buffer, at: int, bits: int = 32) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), at
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A number of up to 64 bits; the bits beyond are dropped, as Java drops them."""
     if -64 <= value < 64:
         return _ONE_BYTE[value << 1 if value >= 0 else (-value << 1) - 1]
-    value = signed(value)
+    value = wrap_int64(value)
     raw = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while raw > 0x7F:
@@ -41,11 +41,11 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def signed(value: int) -> int:
+def wrap_int64(value: int) -> int:
     """What Java's `long` makes of a number that does not fit: timestamps of a batch are counted from one of them."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 _ONE_BYTE = tuple(bytes((raw,)) for raw in range(0x80))
 # The numbers from 0 to 8191: what most lengths and deltas are. They are taken from here without a call.
-SMALL = tuple(varint(number) for number in range(1 << 13))
+SMALL = tuple(encode_varint(number) for number in range(1 << 13))

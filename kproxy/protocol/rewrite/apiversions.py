@@ -22,11 +22,11 @@ LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
 
-NO_OTHER: Mapping[int, int] = MappingProxyType({})
+TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({})
 """No versions are lower than those of the table."""
 
 
-def cap(frame: Buffer, version: int, highest: Mapping[int, int] = NO_OTHER) -> bytes:
+def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:
     """An ApiVersions response, whole with its size field, capped; `highest` has API keys whose newest version is lower
     than the table's, or -1. Raises WireError if it is malformed; one that says an error stays as it is, unless it names
     versions all the same.
@@ -84,7 +84,7 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
     header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
     rest = bytes(frame[at:end])
     if flexible:
-        rest = features.lower(rest, capped)
+        rest = features.lower_levels(rest, capped)
     body = b"".join((bytes(frame[4:10]), header, *kept, rest))
     return INT32.pack(len(body)) + body
 

@@ -14,7 +14,7 @@ from kproxy.base.address import Address
 from kproxy.protocol.wire import api
 
 
-class Kind(Enum):
+class NodeKind(Enum):
     """What listens at an endpoint. A node in combined mode has one of each, with the same id (KIP-919)."""
 
     BROKER = "broker"
@@ -25,7 +25,7 @@ class Kind(Enum):
 class Endpoint:
     """A node as a response names it: what it is, its id, the address it advertises."""
 
-    kind: Kind
+    kind: NodeKind
     node_id: int
     advertised: Address
 
@@ -38,7 +38,7 @@ class Endpoints:
     complete: bool = False
 
 
-class NotYet(Exception):
+class ListenersPending(Exception):
     """So many nodes have no listener yet that binding all at once would keep other sessions waiting. Take the `steps`,
     and let others go on after each; then ask again."""
 
@@ -52,7 +52,7 @@ Localise = Callable[[Endpoints], Sequence[Address]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EndpointRule:
     """Where one API's responses carry endpoints.
 
     `field`: the top-level field, None for NodeId, Host and Port at top level themselves.
@@ -68,18 +68,18 @@ class Rule:
 
 
 TABLE = (
-    Rule(api.METADATA, "Brokers", range(0, 14), complete=True),
-    Rule(api.FIND_COORDINATOR, None, range(0, 4)),
-    Rule(api.FIND_COORDINATOR, "Coordinators", range(4, 7)),
-    Rule(api.DESCRIBE_CLUSTER, "Brokers", range(0, 3), complete=True),
-    Rule(api.PRODUCE, "NodeEndpoints", range(10, 14), last=True),
-    Rule(api.FETCH, "NodeEndpoints", range(16, 19), last=True),
-    Rule(api.SHARE_FETCH, "NodeEndpoints", range(1, 3), last=True),
-    Rule(api.SHARE_ACKNOWLEDGE, "NodeEndpoints", range(1, 3), last=True),
+    EndpointRule(api.METADATA, "Brokers", range(0, 14), complete=True),
+    EndpointRule(api.FIND_COORDINATOR, None, range(0, 4)),
+    EndpointRule(api.FIND_COORDINATOR, "Coordinators", range(4, 7)),
+    EndpointRule(api.DESCRIBE_CLUSTER, "Brokers", range(0, 3), complete=True),
+    EndpointRule(api.PRODUCE, "NodeEndpoints", range(10, 14), last=True),
+    EndpointRule(api.FETCH, "NodeEndpoints", range(16, 19), last=True),
+    EndpointRule(api.SHARE_FETCH, "NodeEndpoints", range(1, 3), last=True),
+    EndpointRule(api.SHARE_ACKNOWLEDGE, "NodeEndpoints", range(1, 3), last=True),
 )
 
 
-def rule_for(api_key: int, version: int) -> Rule | None:
+def rule_for(api_key: int, version: int) -> EndpointRule | None:
     """The rule for responses of this API and version, None if they carry no endpoints."""
     for rule in TABLE:
         if rule.api_key == api_key and version in rule.versions:

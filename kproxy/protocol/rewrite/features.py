@@ -58,7 +58,7 @@ FEATURES = (
 )
 
 
-def lower(tail: bytes, capped: Mapping[int, int]) -> bytes:
+def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:
     """What follows the API versions in an ApiVersions response of version 3 or newer, with levels lowered.
 
     Untouched unless one of the capped APIs matters to a feature. Raises WireError or Underflow if it is malformed.

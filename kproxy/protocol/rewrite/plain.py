@@ -87,9 +87,9 @@ class PlainElement:
         most = min(left, _MANY, (stop - at) // step + 1)
         data = bytes(buffer[at : at + (most - 1) * step + self._fixed + 2])  # slices of it are much faster
         alike = min(
-            1 + _how_many(0, data[step::step]),
-            _how_many(count, data[self._count :: step]),
-            _how_many(size, data[self._fixed + 1 :: step]),
+            1 + _count_leading(0, data[step::step]),
+            _count_leading(count, data[self._count :: step]),
+            _count_leading(size, data[self._fixed + 1 :: step]),
         )
         return alike, at + alike * step
 
@@ -158,6 +158,6 @@ def _wide(buffer: Buffer, first: int, at: int) -> tuple[int, int]:
     return (first - 0x80 + (second << 7) if 0 < second < 0x80 else 0), at + 1
 
 
-def _how_many(byte: int, data: bytes) -> int:
+def _count_leading(byte: int, data: bytes) -> int:
     """How many of this byte the data begin with."""
     return len(data) - len(data.lstrip(bytes((byte,))))

@@ -15,23 +15,23 @@ from kproxy.base.address import Address
 from kproxy.protocol.rewrite import splice
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.rewrite.walk import Walk
-from kproxy.protocol.rewrite.walkplan import Plan
+from kproxy.protocol.rewrite.walkplan import WalkPlan
 from kproxy.protocol.wire.primitives import Buffer
 
 # Of a cluster there is one front for each listener of its brokers and each version that clients use. These bounds keep
 # the memory of a process below 4 MiB, whatever brokers send.
-MOST = 16
-MOST_ENDPOINTS = 256
-LONGEST = 16 * 1024
+MAX_PREFIXES = 16
+MAX_PREFIX_ENDPOINTS = 256
+MAX_PREFIX_SIZE = 16 * 1024
 
 
-class Front:
+class ResponsePrefix:
     """What stands in frame[begin:end] of a response: from the first byte that matters (`Plan.same_from`) to the one
     behind its last address. It has addresses at so many `places`."""
 
     __slots__ = ("_last", "_walk", "begin", "end", "endpoints", "places", "plan", "said")
 
-    def __init__(self, plan: Plan, said: bytes, walk: Walk) -> None:
+    def __init__(self, plan: WalkPlan, said: bytes, walk: Walk) -> None:
         self.plan = plan
         self.begin = plan.same_from
         self.end = plan.same_from + len(said)
@@ -54,13 +54,13 @@ class Front:
         return last[1]
 
 
-class Fronts:
+class PrefixCache:
     """The last few fronts, the newest first."""
 
     def __init__(self) -> None:
-        self._fronts: tuple[Front, ...] = ()  # replaced as a whole: other threads may be reading it
+        self._fronts: tuple[ResponsePrefix, ...] = ()  # replaced as a whole: other threads may be reading it
 
-    def recall(self, plan: Plan, frame: Buffer) -> Front | None:
+    def recall(self, plan: WalkPlan, frame: Buffer) -> ResponsePrefix | None:
         """The front with which the frame begins, of which more than 8 bytes are here, if it is one of them."""
         if not plan.same_from or (plan.compact and frame[8]):
             return None
@@ -70,16 +70,16 @@ class Fronts:
                 return front
         return None
 
-    def remember(self, plan: Plan, frame: Buffer, walk: Walk) -> Front | None:
+    def remember(self, plan: WalkPlan, frame: Buffer, walk: Walk) -> ResponsePrefix | None:
         """The front of a frame that was walked over as far as its last address; None if it is not worth remembering:
         it names no endpoint, or is of another kind, or too large."""
         begin, end = plan.same_from, walk.offset + 8
         if not begin or (plan.compact and frame[8]):
             return None
-        if end - begin > LONGEST or not 0 < len(walk.found) <= MOST_ENDPOINTS:
+        if end - begin > MAX_PREFIX_SIZE or not 0 < len(walk.found) <= MAX_PREFIX_ENDPOINTS:
             return None
-        front = Front(plan, bytes(frame[begin:end]), walk)
-        self._fronts = (front, *self._fronts[: MOST - 1])
+        front = ResponsePrefix(plan, bytes(frame[begin:end]), walk)
+        self._fronts = (front, *self._fronts[: MAX_PREFIXES - 1])
         return front
 
     def forget(self) -> None:
@@ -87,5 +87,5 @@ class Fronts:
         self._fronts = ()
 
 
-FRONTS = Fronts()
+PREFIXES = PrefixCache()
 """Those of this process."""

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions, splice
-from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
-from kproxy.protocol.rewrite.prefixcache import FRONTS, Front
-from kproxy.protocol.rewrite.walk import AT_ONCE, Walk
-from kproxy.protocol.rewrite.walkplan import Plan
+from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending, Localise
+from kproxy.protocol.rewrite.prefixcache import PREFIXES, ResponsePrefix
+from kproxy.protocol.rewrite.walk import MAX_STEPS, Walk
+from kproxy.protocol.rewrite.walkplan import WalkPlan
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 
 # A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are
@@ -75,10 +75,10 @@ class Response(ABC):
             raise WireError("response-too-large", f"{what} takes more than {limit >> 10} KiB")
 
 
-class CappedVersions(Response):
+class ApiVersionsResponse(Response):
     """An ApiVersions response to a request of `version`. `highest`: see `apiversions.cap`."""
 
-    def __init__(self, version: int, size: int, highest: Mapping[int, int] = apiversions.NO_OTHER) -> None:
+    def __init__(self, version: int, size: int, highest: Mapping[int, int] = apiversions.TABLE_VERSIONS) -> None:
         super().__init__(size)
         self._highest = highest
         self._version = version
@@ -88,8 +88,8 @@ class CappedVersions(Response):
         return len(chunk), apiversions.cap(self._held, self._version, self._highest) if ends else b""
 
 
-class _Walked(Response):
-    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+class _WalkedResponse(Response):
+    def __init__(self, plan: WalkPlan, size: int, localise: Localise) -> None:
         super().__init__(size)
         self._plan = plan
         self._walk = Walk(plan)
@@ -110,7 +110,7 @@ class _Walked(Response):
                 self.busy = True
                 return None
             return self._localise(endpoints)
-        except NotYet as not_yet:
+        except ListenersPending as not_yet:
             self._steps, self.busy = not_yet.steps, True
             return None
 
@@ -119,7 +119,7 @@ class _Walked(Response):
             raise malformed(f"a {self._plan.api} response of {self._size} bytes ends before its last field")
 
 
-class HeldResponse(_Walked):
+class HeldResponse(_WalkedResponse):
     """A response that is held until its addresses are known, and takes any length."""
 
     _walked = 8  # index in what is held; the size and the correlation id are not walked over
@@ -145,7 +145,7 @@ class HeldResponse(_Walked):
             self._check_complete()
         elif not walk.done:
             return len(chunk), b""
-        if len(walk.found) > AT_ONCE:
+        if len(walk.found) > MAX_STEPS:
             self._rewriting, self.busy = self._rewrite_by_and_by(), True
             return len(chunk), b""
         local = self._local()
@@ -158,14 +158,14 @@ class HeldResponse(_Walked):
     def _take_at_once(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer] | None:
         """`feed` for the first chunk; None if it must be held, as far as it was walked over."""
         walk = self._walk
-        front = FRONTS.recall(self._plan, chunk)
+        front = PREFIXES.recall(self._plan, chunk)
         if front is None:
             self._walked = walk.advance(chunk, 8, len(chunk))
             if ends and not walk.paused:
                 self._check_complete()
-            if not walk.done or len(walk.found) > AT_ONCE:
+            if not walk.done or len(walk.found) > MAX_STEPS:
                 return None
-            front = FRONTS.remember(self._plan, chunk, walk)
+            front = PREFIXES.remember(self._plan, chunk, walk)
             if front is None:
                 local = self._local()
                 if local is None:
@@ -181,7 +181,7 @@ class HeldResponse(_Walked):
             return None
         return self._replaced(front, chunk, local)
 
-    def _replaced(self, front: Front, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
+    def _replaced(self, front: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
         """`feed` for a frame that begins with a front that is known."""
         self.passing = True
         self.endpoints = front.places
@@ -214,9 +214,9 @@ class HeldResponse(_Walked):
         instead = splice.replacements(self._plan, walk, local)
         parts: list[bytes] = []
         at, grown = 4, 0
-        for begin in range(0, len(walk.found), AT_ONCE):
+        for begin in range(0, len(walk.found), MAX_STEPS):
             pieces: list[Buffer] = []
-            for index, start, end in walk.found[begin : begin + AT_ONCE]:
+            for index, start, end in walk.found[begin : begin + MAX_STEPS]:
                 replacement = instead[index]
                 if replacement is not None:
                     pieces += (held[at : start + 8], replacement)
@@ -243,10 +243,10 @@ class HeldResponse(_Walked):
         return INT32.pack(size)
 
 
-class StreamedResponse(_Walked):
+class StreamedResponse(_WalkedResponse):
     """A response that leaves as it comes, up to the section with its endpoints, which is held and keeps its length."""
 
-    def __init__(self, plan: Plan, size: int, localise: Localise) -> None:
+    def __init__(self, plan: WalkPlan, size: int, localise: Localise) -> None:
         super().__init__(plan, size, localise)
         self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
         self._begun = False
@@ -309,7 +309,7 @@ class StreamedResponse(_Walked):
         return splice.same_length(self._plan, walk, held, local) if local else held
 
 
-def respond(plan: Plan, size: int, available: int, localise: Localise) -> Response:
+def response_for(plan: WalkPlan, size: int, available: int, localise: Localise) -> Response:
     """The way to take for a frame of `size`, of which `available` bytes are here already."""
     if plan.rule.last and size > HOLD_WHOLE and available < size + 4:
         return StreamedResponse(plan, size, localise)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.walk import Walk
-from kproxy.protocol.rewrite.walkplan import Plan
+from kproxy.protocol.rewrite.walkplan import WalkPlan
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed, string, uvarint
 
 # (start, end, replacement), in order, without overlaps.
@@ -30,7 +30,7 @@ def apply(buffer: Buffer, edits: Sequence[Edit], start: int, end: int) -> list[b
     return pieces
 
 
-def replacements(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[bytes | None]:
+def replacements(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[bytes | None]:
     """The host and port to say instead, for each of the walk's endpoints; None: it stays as it came, down to the
     encoding."""
     return [
@@ -41,7 +41,7 @@ def replacements(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[bytes
     ]
 
 
-def edits(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
+def edits(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
     """The edits, in the walk's offsets, that put the local addresses in the place of those found."""
     instead = replacements(plan, walk, local)
     made: list[Edit] = []
@@ -58,7 +58,7 @@ def edits(plan: Plan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
     return made
 
 
-def same_length(plan: Plan, walk: Walk, section: Buffer, local: Sequence[Address]) -> bytes:
+def same_length(plan: WalkPlan, walk: Walk, section: Buffer, local: Sequence[Address]) -> bytes:
     """The endpoints' section (from `walk.mark` to the end of the frame) with local addresses, as long as it was.
 
     Without endpoints if the local addresses do not fit.

@@ -15,8 +15,8 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import walkplan as op
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
-from kproxy.protocol.rewrite.walkplan import Plan
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
+from kproxy.protocol.rewrite.walkplan import WalkPlan
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 
 # More nodes than any cluster has: the largest that are known have about a thousand brokers. A response that lists nodes
@@ -25,7 +25,7 @@ MAX_NODES = 5_000
 # A FindCoordinator response names a node for each of its keys, and a cluster may have tens of thousands of groups.
 MAX_ENDPOINTS = 100_000
 # Steps in one go. They take half a millisecond, so other sessions do not wait for a long walk.
-AT_ONCE = 2_000
+MAX_STEPS = 2_000
 
 
 class Walk:
@@ -47,7 +47,7 @@ class Walk:
         "tag_numbers", "tags_at",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WalkPlan) -> None:
         self._steps = plan.steps
         self._step = 0
         self._hop = 0  # bytes still to hop over
@@ -59,7 +59,7 @@ class Walk:
         self._outer: Any = None  # the tag section with the endpoints' field, while the walk is inside that field
         self._known: dict[bytes, int] = {}  # where in `endpoints` each is, by its bytes
         self._most = MAX_NODES if plan.rule.complete or plan.rule.last else MAX_ENDPOINTS
-        self.kind = Kind.BROKER
+        self.kind = NodeKind.BROKER
         self.offset = 0
         self.done = self.paused = False
         self.mark: int | None = None
@@ -98,7 +98,7 @@ class Walk:
         steps = self._steps
         step = self._step
         try:
-            for _ in range(AT_ONCE):
+            for _ in range(MAX_STEPS):
                 code, a, b = steps[step]
                 size = 0
                 if code == op.SKIP:
@@ -145,7 +145,7 @@ class Walk:
                     if at >= end:
                         raise Underflow
                     # 1 = brokers, 2 = controllers (KIP-919)
-                    self.kind = Kind.CONTROLLER if buffer[at] == 2 else Kind.BROKER
+                    self.kind = NodeKind.CONTROLLER if buffer[at] == 2 else NodeKind.BROKER
                     size = 1
                 elif code == op.MARK:
                     self.mark = base + at

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kproxy.protocol.rewrite.endpoints import Rule, rule_for
+from kproxy.protocol.rewrite.endpoints import EndpointRule, rule_for
 from kproxy.protocol.rewrite.plain import PlainElement, PlainResponse
 from kproxy.protocol.wire.api import APIS
-from kproxy.protocol.wire.definitions import Field, Message, message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition, load_message
 
 # Operations. `a` and `b` mean:
 SKIP = 0  # a bytes of fixed size
@@ -31,14 +31,14 @@ STOP = 11  # nothing that follows matters
 PLAIN = 12  # before an element: hop over plain ones. a: a PlainElement, b: step of the element's tag section
 
 # The types of `a` and `b` depend on the operation.
-Step = tuple[int, Any, Any]
+WalkStep = tuple[int, Any, Any]
 
 _FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WalkPlan:
     """How to walk one API's responses of one version.
 
     `plain`: what nearly all its responses look like, those without endpoints, if they are of that kind.
@@ -47,22 +47,22 @@ class Plan:
     """
 
     api: str
-    steps: tuple[Step, ...]
-    rule: Rule
+    steps: tuple[WalkStep, ...]
+    rule: EndpointRule
     compact: bool
     plain: PlainResponse | None
     same_from: int
 
 
-class _Compiler:
-    def __init__(self, definition: Message, version: int, rule: Rule) -> None:
+class _WalkCompiler:
+    def __init__(self, definition: MessageDefinition, version: int, rule: EndpointRule) -> None:
         self.definition = definition
         self.version = version
         self.rule = rule
         self.compact = version in definition.flexible
-        self.steps: list[Step] = []
+        self.steps: list[WalkStep] = []
 
-    def compile(self) -> tuple[Step, ...]:
+    def compile(self) -> tuple[WalkStep, ...]:
         fields = [f for f in self.definition.fields if self.version in f.versions]
         plain = [f for f in fields if not self._is_tagged(f)]
         if self.compact:
@@ -86,7 +86,7 @@ class _Compiler:
                 return self._end()
         raise ValueError(f"{self.definition.name} v{self.version} has no field {self.rule.field}")
 
-    def _end(self) -> tuple[Step, ...]:
+    def _end(self) -> tuple[WalkStep, ...]:
         self.steps.append((STOP, None, None))
         return tuple(self.steps)
 
@@ -218,12 +218,12 @@ class _Compiler:
 
 
 @cache
-def plan_for(api_key: int, version: int) -> Plan | None:
+def plan_for(api_key: int, version: int) -> WalkPlan | None:
     """The plan for responses of this API and version, None if they carry no endpoints."""
     rule = rule_for(api_key, version)
     if rule is None:
         return None
     name = APIS[api_key].name
-    compiler = _Compiler(message(f"{name}Response"), version, rule)
+    compiler = _WalkCompiler(load_message(f"{name}Response"), version, rule)
     steps = compiler.compile()
-    return Plan(name, steps, rule, compiler.compact, compiler.plain_response(), compiler.same_from())
+    return WalkPlan(name, steps, rule, compiler.compact, compiler.plain_response(), compiler.same_from())

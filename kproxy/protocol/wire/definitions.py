@@ -33,7 +33,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageDefinition:
     """One request or response: its valid versions, the first flexible one, its top-level fields."""
 
     name: str
@@ -68,7 +68,7 @@ def _fields(raw: list[dict[str, Any]], structs: dict[str, list[dict[str, Any]]])
         )
 
 
-def _places() -> list[Path]:
+def _folders() -> list[Path]:
     spec = importlib.util.find_spec("kafka")
     found = [_OWN]
     for location in (spec.submodule_search_locations or []) if spec else []:
@@ -76,11 +76,11 @@ def _places() -> list[Path]:
     return found
 
 
-def load(path: Path) -> Message:
+def read_definition(path: Path) -> MessageDefinition:
     """Read one definition file."""
     raw = json.loads(_COMMENT.sub("", path.read_text("utf-8")))
     structs = {struct["name"]: struct["fields"] for struct in raw.get("commonStructs", [])}
-    return Message(
+    return MessageDefinition(
         name=raw["name"],
         api_key=raw["apiKey"],
         versions=_versions(raw["validVersions"]),
@@ -89,17 +89,17 @@ def load(path: Path) -> Message:
     )
 
 
-def message(name: str) -> Message:
+def load_message(name: str) -> MessageDefinition:
     """The definition of e.g. `MetadataResponse`. Raises FileNotFoundError if there is none."""
-    for place in _places():
+    for place in _folders():
         path = place / f"{name}.json"
         if path.is_file():
-            return load(path)
+            return read_definition(path)
     raise FileNotFoundError(f"no message definition for {name}: is kafka-python 3 installed?")
 
 
-def responses() -> Iterator[Message]:
+def load_responses() -> Iterator[MessageDefinition]:
     """Every response that kafka-python or the project defines (for the test that nothing was missed)."""
-    for place in _places():
+    for place in _folders():
         for path in sorted(place.glob("*Response.json")):
-            yield load(path)
+            yield read_definition(path)

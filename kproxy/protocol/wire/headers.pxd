@@ -20,6 +20,6 @@ cdef inline (int32_t, int32_t) read_response(const byte[::1] buffer, Py_ssize_t 
     return <int32_t>_word(p), <int32_t>_word(p + 4)
 
 
-cdef inline bint stands(bytes what, const byte[::1] buffer, Py_ssize_t at):
-    cdef Py_ssize_t size = len(what)
-    return size == 0 or (at + size <= buffer.shape[0] and memcmp(&buffer[at], <const byte*>what, size) == 0)
+cdef inline bint matches_at(bytes expected, const byte[::1] buffer, Py_ssize_t at):
+    cdef Py_ssize_t size = len(expected)
+    return size == 0 or (at + size <= buffer.shape[0] and memcmp(&buffer[at], <const byte*>expected, size) == 0)

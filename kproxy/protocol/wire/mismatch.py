@@ -49,7 +49,7 @@ def wrong_upstream(greeting: Greeting) -> WireError:
     return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")
 
 
-def client_logs_in() -> WireError:
+def client_login_error() -> WireError:
     """The error for a client that logs in on a connection where kproxy has done so (--sasl)."""
     return WireError(
         "client-logs-in",
@@ -58,7 +58,7 @@ def client_logs_in() -> WireError:
     )
 
 
-def bound_to_host(mechanism: str) -> str:
+def explain_host_bound_login(mechanism: str) -> str:
     """What to say when a client logs in with a mechanism that names the host it has dialled; "" for others."""
     if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
         return ""

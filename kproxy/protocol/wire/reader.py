@@ -23,7 +23,7 @@ T = TypeVar("T")
 _BOOLEAN, _INT8, _INT64 = Struct(">?"), Struct(">b"), Struct(">q")
 
 
-class Reader:
+class ResponseReader:
     """A place in an answer. `compact`: strings and arrays are those of a flexible version (KIP-482). Each read raises
     Underflow if the answer ends before, and WireError if it cannot be right."""
 

@@ -10,7 +10,7 @@ from kproxy.protocol.wire.primitives import INT32
 CLIENT_ID = b"kproxy"
 
 
-def request(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+def encode_request(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
     """A whole frame: size, header (v1, or v2 without tagged fields where the version is flexible), body."""
     header = pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
     if version >= APIS[key].flexible:

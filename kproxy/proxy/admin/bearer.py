@@ -84,7 +84,7 @@ class TokenFile:
             try:
                 if not state:
                     raise ConfigError(f"{self._path} is gone, or not a file any more")
-                self._token = _read(self._path, lambda: regularfile.opened(self._path))
+                self._token = _read(self._path, lambda: regularfile.open_regular(self._path))
                 log.info("admin: the token file has changed; requests must show the new token")
             except ConfigError as error:
                 log.error("admin: --admin-token-file: %s; the previous token still counts", error)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeralports import connection_at
+from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError
 from kproxy.base.repeats import about
 from kproxy.net.tls.handshakes import AdminTls
@@ -33,7 +33,7 @@ async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | Non
     try:
         listening = await _bound(admin, address)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE and (peer := connection_at(address.port)) is not None:
+        if error.errno == errno.EADDRINUSE and (peer := find_connection(address.port)) is not None:
             problem = f"{address} is the local end of a connection to {peer}"
         elif error.errno == errno.EADDRINUSE:
             problem = f"{address} is taken by another process, perhaps another kproxy"

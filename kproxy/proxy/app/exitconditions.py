@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import h11
 
 from kproxy.base.errors import ConfigError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.config.values import ExitWith
 
 # How often it is looked, in seconds.
@@ -28,7 +28,7 @@ class ExitCondition:
     def __init__(self, awaited: ExitWith) -> None:
         self._awaited = awaited
         if awaited.kind == "process":
-            self._birth = birth(int(awaited.text))
+            self._birth = start_time(int(awaited.text))
             if self._birth is None:
                 raise ConfigError(
                     f"--exit-with: there is no process {awaited.text}; allowed: one that runs "
@@ -49,7 +49,7 @@ class ExitCondition:
     def _over(self) -> str:
         if self._awaited.kind == "file":
             return "the file is there" if os.path.exists(self._awaited.text) else ""
-        return "" if birth(int(self._awaited.text)) == self._birth else "the process has ended"
+        return "" if start_time(int(self._awaited.text)) == self._birth else "the process has ended"
 
 
 async def _stopped_answering(url: str) -> str:

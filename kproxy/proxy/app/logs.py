@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TextIO, TypeAlias
 
 from kproxy.base.printable import one_line
-from kproxy.base.repeats import LONGEST, OncePerWhile
+from kproxy.base.repeats import MAX_MESSAGE_LENGTH, RepeatFilter
 from kproxy.proxy.app.stderr import ThreadedStderr
 
 # How often it is looked whether lines were left out, in seconds.
@@ -29,11 +29,11 @@ _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRIT
 
 class _EscapingFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = one_line(record.message, LONGEST)
+        record.message = one_line(record.message, MAX_MESSAGE_LENGTH)
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:
-        return "\n".join(one_line(line, LONGEST) for line in super().formatException(ei).split("\n"))
+        return "\n".join(one_line(line, MAX_MESSAGE_LENGTH) for line in super().formatException(ei).split("\n"))
 
 
 class _TextFormatter(_EscapingFormatter):
@@ -52,7 +52,7 @@ class _JsonFormatter(_EscapingFormatter):
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "message": one_line(record.getMessage(), LONGEST),
+            "message": one_line(record.getMessage(), MAX_MESSAGE_LENGTH),
             "logger": record.name,
         }
         if record.exc_info:
@@ -87,7 +87,7 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 class ProcessLog:
     """The log of this process. `once` leaves out what was written a moment ago; `stderr`: None if no thread writes."""
 
-    once: OncePerWhile
+    once: RepeatFilter
     stderr: ThreadedStderr | None = None
 
     @property
@@ -104,7 +104,7 @@ class ProcessLog:
 
 def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:
     """Configure logging for the process: `auto`, `text` or `json`. None: stderr is closed, and nothing is logged."""
-    once = OncePerWhile()
+    once = RepeatFilter()
     writer: logging.Handler
     if stream is None:
         writer = logging.NullHandler()

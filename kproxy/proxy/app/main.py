@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kproxy import __version__
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.base.repeats import OncePerWhile
+from kproxy.base.repeats import RepeatFilter
 from kproxy.config import Config
 from kproxy.config.checks import WHERE_NOT_SHARED
 from kproxy.proxy.admin import bearer
@@ -105,7 +105,7 @@ class App:
         self._invocation = invocation
         self._selector = selector
         self._places = places
-        self._log = log or logs.ProcessLog(OncePerWhile())
+        self._log = log or logs.ProcessLog(RepeatFilter())
         self._metrics = Metrics()
         self._metrics.log_lines_dropped = lambda: self._log.dropped
         self._metrics.configured_at = self._metrics.reload_succeeded_at = time.time()

@@ -18,7 +18,7 @@ from kproxy.client.sasl import aws, kerberos, oidc, secrets
 from kproxy.config import ClusterConfig, Config
 from kproxy.config.checks import WHERE_NOT_SHARED, Finding
 from kproxy.net.dial.dialer import check_library
-from kproxy.net.tls.handshakes import BadFiles
+from kproxy.net.tls.handshakes import TlsFilesError
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.encryption import admin_tls
 from kproxy.proxy.app.exitconditions import ExitCondition
@@ -49,7 +49,7 @@ def cluster_findings(config: Config) -> Iterator[Finding]:
 def _of_process(config: Config) -> Iterator[Finding]:
     try:
         admin_tls(config)
-    except BadFiles as error:
+    except TlsFilesError as error:
         for key, text in error.found:
             yield Finding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
@@ -85,7 +85,7 @@ def _certificates(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str
     for make in (broker_tls, client_tls):
         try:
             make(cluster)
-        except BadFiles as error:
+        except TlsFilesError as error:
             yield from (((key, *_READ_WITH[key]), text) for key, text in error.found)
 
 
@@ -111,24 +111,24 @@ def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
     """Each option of the login, and what raises UpstreamError or OSError if it is no good."""
     if cluster.sasl_password_file is not None:
-        yield "sasl-password-file", partial(secrets.read_file, cluster.sasl_password_file)
+        yield "sasl-password-file", partial(secrets.read_file_blocking, cluster.sasl_password_file)
     if cluster.oauth_token_file is not None:
-        yield "oauth-token-file", partial(secrets.read_file, cluster.oauth_token_file)
+        yield "oauth-token-file", partial(secrets.read_file_blocking, cluster.oauth_token_file)
     for key, command in _commands(cluster):
         if command is not None:
             yield key, partial(_program, command)
     if cluster.oauth_ca is not None:
-        yield "oauth-ca", partial(oidc.trusting, cluster.oauth_ca)
+        yield "oauth-ca", partial(oidc.endpoint_tls_context, cluster.oauth_ca)
     if cluster.sasl == "GSSAPI":
-        yield "sasl", kerberos.library
+        yield "sasl", kerberos.load_gssapi
     if cluster.kerberos_keytab is not None:
         yield "kerberos-keytab", partial(_read, cluster.kerberos_keytab)
     if cluster.sasl == "AWS_MSK_IAM":
-        yield "sasl", aws.library
+        yield "sasl", aws.require_botocore
 
 
 def _program(command: str) -> None:
-    name = secrets.words_of(command)[0]
+    name = secrets.split_command(command)[0]
     if shutil.which(name) is None:
         raise UpstreamError("sasl", f"the command '{name}' cannot be run: there is no such program")
 

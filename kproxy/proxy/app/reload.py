@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
-from kproxy.client.sasl.blockingcalls import Aside
+from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.config import Config, read
 from kproxy.config.changes import compare
 from kproxy.config.sources import CONFIG_VARIABLE
@@ -73,7 +73,7 @@ class Reloader:
         self._config = config
         self._metrics = metrics
         self._apply = apply
-        self._aside = Aside()
+        self._aside = BlockingCalls()
         self._under_way = False
         self._next = ""  # who wants one more reload, as soon as this one is over
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from kproxy.config import ClusterConfig
-from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
+from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ def broker_tls(config: ClusterConfig) -> BrokerTls | None:
     """Towards the brokers, if so. Raises ConfigError if a file is no good."""
     if not config.tls:
         return None
-    files = Files(config.tls_ca, config.tls_ca_password, config.tls_cert, config.tls_key, config.tls_key_password)
+    files = TlsFiles(config.tls_ca, config.tls_ca_password, config.tls_cert, config.tls_key, config.tls_key_password)
     return BrokerTls(files, f"cluster {config.name}", server_name=config.tls_server_name, insecure=config.tls_insecure)
 
 
@@ -23,7 +23,7 @@ def client_tls(config: ClusterConfig) -> ClientTls | None:
     """Towards the clients, if so. Raises ConfigError if a file is no good."""
     if config.client_tls_cert is None:
         return None
-    files = Files(
+    files = TlsFiles(
         ca=config.client_tls_ca,
         cert=config.client_tls_cert,
         key=config.client_tls_key,

@@ -18,7 +18,7 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.base.repeats import about
-from kproxy.client.sasl.mechanism import Refused
+from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.encryption import warn_about_tls
@@ -190,7 +190,7 @@ class Explorer:
                 settled=True,
                 problem=str(error),
                 conflict=str(error) if isinstance(error, _Conflict) else None,
-                login_refused=any(isinstance(one, Refused) for one in found.values()),
+                login_refused=any(isinstance(one, LoginRefused) for one in found.values()),
                 reasons=frozenset(one.reason for one in found.values() if isinstance(one, UpstreamError)),
                 lasting=all(isinstance(one, UpstreamError) and one.lasting for one in found.values()),
             )

@@ -12,12 +12,12 @@ from itertools import islice
 from time import monotonic
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeralports import connection_at
+from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
-from kproxy.protocol.rewrite.endpoints import Endpoints, NotYet
+from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending
 from kproxy.proxy.cluster.acceptor import Acceptor, HandleClient
 from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
@@ -391,7 +391,7 @@ class Gateway:
             raise _not_served()
         steps = self._learn(upstream, endpoints)
         if sum(1 for _ in islice(steps, BOUND_AT_ONCE)) == BOUND_AT_ONCE:
-            raise NotYet(steps)
+            raise ListenersPending(steps)
         nodes = topology.nodes
         self._check_served([nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes])
         local = tuple(self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes)
@@ -505,7 +505,7 @@ def _other_cluster_text(config: ClusterConfig, said: str) -> str:
 def _bind_problem(listen: Address, error: OSError, *, shared: bool) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"--listen {listen}: {error.strerror}"
-    peer = connection_at(listen.port)
+    peer = find_connection(listen.port)
     if peer is None and shared:
         return (
             f"--listen {listen}: the port is taken by a process that does not share it (--reuse-port), or of another"

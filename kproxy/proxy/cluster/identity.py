@@ -16,9 +16,9 @@ from time import monotonic
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Ask
-from kproxy.client.ask.questions import Members, Partition, Question, Unreadable, Versions
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.client.ask.channel import Channel
+from kproxy.client.ask.questions import ClusterNodes, Question, TopicPartition, UnreadableResponse, Versions
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.switching.logins import LoginMode
@@ -38,7 +38,7 @@ _LEADERS_HOLD = 300.0
 class BrokerIdentity:
     """Who has answered, as a member of which nodes. `key` is None if nothing tells which of them it is."""
 
-    members: Members
+    members: ClusterNodes
     key: NodeKey | None
     proof: Proof | None
 
@@ -68,7 +68,7 @@ class BrokerIdentifier:
         self._hung_up: Counter[Proof] = Counter()  # how often, in a row
         self._answered: set[Proof] = set()  # questions that a broker has answered
         self._left_out_until: dict[Proof, float] = {}
-        self._leaders: dict[int, tuple[Partition, ...]] = {}
+        self._leaders: dict[int, tuple[TopicPartition, ...]] = {}
         self._leaders_at = 0.0
         self._answers_all = False  # a broker has answered without a login
         self._has_wanted_login = False
@@ -88,7 +88,7 @@ class BrokerIdentifier:
 
     async def ask(
         self,
-        ask: Ask,
+        ask: Channel,
         supposed: NodeKey | None = None,
         names: Sequence[str] = (),
         *,
@@ -107,11 +107,11 @@ class BrokerIdentifier:
                 versions = await questions.ask_versions(ask)
         # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
         # would log as an error.
-        suppose = supposed.node_id if supposed is not None and self._tells_its_id else questions.NOBODY
+        suppose = supposed.node_id if supposed is not None and self._tells_its_id else questions.UNUSED_NODE_ID
         # In one round trip, where that can be. The broker answers in order: if it hangs up before the first answer, it
         # was not the second question's fault.
-        who = questions.members(versions)
-        which = questions.own_id(versions, suppose) if self._may_ask(Proof.OWN_WORD) else None
+        who = questions.nodes_question(versions)
+        which = questions.node_id_question(versions, suppose) if self._may_ask(Proof.OWN_WORD) else None
         who.send(ask)
         if which is not None:
             which.send(ask)
@@ -124,11 +124,11 @@ class BrokerIdentifier:
             self._tells_its_id = self._tells_its_id or suppose != node_id
             return BrokerIdentity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
         key, proof = self._inferred(members, names)
-        if key is None and members.kind is Kind.BROKER:
+        if key is None and members.kind is NodeKind.BROKER:
             key, proof = await self._from_duties(ask, versions)
         return BrokerIdentity(members, key, proof)
 
-    async def _members(self, who: Question[Members], ask: Ask, logged_in: bool) -> Members:
+    async def _members(self, who: Question[ClusterNodes], ask: Channel, logged_in: bool) -> ClusterNodes:
         try:
             members = await who.answer(ask)
         except UpstreamError as error:
@@ -141,7 +141,7 @@ class BrokerIdentifier:
             self._answers_all = True
         return members
 
-    def _inferred(self, members: Members, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
+    def _inferred(self, members: ClusterNodes, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
         """Which node it is by what is known already: the names in its certificate, the number of brokers."""
         by_name = self._by_name(members, names)
         if by_name is not None:
@@ -151,7 +151,7 @@ class BrokerIdentifier:
             return NodeKey(members.kind, ids.pop()), Proof.ONLY_BROKER
         return None, None
 
-    async def _from_duties(self, ask: Ask, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
+    async def _from_duties(self, ask: Channel, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
         """Which broker it is by what only one can do."""
         duties = (
             (Proof.LEADER, self._leader),
@@ -160,7 +160,7 @@ class BrokerIdentifier:
         for proof, duty in duties:
             node_id = await self._optional(proof, duty(ask, versions)) if self._may_ask(proof) else None
             if node_id is not None:
-                return NodeKey(Kind.BROKER, node_id), proof
+                return NodeKey(NodeKind.BROKER, node_id), proof
         return None, None
 
     def _may_ask(self, name: Proof) -> bool:
@@ -176,7 +176,7 @@ class BrokerIdentifier:
                 self._note_hung_up(name)
                 raise ClosedOnOptionalRequest(error.reason, str(error)) from None
             raise
-        except Unreadable:
+        except UnreadableResponse:
             self._answered.add(name)
             return None
         self._answered.add(name)
@@ -190,7 +190,7 @@ class BrokerIdentifier:
             self._hung_up[name] = 0
             self._left_out_until[name] = monotonic() + _LEFT_OUT
 
-    def _by_name(self, members: Members, names: Sequence[str]) -> NodeKey | None:
+    def _by_name(self, members: ClusterNodes, names: Sequence[str]) -> NodeKey | None:
         """The one node whose advertised host is among the certificate's names."""
         if not names:
             return None
@@ -202,7 +202,7 @@ class BrokerIdentifier:
             return None
         return NodeKey(members.kind, found[0])
 
-    async def _leader(self, ask: Ask, versions: Versions) -> int | None:
+    async def _leader(self, ask: Channel, versions: Versions) -> int | None:
         """The node whose partitions the broker answers for, and nobody else's."""
         for fresh in (False, True):
             if fresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_HOLD:
@@ -210,7 +210,7 @@ class BrokerIdentifier:
             if not self._leaders:
                 return None
             leader_of = {partition: node for node, led in self._leaders.items() for partition in led}
-            answers = await questions.ask_led(ask, versions, leader_of)
+            answers = await questions.ask_leadership(ask, versions, leader_of)
             led = {leader_of[partition] for partition, error in answers.items() if error == questions.NONE}
             not_led = {leader_of[partition] for partition, error in answers.items() if error == questions.NOT_LEADER}
             if len(led) == 1 and led.isdisjoint(not_led):  # else leaders have moved meanwhile

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 from kproxy.proxy.relay.session import Session
 
 
-class InSessionChannel(Ask):
+class InSessionChannel(Channel):
     """Between the requests of a session's client. With `hold` it holds them from the first question on; without,
     they are held already. Whoever asks releases them."""
 

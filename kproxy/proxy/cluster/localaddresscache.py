@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
+from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
 
 # Answers to be found again: of each listener, version and local host one.
 _MOST = 32
@@ -38,5 +38,7 @@ class LocalAddressCache:
         if basis != self._basis or len(self._told) >= _MOST:
             self._told.clear()
             self._basis = basis
-        if endpoints.complete and len(endpoints.nodes) <= MOST_ENDPOINTS:  # others do not come again as the same object
+        if (
+            endpoints.complete and len(endpoints.nodes) <= MAX_PREFIX_ENDPOINTS
+        ):  # others do not come again as the same object
             self._told[host, id(endpoints)] = endpoints, local

@@ -22,14 +22,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
     """What a node is, whatever it is called."""
 
-    kind: Kind
+    kind: NodeKind
     node_id: int
 
     def __hash__(self) -> int:
@@ -38,13 +38,13 @@ class NodeKey:
     @property
     def label(self) -> str:
         """The node in logs and metrics: `3`, `controller-3000`."""
-        return str(self.node_id) if self.kind is Kind.BROKER else f"{self.kind.value}-{self.node_id}"
+        return str(self.node_id) if self.kind is NodeKind.BROKER else f"{self.kind.value}-{self.node_id}"
 
     @classmethod
     def of(cls, label: str) -> NodeKey:
         """The node with this label."""
         kind, _, number = label.rpartition("-")
-        return cls(Kind(kind) if kind else Kind.BROKER, int(number))
+        return cls(NodeKind(kind) if kind else NodeKind.BROKER, int(number))
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.node_id}"
@@ -71,7 +71,7 @@ class LocalPorts:
 
     def fits(self, key: NodeKey) -> bool:
         """Whether the first rule gives the node its port."""
-        return key.kind is Kind.BROKER and 0 <= key.node_id <= self.last - self.first
+        return key.kind is NodeKind.BROKER and 0 <= key.node_id <= self.last - self.first
 
     @property
     def brokers_fit(self) -> int:
@@ -81,7 +81,7 @@ class LocalPorts:
 
     def only_port(self, key: NodeKey) -> int:
         """The port that the node may have, 0 if none."""
-        if key.kind is Kind.BROKER:
+        if key.kind is NodeKind.BROKER:
             return self.first + key.node_id if 0 <= key.node_id < self.brokers_fit else 0
         others = self.last - self.first + 1 - self.brokers_fit
         return self.last - key.node_id % others if others else 0  # few, and with ids in a row

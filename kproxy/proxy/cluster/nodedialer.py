@@ -15,7 +15,7 @@ from time import monotonic, time
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.repeats import about
-from kproxy.client.sasl.mechanism import Refused
+from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.config.changes import changed
 from kproxy.config.declarations import Reload
@@ -188,7 +188,7 @@ class NodeDialer:
         try:
             return await self._dial_node(key)
         except UpstreamError as error:
-            if self.searched.is_set() or isinstance(error, ViaError | Refused):
+            if self.searched.is_set() or isinstance(error, ViaError | LoginRefused):
                 raise
         await self.searched.wait()  # the start-up search may find another route
         return await self._dial_node(key)
@@ -203,7 +203,7 @@ class NodeDialer:
                 upstream = await self.meetings.meet(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
-                if isinstance(error, ViaError | Refused):  # all of them are behind it, or would refuse it as well
+                if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
             if at != self.known.bootstrap_at:
@@ -222,7 +222,7 @@ class NodeDialer:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
                 errors.append(_without_traceback(error))
-                if isinstance(error, ViaError | Refused):  # all routes go along it, or would refuse it as well
+                if isinstance(error, ViaError | LoginRefused):  # all routes go along it, or would refuse it as well
                     break
             else:
                 _log_wrong_addresses(key.label, errors)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 
-from kproxy.base.ephemeralports import connection_at
+from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
@@ -148,7 +148,7 @@ class NodePorts:
         if refused is not None:
             port, error = refused
             why = _why_not(port, error)
-            if error.errno == errno.EADDRINUSE and connection_at(port) is None:
+            if error.errno == errno.EADDRINUSE and find_connection(port) is None:
                 why = "it is taken by a process that does not share it, or of another user"
             return f"port {port} cannot be had: {why}. With --reuse-port it can have no other"
         if only := self._ports.only_port(key):
@@ -324,7 +324,7 @@ def _why_not(port: int, error: OSError) -> str:
     """Why a port cannot be listened on."""
     if error.errno != errno.EADDRINUSE:
         return str(error.strerror)
-    peer = connection_at(port)
+    peer = find_connection(port)
     if peer is None:
         return "it is taken by another process"
     return (

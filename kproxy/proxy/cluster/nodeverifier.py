@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import Route, RouteKind
 from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
@@ -36,7 +36,7 @@ from kproxy.proxy.metrics.registry import BOOTSTRAP as BOOTSTRAP
 from kproxy.proxy.switching.logins import LoginMode
 
 if TYPE_CHECKING:
-    from kproxy.client.sasl.login import LoggedIn
+    from kproxy.client.sasl.login import LoginContext
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class VerifiedConnection:
 
     sock: socket.socket
     key: NodeKey | None = None
-    login: LoggedIn | None = None
-    check: Callable[[Ask], Awaitable[None]] | None = None
+    login: LoginContext | None = None
+    check: Callable[[Channel], Awaitable[None]] | None = None
     dial: Address | None = None
 
 
@@ -191,7 +191,7 @@ class NodeVerifier:
         asking = self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
         return await self._identify(asking, address, opened.ask.finish)
 
-    async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Ask) -> None:
+    async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Channel) -> None:
         """The same within a client's session, after its login. Raises UpstreamError."""
         identity = await self._identify(self._identities.ask(ask, key, names, logged_in=True), route.dial)
         try:

@@ -7,7 +7,7 @@ import logging
 import random
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.login import Attempt, LoggedIn
+from kproxy.client.sasl.login import LoginAttempt, LoginContext
 from kproxy.proxy.cluster.insessionchannel import InSessionChannel
 from kproxy.proxy.relay.session import Session
 
@@ -22,7 +22,7 @@ _PAUSE, _LAST_TRY = 0.5, 0.98
 _SHORTEST = 1.0
 
 
-async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
+async def keep_logged_in(session: Session, logged_in: LoginContext) -> None:
     """Log in again whenever the lifetime nears its end, for as long as the broker says that there is one.
 
     The client's requests wait meanwhile: for the round trips alone. A negative lifetime is none, as in Java's clients.
@@ -43,7 +43,7 @@ async def keep_logged_in(session: Session, logged_in: LoggedIn) -> None:
         log.debug("%s: SASL: logged in again, for %g s", logged_in.address, result.lifetime_ms / 1000)
 
 
-async def _prepare(logged_in: LoggedIn, until: float) -> Attempt:
+async def _prepare(logged_in: LoginContext, until: float) -> LoginAttempt:
     while True:
         try:
             return await logged_in.login.prepare(logged_in.address, logged_in.name)

@@ -16,13 +16,13 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 from kproxy.config import ClusterConfig
 from kproxy.net.tls import faults
 from kproxy.net.tls.handshakes import ClientTls
-from kproxy.protocol.rewrite.apiversions import NO_OTHER
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.wire.mismatch import bound_to_host, client_logs_in
+from kproxy.protocol.wire.mismatch import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.acceptor import ConnectionSlot
 from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost
 from kproxy.proxy.cluster.dialqueue import DialSlot
@@ -45,7 +45,7 @@ from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.lines import SessionLabels
 
 if TYPE_CHECKING:
-    from kproxy.client.sasl.login import LoggedIn
+    from kproxy.client.sasl.login import LoginContext
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
     from kproxy.proxy.switching.parts import Part
 
@@ -166,7 +166,7 @@ class Sessions:
             return known[1]
         there = self._metrics.nodes
         self._calls = {one: kept for one, kept in self._calls.items() if there.get((self._name, one)) is kept[0]}
-        calls = Calls(counters.call, switchable.highest if switchable else NO_OTHER)
+        calls = Calls(counters.call, switchable.highest if switchable else TABLE_VERSIONS)
         self._calls[label] = counters, calls
         return calls
 
@@ -312,12 +312,12 @@ class Sessions:
             carried.turn = None
             self._roster.pump.selector.wake = True  # the next client may go
 
-    def _begin_check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
+    def _begin_check(self, session: Session, check: Callable[[Channel], Awaitable[None]]) -> None:
         if session in self._open:
             self._end_turn(self._open[session])
         self._tasks.create_task(self._check(session, check))
 
-    async def _check(self, session: Session, check: Callable[[Ask], Awaitable[None]]) -> None:
+    async def _check(self, session: Session, check: Callable[[Channel], Awaitable[None]]) -> None:
         """Ask within the session whom it has reached; let the client's requests go there, or close it as if the broker
         had gone: the client's next attempt goes elsewhere."""
         carried = self._open.get(session)
@@ -338,14 +338,14 @@ class Sessions:
     def _on_handshake(self, carried: _OpenSession, mechanism: str) -> None:
         """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
         if carried.led.config.sasl is not None:
-            raise client_logs_in()
+            raise client_login_error()
         carried.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
-        warning = bound_to_host(mechanism)
+        warning = explain_host_bound_login(mechanism)
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
-    async def _keep_logged_in(self, session: Session, carried: _OpenSession, logged_in: LoggedIn) -> None:
+    async def _keep_logged_in(self, session: Session, carried: _OpenSession, logged_in: LoginContext) -> None:
         from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
 
         try:
@@ -382,7 +382,7 @@ class Sessions:
             self._report(carried, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
-            reason, text = (faults.of_client if side == "client" else faults.of_broker)(error)
+            reason, text = (faults.explain_client_error if side == "client" else faults.explain_broker_error)(error)
             self._metrics.refused(self._name, side, reason)
             self._say_closed(carried, reason, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:

@@ -10,19 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
-from kproxy.client.ask.channel import Over
+from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
-from kproxy.net.dial.connector import Limit
+from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.dialer import Dialer
-from kproxy.net.dial.steps import OnStep, StepKind
+from kproxy.net.dial.steps import DialStepKind, OnStep
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.net.tls.tlssocket import TlsSocket
 from kproxy.proxy.cluster.encryption import broker_tls
 
 if TYPE_CHECKING:
-    from kproxy.client.sasl.login import LoggedIn, Login
+    from kproxy.client.sasl.login import LoginContext, SaslLogin
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class UpstreamConnection:
     own."""
 
     sock: socket.socket
-    ask: Over
-    login: LoggedIn | None = None
+    ask: ConnectionChannel
+    login: LoginContext | None = None
     names: tuple[str, ...] = ()
 
 
@@ -88,19 +88,19 @@ class UpstreamConnector:
         login = self._login
         attempt = await login.prepare(address, name) if login else None
         config = self._config
-        limit = Limit.of(config.connect_timeout, on_step)
+        limit = Deadline.of(config.connect_timeout, on_step)
         connect = partial(self._dialer.connect, address, limit)
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         names = tuple(sock.peer_names()) if config.tls_server_name is None and isinstance(sock, TlsSocket) else ()
-        ask = Over(Stream(sock))
+        ask = ConnectionChannel(Stream(sock))
         if login is None or attempt is None:
             return UpstreamConnection(sock, ask, None, names)
-        from kproxy.client.sasl.login import LoggedIn  # few need it
+        from kproxy.client.sasl.login import LoginContext  # few need it
 
         try:
-            with limit.step(StepKind.LOGIN, address):
+            with limit.step(DialStepKind.LOGIN, address):
                 result = await login.log_in(ask, attempt)
-            return UpstreamConnection(sock, ask, LoggedIn(login, address, name, result), names)
+            return UpstreamConnection(sock, ask, LoginContext(login, address, name, result), names)
         except BaseException:
             sock.close()
             raise
@@ -111,9 +111,9 @@ class UpstreamConnector:
             await dialer.close()
 
 
-def _login(config: ClusterConfig) -> Login | None:
+def _login(config: ClusterConfig) -> SaslLogin | None:
     if config.sasl is None:
         return None
-    from kproxy.client.sasl.login import Login  # few need it
+    from kproxy.client.sasl.login import SaslLogin  # few need it
 
-    return Login(config)
+    return SaslLogin(config)

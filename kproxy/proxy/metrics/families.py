@@ -117,7 +117,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         ("version", "python", "build"),
         "Versions of kproxy and of the Python that runs it. build: whether its data plane is compiled. The value is"
         " always 1.",
-        lambda metrics: [((kproxy.__version__, platform.python_version(), compilation.which()), 1)],
+        lambda metrics: [((kproxy.__version__, platform.python_version(), compilation.data_plane_kind()), 1)],
     ),
     MetricFamily(
         "kproxy_listeners",

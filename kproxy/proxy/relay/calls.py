@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from kproxy.protocol.rewrite.apiversions import NO_OTHER, unsupported_version
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, unsupported_version
 from kproxy.protocol.rewrite.endpoints import Localise
-from kproxy.protocol.rewrite.response import CappedVersions, Response, respond
-from kproxy.protocol.rewrite.walkplan import Plan, plan_for
+from kproxy.protocol.rewrite.response import ApiVersionsResponse, Response, response_for
+from kproxy.protocol.rewrite.walkplan import WalkPlan, plan_for
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.switching.caps import offered_versions
@@ -40,7 +40,7 @@ class Call:
 
     __slots__ = ("api", "counters", "edited", "guard", "here", "highest", "key", "plain", "plan", "special", "version")
 
-    def __init__(self, key: int, version: int, counters: Counters, highest: Mapping[int, int] = NO_OTHER) -> None:
+    def __init__(self, key: int, version: int, counters: Counters, highest: Mapping[int, int] = TABLE_VERSIONS) -> None:
         self.key = key
         self.version = version
         self.api = APIS[key].name
@@ -48,7 +48,7 @@ class Call:
         self.highest = highest
         self.guard: Guard | None = None
         self.here = False
-        self.plan: Plan | None = plan_for(key, version)
+        self.plan: WalkPlan | None = plan_for(key, version)
         # Whether its requests need a look beyond their first 12 bytes, or a guard's judgement.
         self.special = key in (PRODUCE, SASL_HANDSHAKE)
         # Whether its responses may have to be edited.
@@ -59,8 +59,8 @@ class Call:
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         """A response of `size` bytes that is to be edited, of which `available` are here."""
         if self.plan is None:
-            return CappedVersions(self.version, size, self.highest)
-        return respond(self.plan, size, available, localise)
+            return ApiVersionsResponse(self.version, size, self.highest)
+        return response_for(self.plan, size, available, localise)
 
 
 class OwnCall(Call):
@@ -122,7 +122,9 @@ class Calls(dict[int, "Call | None"]):
     `highest` has the newest version of each API of which kproxy passes on less than it could.
     """
 
-    def __init__(self, counters: Callable[[int, str, int], Counters], highest: Mapping[int, int] = NO_OTHER) -> None:
+    def __init__(
+        self, counters: Callable[[int, str, int], Counters], highest: Mapping[int, int] = TABLE_VERSIONS
+    ) -> None:
         self._counters = counters
         self.highest = highest
 

@@ -192,13 +192,13 @@ class Conversation:
         )
 
     @property
-    def capture_beginning(self) -> sessioncapture.Beginning | None:
+    def capture_beginning(self) -> sessioncapture.CaptureStart | None:
         """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
         rewritten."""
         left, flight = self._responses.left_to_client, self._in_flight
         if left is None:
             return None
-        return sessioncapture.Beginning(
+        return sessioncapture.CaptureStart(
             self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens
         )
 

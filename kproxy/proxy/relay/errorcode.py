@@ -14,7 +14,7 @@ from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS
 from kproxy.protocol.wire.definitions import Field
 from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 
 LONGEST = 1024
 """So many bytes of a response are looked at, from behind its correlation id on."""
@@ -40,7 +40,7 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
         first = int(INT16.unpack_from(head, place)[0])
         if first or not _has_more(key, version):
             return first
-    reader = Reader(head, 1 if flexible and key != API_VERSIONS else 0, compact=flexible)
+    reader = ResponseReader(head, 1 if flexible and key != API_VERSIONS else 0, compact=flexible)
     found = None
     try:
         for code in _codes(_fields(key), version, reader):
@@ -74,7 +74,7 @@ def error_code_offset(key: int, version: int) -> int | None:
 @cache
 def _fields(key: int) -> tuple[Field, ...]:
     try:
-        return definitions.message(f"{APIS[key].name}Response").fields
+        return definitions.load_message(f"{APIS[key].name}Response").fields
     except FileNotFoundError:
         return ()
 
@@ -95,7 +95,7 @@ def _is_there(field: Field, version: int) -> bool:
     return version in field.versions and version not in field.tagged
 
 
-def _codes(fields: Sequence[Field], version: int, reader: Reader) -> Iterator[int]:
+def _codes(fields: Sequence[Field], version: int, reader: ResponseReader) -> Iterator[int]:
     """Raises Underflow and WireError."""
     for field in fields:
         if _is_there(field, version):
@@ -107,7 +107,7 @@ def _codes(fields: Sequence[Field], version: int, reader: Reader) -> Iterator[in
     reader.tags()
 
 
-def _codes_in(field: Field, kind: str, version: int, reader: Reader) -> Iterator[int]:
+def _codes_in(field: Field, kind: str, version: int, reader: ResponseReader) -> Iterator[int]:
     if field.name.endswith(_NAME):
         yield reader.int16()
     elif kind in _SIZES:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-from kproxy.net.dial.stream import ReadyLoop
+from kproxy.net.dial.stream import ReadinessLoop
 from kproxy.proxy.relay.selector import READ, WRITE, RelaySelector
 
 
-class RelayLoop(ReadyLoop):
+class RelayLoop(ReadinessLoop):
     """The loop over this selector. Who waits for a socket waits at the selector, as the data plane does."""
 
     def __init__(self, selector: RelaySelector) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec
 
-from kproxy.protocol.capture.sessioncapture import Capture, Frame
+from kproxy.protocol.capture.sessioncapture import RedactedFrame, SessionCapture
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observer import Exchange, Observer
@@ -15,7 +15,7 @@ from kproxy.proxy.relay.observer import Exchange, Observer
 log = logging.getLogger(__name__)
 
 EmitExchange = Callable[[Exchange], None]
-EmitFrame = Callable[[Frame], None]
+EmitFrame = Callable[[RedactedFrame], None]
 P = ParamSpec("P")
 
 
@@ -27,7 +27,7 @@ class ObservedConversation:
         self._observer: Observer | None = None
         self._end_observer: Callable[[], None] = _nothing
         self._emit_frame: EmitFrame | None = None
-        self._capture: Capture | None = None  # while frames are wanted, once it could begin
+        self._capture: SessionCapture | None = None  # while frames are wanted, once it could begin
 
     def look(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
         """Tell these from now on; None: nobody wants any. Who is told already, goes on."""
@@ -85,7 +85,7 @@ class ObservedConversation:
         beginning = self._conversation.capture_beginning
         if beginning is not None:
             try:
-                self._capture = Capture(self._emit_frame, beginning, now)
+                self._capture = SessionCapture(self._emit_frame, beginning, now)
             except Exception as error:  # noqa: BLE001  # likewise
                 self._give_up(error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.apiversions import NO_OTHER
+from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
@@ -28,7 +28,7 @@ def check_size(head: bytes, max_request: int) -> None:
     if len(head) >= 4:
         (size,) = INT32.unpack_from(head)
         if size < SMALLEST:
-            check_answerable(size, -1, max_request, NO_OTHER)
+            check_answerable(size, -1, max_request, TABLE_VERSIONS)
 
 
 def check_answerable(size: int, code: int, max_request: int, highest: Mapping[int, int]) -> None:
@@ -81,7 +81,7 @@ class Acks:
         Raises WireError if they cannot be found.
         """
         stop = at + 12 + len(self._head)
-        if call is self._call and stop <= after and stop <= end and headers.stands(self._head, chunk, at + 12):
+        if call is self._call and stop <= after and stop <= end and headers.matches_at(self._head, chunk, at + 12):
             return True
         acks_at = find_acks(chunk, at, after if after < end else end, call.version)
         if acks_at is None:

@@ -13,7 +13,7 @@ from struct import error as StructError
 
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, string, uvarint
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 from kproxy.proxy.switching.positions import Position
 
 OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH = 8, 23
@@ -24,12 +24,12 @@ _head = Struct(">ihhi").unpack_from  # size, API key, version, correlation id
 _NO_RECORDS = Struct(">hq")  # an error or none, an unknown high watermark
 
 
-def _body(request: Buffer) -> tuple[Reader, int, int, bool]:
+def _body(request: Buffer) -> tuple[ResponseReader, int, int, bool]:
     """Its fields behind the header; version, correlation id, and whether it is of a flexible version."""
     _, key, version, correlation_id = _head(request)
     flexible = version >= APIS[key].flexible
     client_id = INT16.unpack_from(request, 12)[0]
-    reader = Reader(request, 14 + max(0, client_id), compact=flexible)
+    reader = ResponseReader(request, 14 + max(0, client_id), compact=flexible)
     reader.tags()
     return reader, version, correlation_id, flexible
 
@@ -340,7 +340,7 @@ def _put_errors(out: _ResponseWriter, positions: tuple[Position, ...], one: Call
         out.tags()
 
 
-def _each_topic(reader: Reader, partition: Callable[[bytes], None]) -> None:
+def _each_topic(reader: ResponseReader, partition: Callable[[bytes], None]) -> None:
     for _ in range(reader.count()):
         topic = reader.raw()
         for _ in range(reader.count()):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from kproxy.protocol.wire.api import APIS, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 from kproxy.proxy.switching.positions import Position
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
@@ -23,8 +23,8 @@ GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID = 69, 25
 _FINAL = frozenset({0, 46, 17, 18, 29, 31, 43, 44, 48, 49, 53, 87, 90, 120})
 
 
-def _body(response: Buffer, key: int, version: int) -> Reader:
-    reader = Reader(response, 8, compact=version >= APIS[key].flexible)
+def _body(response: Buffer, key: int, version: int) -> ResponseReader:
+    reader = ResponseReader(response, 8, compact=version >= APIS[key].flexible)
     reader.tags()
     return reader
 
@@ -42,7 +42,7 @@ def read_offsets(response: Buffer, key: int, version: int) -> list[Position]:
     return found
 
 
-def _read_offset_fetch(reader: Reader, version: int, found: list[Position]) -> None:
+def _read_offset_fetch(reader: ResponseReader, version: int, found: list[Position]) -> None:
     def partition(topic: bytes) -> None:
         found.append((topic, reader.int32(), reader.int64()))
         if version >= 5:
@@ -62,7 +62,7 @@ def _read_offset_fetch(reader: Reader, version: int, found: list[Position]) -> N
             reader.tags()
 
 
-def _read_list_offsets(reader: Reader, version: int, found: list[Position]) -> None:
+def _read_list_offsets(reader: ResponseReader, version: int, found: list[Position]) -> None:
     def partition(topic: bytes) -> None:
         number = reader.int32()
         reader.int16()  # the error; then the offset is -1
@@ -80,7 +80,7 @@ def _read_list_offsets(reader: Reader, version: int, found: list[Position]) -> N
     _each_topic(reader, partition)
 
 
-def _read_epochs(reader: Reader, version: int, found: list[Position]) -> None:
+def _read_epochs(reader: ResponseReader, version: int, found: list[Position]) -> None:
     def partition(topic: bytes) -> None:
         reader.int16()
         number = reader.int32()
@@ -207,7 +207,7 @@ def remove_leader_epochs(response: Buffer, version: int, shown: set[bytes]) -> B
     return changed
 
 
-def _each_topic(reader: Reader, partition: Callable[[bytes], None]) -> None:
+def _each_topic(reader: ResponseReader, partition: Callable[[bytes], None]) -> None:
     for _ in range(reader.count()):
         topic = reader.raw()
         for _ in range(reader.count()):

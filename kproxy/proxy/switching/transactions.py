@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from kproxy.protocol.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from kproxy.protocol.wire.primitives import INT16, Buffer
-from kproxy.protocol.wire.reader import Reader
+from kproxy.protocol.wire.reader import ResponseReader
 from kproxy.proxy.switching.kafkastreams import is_streams_producer
 
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
@@ -47,7 +47,7 @@ def needs_substitute(software: str, client_id: str) -> bool:
 def is_commit(request: Buffer) -> bool:
     """Whether an EndTxn request, a whole frame of version 4 and before, commits; else it aborts."""
     version, client_id = INT16.unpack_from(request, 6)[0], INT16.unpack_from(request, 12)[0]
-    reader = Reader(request, 14 + max(0, client_id), compact=version >= APIS[END_TXN].flexible)
+    reader = ResponseReader(request, 14 + max(0, client_id), compact=version >= APIS[END_TXN].flexible)
     reader.tags()
     reader.raw()  # the transactional id
     reader.int64()
@@ -67,7 +67,7 @@ def substitute_errors(response: Buffer, key: int, version: int, *, aborts: bool 
 
 
 def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
-    reader = Reader(response, 8, compact=version >= APIS[key].flexible)
+    reader = ResponseReader(response, 8, compact=version >= APIS[key].flexible)
     reader.tags()
     if key == ADD_PARTITIONS_TO_TXN and version > _NEWEST_OF_CLIENTS:
         return
@@ -87,13 +87,13 @@ def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
         reader.tags()
 
 
-def _pass_error(reader: Reader) -> int:
+def _pass_error(reader: ResponseReader) -> int:
     place = reader.at
     reader.int16()
     return place
 
 
-def _skip_partition(reader: Reader, version: int) -> None:
+def _skip_partition(reader: ResponseReader, version: int) -> None:
     """Pass over a partition of a Produce response, from behind its error on."""
     reader.int64()  # the first offset
     if version >= 2:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter, time
 from typing import Any
 
-from kproxy.protocol.capture.sessioncapture import Frame
+from kproxy.protocol.capture.sessioncapture import RedactedFrame
 from kproxy.proxy.watch import lines
 from kproxy.proxy.watch.feed import Filter, TooManyReaders
 from kproxy.proxy.watch.lines import SessionLabels
@@ -43,7 +43,7 @@ class CaptureSession:
     session: str
 
 
-EmitFrame = Callable[[CaptureSession, Frame], None]
+EmitFrame = Callable[[CaptureSession, RedactedFrame], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class CapturedFrame:
 
     time: float
     place: CaptureSession
-    frame: Frame
+    frame: RedactedFrame
 
     @classmethod
-    def now(cls, place: CaptureSession, frame: Frame) -> CapturedFrame:
+    def now(cls, place: CaptureSession, frame: RedactedFrame) -> CapturedFrame:
         """One that passes now, by the clock of `perf_counter`."""
         return cls(time() - (perf_counter() - frame.at), place, frame)
 
@@ -156,7 +156,7 @@ class FrameFeed:
         self._capture = capture
         self._readers: set[_FrameReader] = set()
 
-    def publish(self, place: CaptureSession, frame: Frame) -> None:
+    def publish(self, place: CaptureSession, frame: RedactedFrame) -> None:
         """A frame has passed."""
         copied = CapturedFrame.now(place, frame)
         for reader in self._readers:

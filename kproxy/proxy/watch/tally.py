@@ -148,13 +148,13 @@ class Tally:
         unread = [doing for doing in self.clients.values() if doing.metadata is not None]
         for doing in unread[:_READ]:
             assert doing.metadata is not None
-            told = contents.told(*doing.metadata)
+            told = contents.parse_metadata(*doing.metadata)
             doing.metadata = None
             if told is not None:
                 doing.lacking = tuple(_unusable(told))[:_MAX_UNUSABLE]
 
 
-def _unusable(told: contents.Contents) -> Iterable[tuple[str, int]]:
+def _unusable(told: contents.ClusterContents) -> Iterable[tuple[str, int]]:
     """What a client cannot use, and Kafka's code for it."""
     for topic in told.topics:
         if topic.error:

@@ -6,7 +6,7 @@ import socket
 import struct
 from contextlib import closing
 
-from kproxy.protocol.records.header import Batch, batches
+from kproxy.protocol.records.header import Batch, read_batches
 
 PRODUCE, FETCH = 0, 1
 
@@ -32,7 +32,7 @@ def fetched(broker: tuple[str, int], topic: str) -> list[Batch]:
         assert error == 0, f"the broker answered error {error}"
         at += 34 + 16 * max(0, aborted) + 4  # behind the preferred replica
         (size,) = struct.unpack_from(">i", answer, at)
-        found += batches(memoryview(answer)[at + 4 : at + 4 + size])
+        found += read_batches(memoryview(answer)[at + 4 : at + 4 + size])
         offset = found[-1].last_offset + 1
     return found
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Config
-from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster.allsessions import AllSessions, ClusterUpdate
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.topology import NodeKey
@@ -28,7 +28,7 @@ from kproxy.proxy.relay.selector import RelaySelector
 T = TypeVar("T")
 
 NAME = "default"
-NODE = NodeKey(Kind.BROKER, 1)
+NODE = NodeKey(NodeKind.BROKER, 1)
 
 
 class _Unseen:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import HeldResponse, Response, StreamedResponse
-from kproxy.protocol.rewrite.walkplan import Plan
-from kproxy.proxy.relay import conversation
+from kproxy.protocol.rewrite.walkplan import WalkPlan
+from kproxy.proxy.relay import calls
 from tests.harness.programs.watched import watch
 
 
-def respond(plan: Plan, size: int, available: int, localise: Localise) -> Response:
+def respond(plan: WalkPlan, size: int, available: int, localise: Localise) -> Response:
     return (StreamedResponse if plan.rule.last else HeldResponse)(plan, size, localise)
 
 
 if __name__ == "__main__":
-    conversation.respond = respond
+    calls.response_for = respond
     watch(Path(sys.argv[1]), [name.encode() for name in sys.argv[2].split(",")])
     sys.argv = ["kproxy", *sys.argv[4:]]
     from kproxy.cli import main

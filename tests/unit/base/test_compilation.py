@@ -27,11 +27,11 @@ def run(directory: Path, pure: str, *words: str) -> subprocess.CompletedProcess[
 def test_the_tests_run_on_what_they_are_to_run_on() -> None:
     """`make test-compiled` says so."""
     wanted = os.environ.get("TESTED", "")
-    assert compilation.which() == (compilation.COMPILED if wanted else compilation.PURE)
+    assert compilation.data_plane_kind() == (compilation.COMPILED if wanted else compilation.PURE)
 
 
 def test_the_version_says_which_runs() -> None:
-    for pure, which in (("", compilation.which()), ("1", compilation.PURE)):
+    for pure, which in (("", compilation.data_plane_kind()), ("1", compilation.PURE)):
         done = run(PACKAGE.parent, pure, "-m", "kproxy", "--version")
         assert done.stdout == f"kproxy {kproxy.__version__} ({which})\n", done.stderr
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.base.ephemeralports import connection_at
+from kproxy.base.ephemeralports import find_connection
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
 from kproxy.proxy.admin.handlers import AdminSources
@@ -42,7 +42,7 @@ LINE = "   0: {} {} {} 00000000:00000000 00:00000000 00000000     0        0 1 1
 def test_what_the_system_tells(lines: list[tuple[str, str, str]], peer: Address | None, tmp_path: Path) -> None:
     table = tmp_path / "tcp"
     table.write_text(HEAD + "".join(LINE.format(*line) for line in lines))
-    assert connection_at(19094, [tmp_path / "missing", table]) == peer
+    assert find_connection(19094, [tmp_path / "missing", table]) == peer
 
 
 def window_of_clients(count: int) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from kproxy.base.packages import DISTRIBUTION, install
+from kproxy.base.packages import DISTRIBUTION, install_command
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,13 +73,13 @@ def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch
 
 
 def test_packages_are_added_to_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert shlex.split(install("gssapi")) == [sys.executable, "-m", "pip", "install", "gssapi"]
+    assert shlex.split(install_command("gssapi")) == [sys.executable, "-m", "pip", "install", "gssapi"]
     with monkeypatch.context() as patched:
         patched.setattr(importlib.util, "find_spec", lambda name: None)
         monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-        assert shlex.split(install("gssapi")) == ["uv", "pip", "install", "--python", sys.executable, "gssapi"]
+        assert shlex.split(install_command("gssapi")) == ["uv", "pip", "install", "--python", sys.executable, "gssapi"]
     prefix = tmp_path / "my kproxy"
     prefix.mkdir()
     (prefix / "pipx_metadata.json").touch()
     monkeypatch.setattr(sys, "prefix", str(prefix))
-    assert install("gssapi") == "pipx inject 'my kproxy' gssapi"
+    assert install_command("gssapi") == "pipx inject 'my kproxy' gssapi"

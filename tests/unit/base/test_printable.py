@@ -96,7 +96,7 @@ def test_a_json_line_is_escaped_and_cut(root: logging.Logger, hostile: tuple[str
     logging.getLogger("kproxy.x").warning("%s", "x" * 97_000)
     first, second = out.getvalue().splitlines()
     assert json.loads(first)["message"] == f"node {hostile[1]} is away"
-    assert len(second) < logs.LONGEST + 200
+    assert len(second) < logs.MAX_MESSAGE_LENGTH + 200
 
 
 def test_a_long_line_is_cut_and_a_long_traceback_line(root: logging.Logger) -> None:
@@ -107,5 +107,5 @@ def test_a_long_line_is_cut_and_a_long_traceback_line(root: logging.Logger) -> N
         raise ValueError("y" * 97_000)
     except ValueError:
         logging.getLogger("kproxy.x").exception("bad")
-    assert max(map(len, out.getvalue().splitlines())) < logs.LONGEST + 200
+    assert max(map(len, out.getvalue().splitlines())) < logs.MAX_MESSAGE_LENGTH + 200
     assert "… (97000 characters)" in out.getvalue()

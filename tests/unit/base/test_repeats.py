@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.base import repeats
-from kproxy.base.repeats import OncePerWhile, about
+from kproxy.base.repeats import RepeatFilter, about
 
 
 class Log:
@@ -17,7 +17,7 @@ class Log:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr(repeats.time, "monotonic", lambda: self.now)
-        self.once = OncePerWhile()
+        self.once = RepeatFilter()
         self.logger = logging.getLogger("kproxy.test_repeats")
         self.handlers = [_Keeping(), _Keeping()]
         for handler in self.handlers:
@@ -65,10 +65,10 @@ def test_one_line_for_each_address_and_reason(log: Log) -> None:
 def test_the_next_line_has_the_number_of_those_left_out(log: Log) -> None:
     for port in range(5000):
         log.refuse("10.0.0.1", port)
-    log.now += repeats.EVERY
+    log.now += repeats.INTERVAL
     log.refuse("10.0.0.1", 5000)
     assert log.written == ["refused 10.0.0.1:0: not-kafka", "refused 10.0.0.1:5000: not-kafka (4999 times more since)"]
-    log.now += repeats.EVERY
+    log.now += repeats.INTERVAL
     log.refuse("10.0.0.1", 5001)
     assert log.written == ["refused 10.0.0.1:5001: not-kafka"]
 
@@ -82,7 +82,7 @@ def test_the_number_is_said_though_no_other_line_comes(log: Log) -> None:
     assert len(log.written) == 3
     log.once.say_left_out()
     assert log.written == []
-    log.now += repeats.EVERY
+    log.now += repeats.INTERVAL
     log.once.say_left_out()
     assert log.written == ["the same (1 times more since)", "refused 10.0.0.1:1: not-kafka (4998 times more since)"]
     log.refuse("10.0.0.1", 1)  # a moment after that line
@@ -99,7 +99,7 @@ def test_the_table_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None
     assert log.written == [*(f"refused 10.0.0.{number}:1: not-kafka" for number in range(3)), "something else"]
     log.once.say_left_out()
     assert log.written == ["97 lines about more than 3 others were left out"]
-    log.now += repeats.EVERY
+    log.now += repeats.INTERVAL
     log.once.say_left_out()
     log.refuse("10.0.0.99", 1)
     assert log.written == ["refused 10.0.0.99:1: not-kafka"]

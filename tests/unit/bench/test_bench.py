@@ -18,7 +18,7 @@ from bench.loads import LOADS, Kind, Load
 from bench.machine import BenchError
 from bench.native import FETCH, METADATA, PRODUCE, SMALL, Request, build
 from bench.peers import DIRECT, HAPROXY, KPROXY, Peer, haproxy_configuration
-from kproxy.protocol.rewrite.endpoints import Kind as NodeKind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
 from tests.unit.kafka_frames import consumer, frame, metadata, producer, read

@@ -11,8 +11,8 @@ from bench.migrate import COPIER, LOADS, Load, _Point, between, ratios, summary
 from bench.migratejob import _batches
 from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE
 from kproxy.protocol.records.codecs import NAMES
-from kproxy.protocol.records.decoding import records
-from kproxy.protocol.records.header import batches
+from kproxy.protocol.records.decoding import decode_records
+from kproxy.protocol.records.header import read_batches
 
 
 def test_loads_have_names_of_their_own_and_fill_every_partition_alike() -> None:
@@ -28,11 +28,11 @@ def test_topics_are_filled_with_batches_of_exactly_so_many_records(codec: str, p
     made = _batches(100, codec, per_batch, 200)
     assert len(made) == 200 // per_batch
     for one in made:
-        (batch,) = batches(memoryview(one))
+        (batch,) = read_batches(memoryview(one))
         batch.check()
         assert batch.count == per_batch
         assert NAMES[batch.codec] == codec
-        assert [len(record.value or b"") for record in records(batch)] == [100] * per_batch
+        assert [len(record.value or b"") for record in decode_records(batch)] == [100] * per_batch
 
 
 def points(*offsets: int) -> list[_Point]:

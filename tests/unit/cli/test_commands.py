@@ -18,7 +18,7 @@ from kproxy import __version__
 from kproxy.base import compilation
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.packages import install
+from kproxy.base.packages import install_command
 from kproxy.cli import group, invoke
 from kproxy.config import Config
 from kproxy.config.options import all_settings
@@ -282,7 +282,7 @@ def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
         (
             ModuleNotFoundError("No module named 'cramjam'", name="cramjam"),
             1,
-            f"kproxy: this needs what is not installed, cramjam and crc32c: {install('cramjam crc32c')}\n",
+            f"kproxy: this needs what is not installed, cramjam and crc32c: {install_command('cramjam crc32c')}\n",
         ),
         (
             ModuleNotFoundError("No module named 'kproxy.x'", name="kproxy.x"),
@@ -400,7 +400,7 @@ def test_help_of_run_has_every_option_in_its_group_after_an_example(capsys: pyte
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([word]) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == (f"kproxy {__version__} ({compilation.which()})\n", "")
+    assert (out, err) == (f"kproxy {__version__} ({compilation.data_plane_kind()})\n", "")
 
 
 @pytest.mark.parametrize("words", ["", "run", "exec", "ls", "explain", "config", "config show", "migrate plan", "help"])
@@ -580,5 +580,5 @@ def test_the_demo_says_what_it_needs_before_it_starts_anything(
     monkeypatch.setattr(story.jars, "check", lambda version: None)
     assert invoke(["demo"]) == 2
     assert capsys.readouterr().err == (
-        f"kproxy: the demo needs the client confluent-kafka: {install('confluent-kafka')}\n"
+        f"kproxy: the demo needs the client confluent-kafka: {install_command('confluent-kafka')}\n"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import invoke
-from kproxy.net.tls.handshakes import AdminTls, Files
+from kproxy.net.tls.handshakes import AdminTls, TlsFiles
 from kproxy.proxy.status import asjson
 from kproxy.proxy.status.model import ClusterStatus, Status
 from tests.harness.servers.peers import Peer
@@ -289,7 +289,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Running, Authority, Path]]:
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o600)
-    with endpoint("127.0.0.1", AdminTls(Files(cert=cert, key=key))) as here:
+    with endpoint("127.0.0.1", AdminTls(TlsFiles(cert=cert, key=key))) as here:
         one = ClusterStatus(
             name="default", bootstrap_servers=(), via=(), listen="127.0.0.1:19092", bootstrap="127.0.0.1:19092",
             cluster_id="fake", answered=True, searched=True, problem=None, login_refused=False, full=None, sessions=0,

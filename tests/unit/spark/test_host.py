@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.spark import host
 from kproxy.spark.host import Lease, Shipped, join
 
@@ -30,7 +30,7 @@ class Keeper:
 
     @property
     def lives(self) -> bool:
-        return birth(int(self._number.read_text())) is not None
+        return start_time(int(self._number.read_text())) is not None
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.base.process import birth
+from kproxy.base.process import start_time
 from kproxy.cli import invoke
 from kproxy.cli.profiles import background, paths, ports, units
 from tests.harness.process import free_window, wait_until
@@ -103,7 +103,7 @@ def test_up_list_down(broker: str, home: Path, capsys: pytest.CaptureFixture[str
     assert f"@staging runs already, with process id {pid}" in capsys.readouterr().out
     assert invoke(["down", "@staging"]) == 0
     assert capsys.readouterr().out == "@staging has ended\n"
-    assert birth(pid) is None
+    assert start_time(pid) is None
     assert "SIGTERM: stopping" in log.read_text(), "in good order"
     reap(pid)
     assert invoke(["down", "@staging"]) == 0
@@ -310,7 +310,7 @@ def test_down_waits_no_longer_than_it_is_told(capsys: pytest.CaptureFixture[str]
     assert invoke(["down", "@a", "--timeout", "200ms"]) == 1
     assert f"@a (process id {pid}) has not ended within 0.2 s" in capsys.readouterr().err
     os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: birth(pid) is None, "it ends")
+    wait_until(lambda: start_time(pid) is None, "it ends")
 
 
 def test_no_profile_at_all(capsys: pytest.CaptureFixture[str], home: Path) -> None:

@@ -6,13 +6,13 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 
 Answers = Mapping[int, "bytes | Exception | Callable[[bytes], bytes]"]
 """By API key: a body, what is raised instead, or what makes the body of the request's."""
 
 
-class Broker(Ask):
+class Broker(Channel):
     """`asked` are the API keys that it was asked for, in order."""
 
     def __init__(self, answers: Answers) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.client.ask.channel import Over
-from kproxy.client.ask.frames import NotAnAnswer, TooLarge
+from kproxy.client.ask.channel import ConnectionChannel
+from kproxy.client.ask.frames import NotAResponse, ResponseTooLarge
 from kproxy.client.ask.questions import Question
 from kproxy.net.dial.stream import Stream
 
@@ -25,15 +25,15 @@ def frame(data: bytes) -> bytes:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Over, socket.socket]]:
+def ends() -> Iterator[tuple[ConnectionChannel, socket.socket]]:
     """An `Over`, and the broker's end of its connection."""
     ours, brokers = socket.socketpair()
     with ours, brokers:
         ours.setblocking(False)
-        yield Over(Stream(ours), LIMIT), brokers
+        yield ConnectionChannel(Stream(ours), LIMIT), brokers
 
 
-async def test_requests_go_together_and_answers_come_one_by_one(ends: tuple[Over, socket.socket]) -> None:
+async def test_requests_go_together_and_answers_come_one_by_one(ends: tuple[ConnectionChannel, socket.socket]) -> None:
     ask, broker = ends
     ask.send(b"one")
     ask.send(b"two")
@@ -45,7 +45,7 @@ async def test_requests_go_together_and_answers_come_one_by_one(ends: tuple[Over
     ask.finish()
 
 
-async def test_bytes_that_come_one_at_a_time(ends: tuple[Over, socket.socket]) -> None:
+async def test_bytes_that_come_one_at_a_time(ends: tuple[ConnectionChannel, socket.socket]) -> None:
     ask, broker = ends
 
     async def trickle() -> None:
@@ -59,7 +59,7 @@ async def test_bytes_that_come_one_at_a_time(ends: tuple[Over, socket.socket]) -
 
 
 @pytest.mark.parametrize("rest", [b"\0", frame(SECOND)])
-async def test_more_than_was_asked_for_is_nobodys(ends: tuple[Over, socket.socket], rest: bytes) -> None:
+async def test_more_than_was_asked_for_is_nobodys(ends: tuple[ConnectionChannel, socket.socket], rest: bytes) -> None:
     """Else it would be lost, and what follows it be taken for the client's answers."""
     ask, broker = ends
     broker.sendall(frame(FIRST) + rest)
@@ -81,7 +81,9 @@ async def test_more_than_was_asked_for_is_nobodys(ends: tuple[Over, socket.socke
     ],
 )
 @pytest.mark.parametrize("at_once", [1, 100_000])
-async def test_what_is_not_kafka(ends: tuple[Over, socket.socket], said: bytes, reason: str, at_once: int) -> None:
+async def test_what_is_not_kafka(
+    ends: tuple[ConnectionChannel, socket.socket], said: bytes, reason: str, at_once: int
+) -> None:
     ask, broker = ends
 
     async def say() -> None:
@@ -97,19 +99,19 @@ async def test_what_is_not_kafka(ends: tuple[Over, socket.socket], said: bytes, 
     assert error.value.reason == reason
 
 
-async def test_an_answer_that_is_too_large_is_told_from_nonsense(ends: tuple[Over, socket.socket]) -> None:
+async def test_an_answer_that_is_too_large_is_told_from_nonsense(ends: tuple[ConnectionChannel, socket.socket]) -> None:
     """By the correlation id of the request."""
     ask, broker = ends
     question = Question(3, 0, b"", bytes)
     broker.sendall(struct.pack(">ii", LIMIT + 1, 3) + bytes(20))
-    with pytest.raises(TooLarge, match=f"the answer has {LIMIT + 1} bytes, and kproxy reads {LIMIT} at most"):
+    with pytest.raises(ResponseTooLarge, match=f"the answer has {LIMIT + 1} bytes, and kproxy reads {LIMIT} at most"):
         await question.put(ask)
     for first in ((LIMIT + 1, 8), (-1, 7), (2**31 - 1, 7)):
-        assert not isinstance(NotAnAnswer(*first, LIMIT).to(7), TooLarge)
+        assert not isinstance(NotAResponse(*first, LIMIT).to(7), ResponseTooLarge)
 
 
 @pytest.mark.parametrize("end", range(len(frame(FIRST))))
-async def test_the_broker_hangs_up_anywhere(ends: tuple[Over, socket.socket], end: int) -> None:
+async def test_the_broker_hangs_up_anywhere(ends: tuple[ConnectionChannel, socket.socket], end: int) -> None:
     ask, broker = ends
     broker.sendall(frame(SECOND) + frame(FIRST)[:end])
     broker.close()
@@ -120,14 +122,14 @@ async def test_the_broker_hangs_up_anywhere(ends: tuple[Over, socket.socket], en
 
 
 @pytest.mark.parametrize("said", [b"", b"\0\0", frame(FIRST)[:-1]])
-async def test_a_broker_that_falls_silent(ends: tuple[Over, socket.socket], said: bytes) -> None:
+async def test_a_broker_that_falls_silent(ends: tuple[ConnectionChannel, socket.socket], said: bytes) -> None:
     ask, broker = ends
     broker.sendall(said)
     with pytest.raises(TimeoutError):
         await ask(b"request", 0.05)
 
 
-async def test_a_broker_that_reads_nothing(ends: tuple[Over, socket.socket]) -> None:
+async def test_a_broker_that_reads_nothing(ends: tuple[ConnectionChannel, socket.socket]) -> None:
     ask, _ = ends
     with pytest.raises(TimeoutError):
         await ask(bytes(10_000_000), 0.05)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.client.ask import contents
-from kproxy.client.ask.contents import Broker, Contents, Group, Listed, Partition, Topic
-from kproxy.client.ask.questions import Question, Unreadable
-from kproxy.client.ask.settings import LISTENER_SETTINGS, Settings, broker_settings
+from kproxy.client.ask.contents import Broker, ClusterContents, Group, GroupListing, Partition, Topic
+from kproxy.client.ask.questions import Question, UnreadableResponse
+from kproxy.client.ask.settings import LISTENER_SETTINGS, BrokerSettings, settings_question
 from kproxy.protocol.wire import api, definitions
 from tests.unit.client.ask.broker import Broker as Answering
 from tests.unit.kafka_frames import encode
@@ -90,13 +90,15 @@ def camel(values: Any) -> Any:
 def body_of(key: int, version: int, values: dict[str, Any]) -> bytes:
     """A response without its correlation id."""
     flexible = version >= api.APIS[key].flexible
-    return (b"\0" if flexible else b"") + encode(definitions.message(f"{name_of(key)}Response"), version, camel(values))
+    return (b"\0" if flexible else b"") + encode(
+        definitions.load_message(f"{name_of(key)}Response"), version, camel(values)
+    )
 
 
 def asked(question: Question[Any], values: dict[str, Any]) -> None:
     """The request is what Kafka's definition says."""
     name = f"{name_of(question.key)}Request"
-    assert question.body == encode(definitions.message(name), question.version, camel(values))
+    assert question.body == encode(definitions.load_message(name), question.version, camel(values))
 
 
 def served(**newest: int) -> dict[int, range]:
@@ -105,12 +107,12 @@ def served(**newest: int) -> dict[int, range]:
 
 @pytest.mark.parametrize("newest", [1, 2, 3, 4, 5, 13])
 async def test_brokers_and_topics(newest: int) -> None:
-    question = contents.contents(served(METADATA=newest))
+    question = contents.contents_question(served(METADATA=newest))
     assert question.version == {3: 2, 13: 5}.get(newest, newest)
     asked(question, {"topics": None, "allow_auto_topic_creation": False})
     found = await question.put(Answering({api.METADATA: body_of(api.METADATA, question.version, METADATA)}))
     offline = (1,) if question.version >= 5 else ()
-    assert found == Contents(
+    assert found == ClusterContents(
         "the-id" if newest >= 2 else None,
         2,
         (Broker(1, Address("kafka-1\x1b[2J", 9092), None), Broker(2, Address("kafka-2", 9093), "b")),
@@ -136,7 +138,7 @@ async def test_what_this_user_may_do() -> None:
          "isr_nodes": [1], "offline_replicas": []}
     ]  # fmt: skip
     values = METADATA | {"topics": topics, "cluster_authorized_operations": untold}
-    question = contents.contents(served(METADATA=13), operations=True)
+    question = contents.contents_question(served(METADATA=13), operations=True)
     asked(question, {
         "topics": None, "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False, "include_topic_authorized_operations": True,
@@ -146,45 +148,45 @@ async def test_what_this_user_may_do() -> None:
     allowed = {one.name: one.allowed for one in found.topics}
     assert allowed == {"all": everything, "reads": frozenset({"Read", "Describe"}), "untold": None}
     assert found.topics[0].partitions[0].leader == 1
-    older = contents.contents(served(METADATA=7), operations=True)
+    older = contents.contents_question(served(METADATA=7), operations=True)
     assert older.version == 5
 
 
 def test_a_topic_that_is_asked_for_is_never_created() -> None:
     """Brokers before Metadata v4 create what is asked for; those are asked for all topics."""
-    assert not contents.asks_for_one_topic(served(METADATA=3))
-    assert contents.asks_for_one_topic(served(METADATA=4))
-    question = contents.contents(served(METADATA=13), ["a", "b"])
+    assert not contents.can_ask_for_one_topic(served(METADATA=3))
+    assert contents.can_ask_for_one_topic(served(METADATA=4))
+    question = contents.contents_question(served(METADATA=13), ["a", "b"])
     asked(question, {"topics": [{"name": "a"}, {"name": "b"}], "allow_auto_topic_creation": False})
 
 
 @pytest.mark.parametrize(("newest", "version"), [(0, 0), (3, 0), (4, 4), (5, 5)])
 async def test_groups(newest: int, version: int) -> None:
-    question = contents.groups(served(LIST_GROUPS=newest))
+    question = contents.groups_question(served(LIST_GROUPS=newest))
     assert question is not None
     assert question.version == version
     asked(question, {"states_filter": [], "types_filter": []})
     found = await question.put(Answering({api.LIST_GROUPS: body_of(api.LIST_GROUPS, version, GROUPS)}))
     a = Group("a\\r", "", "Empty" if version >= 4 else None, "share" if version >= 5 else None)
     b = Group("b", "consumer", "Stable" if version >= 4 else None, "classic" if version >= 5 else None)
-    assert found == Listed(0, (a, b))
-    assert contents.groups({}) is None
+    assert found == GroupListing(0, (a, b))
+    assert contents.groups_question({}) is None
 
 
 async def test_listeners() -> None:
-    question = broker_settings(served(DESCRIBE_CONFIGS=4), 7, LISTENER_SETTINGS)
+    question = settings_question(served(DESCRIBE_CONFIGS=4), 7, LISTENER_SETTINGS)
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": list(LISTENER_SETTINGS)}
     asked(question, {"resources": [resource], "include_synonyms": False})
     found = await question.put(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
-    assert found == Settings(
+    assert found == BrokerSettings(
         0, {"listeners": "A://:1", "advertised.listeners": None}, dynamic=frozenset({"advertised.listeners"})
     )
-    assert broker_settings(served(DESCRIBE_CONFIGS=0), 7) is None
+    assert settings_question(served(DESCRIBE_CONFIGS=0), 7) is None
 
 
 async def test_all_settings_of_a_broker() -> None:
-    question = broker_settings(served(DESCRIBE_CONFIGS=4), 7)
+    question = settings_question(served(DESCRIBE_CONFIGS=4), 7)
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": None}
     asked(question, {"resources": [resource], "include_synonyms": False})
@@ -194,7 +196,7 @@ async def test_all_settings_of_a_broker() -> None:
 
 
 async def test_who_leads_the_quorum() -> None:
-    question = contents.quorum_leader(served(DESCRIBE_QUORUM=2))
+    question = contents.quorum_leader_question(served(DESCRIBE_QUORUM=2))
     assert question is not None
     topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
     asked(question, {"topics": [topic]})
@@ -202,17 +204,17 @@ async def test_who_leads_the_quorum() -> None:
     for values, leader in answers:
         body = body_of(api.DESCRIBE_QUORUM, 0, values)
         assert await question.put(Answering({api.DESCRIBE_QUORUM: body})) == leader
-    assert contents.quorum_leader({}) is None
+    assert contents.quorum_leader_question({}) is None
 
 
 # What can go wrong
 
 QUESTIONS = [
-    (contents.contents(served(METADATA=5)), body_of(api.METADATA, 5, METADATA)),
-    (contents.groups(served(LIST_GROUPS=5)), body_of(api.LIST_GROUPS, 5, GROUPS)),
-    (contents.groups(served(LIST_GROUPS=0)), body_of(api.LIST_GROUPS, 0, GROUPS)),
-    (broker_settings(served(DESCRIBE_CONFIGS=1), 1), body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)),
-    (contents.quorum_leader(served(DESCRIBE_QUORUM=0)), body_of(api.DESCRIBE_QUORUM, 0, QUORUM)),
+    (contents.contents_question(served(METADATA=5)), body_of(api.METADATA, 5, METADATA)),
+    (contents.groups_question(served(LIST_GROUPS=5)), body_of(api.LIST_GROUPS, 5, GROUPS)),
+    (contents.groups_question(served(LIST_GROUPS=0)), body_of(api.LIST_GROUPS, 0, GROUPS)),
+    (settings_question(served(DESCRIBE_CONFIGS=1), 1), body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)),
+    (contents.quorum_leader_question(served(DESCRIBE_QUORUM=0)), body_of(api.DESCRIBE_QUORUM, 0, QUORUM)),
 ]
 each = pytest.mark.parametrize(("question", "whole"), QUESTIONS)
 
@@ -223,7 +225,7 @@ async def test_an_answer_that_ends_anywhere(question: Question[object], whole: b
     for end in range(len(whole)):
         try:
             await question.put(Answering({question.key: whole[:end]}))
-        except Unreadable:
+        except UnreadableResponse:
             continue
         assert question.key == api.DESCRIBE_QUORUM
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import doctorquestions
-from kproxy.client.ask.channel import Ask
+from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import Question
 from kproxy.protocol.wire import api
 from tests.harness.clients.kafka_python import ApiVersionsResponse
@@ -36,15 +36,17 @@ def _mechanisms(*names: str, error: int = 33) -> bytes:
     return struct.pack(">h", error) + array([text(name) for name in names])
 
 
-def _put(question: Question[Any] | None) -> Callable[[Ask], Awaitable[Any]]:
+def _put(question: Question[Any] | None) -> Callable[[Channel], Awaitable[Any]]:
     assert question is not None
     return question.put
 
 
-ASKED: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[Any]]]] = {
-    "features": (api.API_VERSIONS, _features(), _put(doctorquestions.features(SERVED))),
-    "coordinator": (api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(doctorquestions.coordinator(SERVED, "g"))),
-    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms(SERVED))),
+ASKED: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[Any]]]] = {
+    "features": (api.API_VERSIONS, _features(), _put(doctorquestions.features_question(SERVED))),
+    "coordinator": (
+        api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(doctorquestions.coordinator_question(SERVED, "g"))
+    ),
+    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms_question(SERVED))),
 }  # fmt: skip
 each = pytest.mark.parametrize("question", ASKED)
 
@@ -76,9 +78,9 @@ async def test_a_list_of_mechanisms_without_end() -> None:
 
 
 def test_an_old_broker_is_not_asked() -> None:
-    assert doctorquestions.features({api.API_VERSIONS: range(3)}) is None
-    assert doctorquestions.coordinator({}, "g") is None
-    assert doctorquestions.mechanisms({}) is None
+    assert doctorquestions.features_question({api.API_VERSIONS: range(3)}) is None
+    assert doctorquestions.coordinator_question({}, "g") is None
+    assert doctorquestions.mechanisms_question({}) is None
 
 
 @each

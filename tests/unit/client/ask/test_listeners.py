@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.client.ask.listeners import Listener, listeners
+from kproxy.client.ask.listeners import BrokerListener, parse_listeners
 
 
 def test_as_an_image_with_three_has_them() -> None:
@@ -13,19 +13,19 @@ def test_as_an_image_with_three_has_them() -> None:
         "inter.broker.listener.name": "BOB",
         "controller.listener.names": "CTL",
     }
-    assert listeners(settings) == [
-        Listener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
-        Listener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
-        Listener("CTL", "PLAINTEXT", ":9093", "", "controller"),
+    assert parse_listeners(settings) == [
+        BrokerListener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
+        BrokerListener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
+        BrokerListener("CTL", "PLAINTEXT", ":9093", "", "controller"),
     ]
 
 
 def test_without_a_map_the_name_is_the_protocol() -> None:
-    assert listeners({"advertised.listeners": "SSL://a:1"}) == [Listener("SSL", "SSL", "", "a:1", "")]
+    assert parse_listeners({"advertised.listeners": "SSL://a:1"}) == [BrokerListener("SSL", "SSL", "", "a:1", "")]
 
 
 def test_nonsense_is_no_listener() -> None:
-    assert listeners({"listeners": ",:,x", "advertised.listeners": None}) == []
+    assert parse_listeners({"listeners": ",:,x", "advertised.listeners": None}) == []
 
 
 def test_names_in_small_letters() -> None:
@@ -33,4 +33,4 @@ def test_names_in_small_letters() -> None:
     settings = {
         "listeners": "in://:1", "listener.security.protocol.map": "In:SSL", "inter.broker.listener.name": "IN",
     }  # fmt: skip
-    assert listeners(settings) == [Listener("IN", "SSL", ":1", "", "brokers")]
+    assert parse_listeners(settings) == [BrokerListener("IN", "SSL", ":1", "", "brokers")]

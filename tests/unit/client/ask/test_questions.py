@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
 from kproxy.client.ask import questions
-from kproxy.client.ask.channel import Ask
-from kproxy.client.ask.questions import NOBODY, Members, Question
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
-from kproxy.protocol.rewrite.walk import AT_ONCE
+from kproxy.client.ask.channel import Channel
+from kproxy.client.ask.questions import UNUSED_NODE_ID, ClusterNodes, Question
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
+from kproxy.protocol.rewrite.walk import MAX_STEPS
 from kproxy.protocol.wire import api
 from tests.harness.servers.answers import (
     array,
@@ -37,21 +37,21 @@ BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9093"}
 LED = [(b"a", 0), (b"a", 1), (b"b", 0)]
 
 
-def own_id(suppose: int = NOBODY) -> Question[int | None]:
-    question = questions.own_id(SERVED, suppose)
+def own_id(suppose: int = UNUSED_NODE_ID) -> Question[int | None]:
+    question = questions.node_id_question(SERVED, suppose)
     assert question is not None
     return question
 
 
-QUESTIONS: dict[str, tuple[int, bytes, Callable[[Ask], Awaitable[object]]]] = {
+QUESTIONS: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[object]]]] = {
     "versions": (api.API_VERSIONS, versions(), questions.ask_versions),
-    "members": (api.METADATA, metadata("c", BROKERS), questions.members(SERVED).put),
+    "members": (api.METADATA, metadata("c", BROKERS), questions.nodes_question(SERVED).put),
     "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().put),
     "leaders": (
         api.METADATA, metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
     ),
     "led": (
-        api.LIST_OFFSETS, offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_led(ask, SERVED, LED),
+        api.LIST_OFFSETS, offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_leadership(ask, SERVED, LED),
     ),
     "coordinator": (api.LIST_GROUPS, groups("g"), lambda ask: questions.ask_coordinator(ask, SERVED)),
 }  # fmt: skip
@@ -59,37 +59,39 @@ each = pytest.mark.parametrize("question", QUESTIONS)
 
 
 def endpoints(*nodes: int) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(Kind.BROKER, node, Address(f"kafka-{node}", 9091 + node)) for node in nodes)
+    return tuple(Endpoint(NodeKind.BROKER, node, Address(f"kafka-{node}", 9091 + node)) for node in nodes)
 
 
 async def test_who_is_there() -> None:
     broker = Broker({api.API_VERSIONS: versions(), api.METADATA: metadata("the-id", BROKERS)})
     served = await questions.ask_versions(broker)
     assert served[api.METADATA] == range(14)
-    assert await questions.members(served).put(broker) == Members("the-id", Kind.BROKER, endpoints(1, 2))
+    assert await questions.nodes_question(served).put(broker) == ClusterNodes(
+        "the-id", NodeKind.BROKER, endpoints(1, 2)
+    )
 
 
 async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     nodes = metadata(None, BROKERS)[: -len(text(None) + b"\0\0\0\1" + b"\0\0\0\0")]
     broker = Broker({api.METADATA: nodes + struct.pack(">ii", 1, 0)})
-    members = await questions.members({api.METADATA: range(2)}).put(broker)
-    assert members == Members(None, Kind.BROKER, endpoints(1, 2))
+    members = await questions.nodes_question({api.METADATA: range(2)}).put(broker)
+    assert members == ClusterNodes(None, NodeKind.BROKER, endpoints(1, 2))
 
 
 @pytest.mark.parametrize(
     ("answer", "suppose", "node_id"),
     [
-        (refusal(7), NOBODY, 7),
+        (refusal(7), UNUSED_NODE_ID, 7),
         (refusal(7), 3, 7),
         (configs(), 3, 3),  # it had nothing to refuse
-        (configs(), NOBODY, None),  # it takes any id: that tells nothing
+        (configs(), UNUSED_NODE_ID, None),  # it takes any id: that tells nothing
         (configs(error=31), 3, None),  # CLUSTER_AUTHORIZATION_FAILED
-        (refusal("9" * 4300), NOBODY, None),
-        (refusal(NOBODY), NOBODY, None),
-        (refusal(99999999999), NOBODY, None),
-        (refusal(-1), NOBODY, None),
+        (refusal("9" * 4300), UNUSED_NODE_ID, None),
+        (refusal(UNUSED_NODE_ID), UNUSED_NODE_ID, None),
+        (refusal(99999999999), UNUSED_NODE_ID, None),
+        (refusal(-1), UNUSED_NODE_ID, None),
         (refusal("nobody"), 3, None),
-        (struct.pack(">iih", 0, 0, 0), NOBODY, None),  # no result at all
+        (struct.pack(">iih", 0, 0, 0), UNUSED_NODE_ID, None),  # no result at all
     ],
 )
 async def test_which_node_are_you(answer: bytes, suppose: int, node_id: int | None) -> None:
@@ -108,8 +110,10 @@ async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
     assert set(found) == {1}
 
 
-@pytest.mark.parametrize("ask", [questions.members(SERVED).put, lambda broker: questions.ask_leaders(broker, SERVED)])
-async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Ask], Awaitable[object]]) -> None:
+@pytest.mark.parametrize(
+    "ask", [questions.nodes_question(SERVED).put, lambda broker: questions.ask_leaders(broker, SERVED)]
+)
+async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Channel], Awaitable[object]]) -> None:
     """A cluster names 3,000 nodes on each connection; other sessions have their turns while kproxy reads that."""
     nodes = dict.fromkeys(range(3000), "h:1")
     asking = asyncio.ensure_future(ask(Broker({api.METADATA: metadata("c", nodes, {"a": [1]})})))  # noqa: TID251  # here it is awaited
@@ -118,14 +122,14 @@ async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Ask], Aw
         turns += 1
         await asyncio.sleep(0)
     assert await asking
-    assert turns >= 3000 * 2 // AT_ONCE  # a node is two steps at least
+    assert turns >= 3000 * 2 // MAX_STEPS  # a node is two steps at least
 
 
 async def test_a_short_answer_passes_a_long_one() -> None:
     """While kproxy reads 4,900 nodes of one cluster, another cluster's broker names two and their partitions."""
     long = Broker({api.METADATA: metadata("hostile", dict.fromkeys(range(4900), "h:1"))})
     short = Broker({api.METADATA: metadata("honest", BROKERS, {"a": [1, 2]})})
-    asking = asyncio.ensure_future(questions.members(SERVED).put(long))  # noqa: TID251  # here it is awaited
+    asking = asyncio.ensure_future(questions.nodes_question(SERVED).put(long))  # noqa: TID251  # here it is awaited
     await asyncio.sleep(0)
     answered = asyncio.ensure_future(questions.ask_leaders(short, SERVED))  # noqa: TID251  # so is this one
     await asyncio.sleep(0)
@@ -137,12 +141,12 @@ async def test_a_short_answer_passes_a_long_one() -> None:
 
 async def test_which_partitions_do_you_lead() -> None:
     broker = Broker({api.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
-    assert await questions.ask_led(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
+    assert await questions.ask_leadership(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
 
 
 async def test_more_than_was_asked_for_is_not_read() -> None:
     broker = Broker({api.LIST_OFFSETS: offsets({(f"x{number}", 0): 0 for number in range(1000)})})
-    assert len(await questions.ask_led(broker, SERVED, LED)) == 0
+    assert len(await questions.ask_leadership(broker, SERVED, LED)) == 0
 
 
 async def test_which_group_do_you_coordinate() -> None:
@@ -158,7 +162,7 @@ async def test_what_the_broker_does_not_serve_is_not_asked(question: str) -> Non
     broker = Broker({})
     asked = {
         "leaders": lambda: questions.ask_leaders(broker, {}),
-        "led": lambda: questions.ask_led(broker, {}, LED),
+        "led": lambda: questions.ask_leadership(broker, {}, LED),
         "coordinator": lambda: questions.ask_coordinator(broker, {}),
     }[question]
     assert not await asked()
@@ -198,7 +202,7 @@ async def test_no_answer(question: str, raised: Exception, reason: str) -> None:
 async def test_an_answer_to_another_question(question: str) -> None:
     _, _, asked = QUESTIONS[question]
 
-    class Another(Ask):
+    class Another(Channel):
         async def answer(self, seconds: float | None = None) -> bytes:
             return struct.pack(">i", 12345) + b"x" * 100
 
@@ -244,13 +248,13 @@ async def test_a_controller_names_controllers() -> None:
     node = b"\0\0\x0b\xb8" + b"\x0ac-3000.in" + struct.pack(">i", 9093) + b"\0" + b"\0"
     body = b"\0" + struct.pack(">ihb", 0, 0, 0) + b"\x02" + b"\x04abc" + struct.pack(">i", 3000) + b"\x02" + node
     broker = Broker({api.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
-    members = await questions.members({api.DESCRIBE_CLUSTER: range(2)}).put(broker)
+    members = await questions.nodes_question({api.DESCRIBE_CLUSTER: range(2)}).put(broker)
     assert members.cluster_id == "abc"
     assert [(one.kind, one.node_id, str(one.advertised)) for one in members.nodes] == [
-        (Kind.CONTROLLER, 3000, "c-3000.in:9093")
+        (NodeKind.CONTROLLER, 3000, "c-3000.in:9093")
     ]
 
 
 async def test_an_empty_list_of_nodes_is_no_answer() -> None:
     with pytest.raises(WireError, match="names no node"):
-        await questions.members(SERVED).put(Broker({api.METADATA: array([]) + text("c")}))
+        await questions.nodes_question(SERVED).put(Broker({api.METADATA: array([]) + text("c")}))

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kproxy.client.sasl import blockingcalls
-from kproxy.client.sasl.blockingcalls import Aside
+from kproxy.client.sasl.blockingcalls import BlockingCalls
 
 
 def failing() -> None:
@@ -16,7 +16,7 @@ def failing() -> None:
 
 
 async def test_values_and_errors() -> None:
-    beside = Aside()
+    beside = BlockingCalls()
     assert await beside.call(60, divmod, 7, 2) == (3, 1)
     with pytest.raises(ValueError, match="no"):
         await beside.call(60, failing)
@@ -30,14 +30,14 @@ async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pyte
         began.release()
         let_go.wait(60)
 
-    beside = Aside()
+    beside = BlockingCalls()
     for _ in range(3):  # the third one does not even begin
         with pytest.raises(TimeoutError):
             await beside.call(0.05, hangs)
     assert began.acquire(timeout=60)
     assert began.acquire(timeout=60)
     assert not began.acquire(blocking=False)
-    assert await Aside().call(60, divmod, 7, 2) == (3, 1)  # another cluster's
+    assert await BlockingCalls().call(60, divmod, 7, 2) == (3, 1)  # another cluster's
     let_go.set()
     assert await beside.call(60, divmod, 7, 2) == (3, 1)
 
@@ -52,7 +52,7 @@ async def test_its_threads_hold_up_nobody() -> None:
             loop.call_soon_threadsafe(began.set)
             return threading.current_thread().daemon and let_go.wait(60)
 
-        task = tasks.create_task(Aside().call(60, hangs))
+        task = tasks.create_task(BlockingCalls().call(60, hangs))
         await began.wait()
         task.cancel()  # the group does not wait for the thread
     let_go.set()

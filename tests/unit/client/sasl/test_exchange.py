@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.exchange import Authenticated, Exchange
-from kproxy.client.sasl.mechanism import OAuthBearer, Plain, Refused, Scram
+from kproxy.client.sasl.exchange import SaslExchange, SaslSession
+from kproxy.client.sasl.mechanism import LoginRefused, OAuthBearer, Plain, Scram
 from tests.unit.client.sasl import broker
 
 TOKEN = b"\0user\0hunter2"
@@ -33,7 +33,7 @@ def answer(request: bytes, body: bytes) -> bytes:
     return request[8:12] + body
 
 
-def begin(exchange: Exchange, authenticate: int | None = 2) -> bytes:
+def begin(exchange: SaslExchange, authenticate: int | None = 2) -> bytes:
     """To the request after SaslHandshake."""
     newest = {"handshake": 0} if authenticate is None else {"handshake": 1, "authenticate": authenticate}
     request = exchange.start()
@@ -47,36 +47,36 @@ def begin(exchange: Exchange, authenticate: int | None = 2) -> bytes:
 
 @pytest.mark.parametrize(("newest", "version"), [(0, 0), (1, 1), (2, 2), (7, 2)])
 def test_every_version_of_sasl_authenticate(newest: int, version: int) -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = begin(exchange, newest)
     assert header(request) == (36, version, 3)
     compact = b"\0" + bytes([len(TOKEN) + 1]) + TOKEN + b"\0"
     assert request[20:] == (compact if version == 2 else struct.pack(">i", len(TOKEN)) + TOKEN)
     assert exchange.take(answer(request, broker.authenticate(version, life=9000))) is None
-    assert exchange.result == Authenticated(9000 if version else 0, {17: 1, 36: version})
+    assert exchange.result == SaslSession(9000 if version else 0, {17: 1, 36: version})
 
 
 def test_raw_tokens_for_a_broker_before_1_0() -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     assert begin(exchange, None) == struct.pack(">i", len(TOKEN)) + TOKEN
-    assert isinstance(exchange.closed(), Refused)
+    assert isinstance(exchange.closed(), LoginRefused)
     assert exchange.take(b"") is None
-    assert exchange.result == Authenticated(0, {17: 0})
+    assert exchange.result == SaslSession(0, {17: 0})
 
 
 def test_again_within_a_session() -> None:
     """No ApiVersions, and correlation ids that somebody else chose."""
-    exchange = Exchange(plain(), {17: 1, 36: 2}, first_id=-7)
+    exchange = SaslExchange(plain(), {17: 1, 36: 2}, first_id=-7)
     request = exchange.start()
     assert header(request) == (17, 1, -7)
     request = exchange.take(answer(request, broker.handshake())) or b""
     assert header(request) == (36, 2, -6)
     assert exchange.take(answer(request, broker.authenticate(2, life=5))) is None
-    assert exchange.result == Authenticated(5, {17: 1, 36: 2})
+    assert exchange.result == SaslSession(5, {17: 1, 36: 2})
 
 
 def test_a_mechanism_that_is_not_enabled() -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = exchange.take(answer(exchange.start(), broker.versions(handshake=1, authenticate=2))) or b""
     with pytest.raises(UpstreamError, match=r"has not enabled PLAIN: set sasl to one of SCRAM-SHA-512, \?\?"):
         exchange.take(answer(request, broker.handshake(33, b"SCRAM-SHA-512", b"\x1b\xff")))
@@ -86,20 +86,20 @@ def test_a_mechanism_that_is_not_enabled() -> None:
     ("error", "text"), [(34, "does not support SASL: remove sasl"), (7, "answers SaslHandshake with error 7")]
 )
 def test_a_handshake_that_fails(error: int, text: str) -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = exchange.take(answer(exchange.start(), broker.versions(handshake=1, authenticate=2))) or b""
     with pytest.raises(UpstreamError, match=text) as caught:
         exchange.take(answer(request, broker.handshake(error)))
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, LoginRefused)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_wrong_password(version: int) -> None:
     """The broker's words, without what they must not repeat, on one line."""
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = begin(exchange, version)
     said = b"no\n\x1b[31m user has hunter2" + b"!" * 30
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LoginRefused) as caught:
         exchange.take(answer(request, broker.authenticate(version, b"", 58, said)))
     assert str(caught.value) == (
         f'the broker refused the login ("no [31m user has ***{"!" * 30}"); check sasl-username and the password'
@@ -107,30 +107,30 @@ def test_a_wrong_password(version: int) -> None:
 
 
 def test_another_error() -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     with pytest.raises(UpstreamError, match=r"answers SaslAuthenticate with error 42$") as caught:
         exchange.take(answer(begin(exchange), broker.authenticate(2, b"", 42)))
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, LoginRefused)
 
 
 def test_an_expired_token() -> None:
     """RFC 7628 §3.2.3: the error comes as a token, and the refusal after the next one."""
-    exchange = Exchange(OAuthBearer("the-token", {}))
+    exchange = SaslExchange(OAuthBearer("the-token", {}))
     request = exchange.take(answer(begin(exchange), broker.authenticate(2, b'{"status":"invalid_token"}'))) or b""
     assert request[20:] == b"\0\x02\x01\0"
-    with pytest.raises(Refused, match=r"\(.*invalid_token.*\); check the token"):
+    with pytest.raises(LoginRefused, match=r"\(.*invalid_token.*\); check the token"):
         exchange.take(answer(request, broker.authenticate(2, b"", 58, b'{"status":"invalid_token"}')))
 
 
 def test_a_broker_that_agrees_without_proving_itself() -> None:
-    exchange = Exchange(Scram("SCRAM-SHA-256", "user", "hunter2"))
+    exchange = SaslExchange(Scram("SCRAM-SHA-256", "user", "hunter2"))
     with pytest.raises(UpstreamError, match="this is not the broker that knows the user"):
         exchange.take(answer(begin(exchange), broker.authenticate(2)))
     assert exchange.result is None
 
 
 def test_what_a_closed_connection_means() -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = exchange.start()
     assert "its listener may expect TLS" in str(exchange.closed())
     exchange.take(answer(request, broker.versions(handshake=1, authenticate=2)))
@@ -138,7 +138,7 @@ def test_what_a_closed_connection_means() -> None:
 
 
 def test_a_wrong_correlation_id() -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     exchange.start()
     with pytest.raises(UpstreamError, match="not a Kafka broker"):
         exchange.take(b"\0\0\0\x09" + broker.versions(handshake=1))
@@ -146,7 +146,7 @@ def test_a_wrong_correlation_id() -> None:
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.booleans())
 def test_garbage_ends_in_one_error(bodies: list[bytes], keep_id: bool) -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request: bytes | None = exchange.start()
     try:
         for body in bodies:
@@ -159,7 +159,7 @@ def test_garbage_ends_in_one_error(bodies: list[bytes], keep_id: bool) -> None:
 
 @given(st.integers(0, 2), st.binary(max_size=60))
 def test_garbage_as_the_last_answer(version: int, body: bytes) -> None:
-    exchange = Exchange(plain())
+    exchange = SaslExchange(plain())
     request = begin(exchange, version)
     try:
         exchange.take(answer(request, body))

@@ -13,10 +13,10 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.client.ask.channel import Over
+from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.client.sasl import backoff
-from kproxy.client.sasl.login import Login
-from kproxy.client.sasl.mechanism import Refused
+from kproxy.client.sasl.login import SaslLogin
+from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.stream import Stream
 from tests.harness.servers.peers import Peer
@@ -51,13 +51,13 @@ class Broker:
         return broker.authenticate(2, life=7) if password == self.password else broker.authenticate(2, error=58)
 
 
-async def log_in(login: Login, peer: Peer) -> int:
+async def log_in(login: SaslLogin, peer: Peer) -> int:
     """The lifetime in ms."""
     attempt = await login.prepare(NOBODY, "kafka")
     host, port = peer.address.split(":")
     with socket.create_connection((host, int(port))) as sock:
         sock.setblocking(False)
-        return (await login.log_in(Over(Stream(sock)), attempt)).lifetime_ms
+        return (await login.log_in(ConnectionChannel(Stream(sock)), attempt)).lifetime_ms
 
 
 def config(**more: object) -> ClusterConfig:
@@ -68,7 +68,7 @@ def config(**more: object) -> ClusterConfig:
 async def test_a_login() -> None:
     one = Broker()
     with Peer(one) as peer:
-        login = Login(config(sasl_password="right"))
+        login = SaslLogin(config(sasl_password="right"))
         assert await asyncio.gather(*(log_in(login, peer) for _ in range(5))) == [7] * 5
         assert one.logins == ["right"] * 5
 
@@ -76,9 +76,9 @@ async def test_a_login() -> None:
 async def test_a_refused_password_is_told_to_all_and_tried_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Broker()
     with Peer(one) as peer:
-        login = Login(config(sasl_password="wrong"))
+        login = SaslLogin(config(sasl_password="wrong"))
         results = await asyncio.gather(*(log_in(login, peer) for _ in range(20)), return_exceptions=True)
-        assert {type(result) for result in results} == {Refused}
+        assert {type(result) for result in results} == {LoginRefused}
         assert {str(result) for result in results} == {
             "kafka:9092: SASL: the broker refused the login; check sasl-username and the password"
         }
@@ -87,7 +87,7 @@ async def test_a_refused_password_is_told_to_all_and_tried_once_in_a_while(monke
         after = []
         for second in range(400):
             monkeypatch.setattr(backoff, "time", SimpleNamespace(monotonic=lambda now=began + second: now))
-            with pytest.raises(Refused):
+            with pytest.raises(LoginRefused):
                 await log_in(login, peer)
             after.append(len(one.logins))
         # After 5, 15, 35, 75, 155, 275 and 395 s.
@@ -102,10 +102,10 @@ async def test_another_password_is_tried_at_once(tmp_path: Path) -> None:
     one, file = Broker(), tmp_path / "password"
     file.write_text("old\n")
     with Peer(one) as peer:
-        by_file = Login(config(sasl_password_file=file))
-        by_command = Login(config(sasl_password_command=f"cat {file}"))
+        by_file = SaslLogin(config(sasl_password_file=file))
+        by_command = SaslLogin(config(sasl_password_command=f"cat {file}"))
         for login in (by_file, by_command):
-            with pytest.raises(Refused):
+            with pytest.raises(LoginRefused):
                 await log_in(login, peer)
         file.write_text("right\n")
         for login in (by_file, by_command):
@@ -118,12 +118,12 @@ async def test_a_password_that_is_changed_while_sessions_run(tmp_path: Path) -> 
     one = Broker()
     (tmp_path / "password").write_text("right")
     with Peer(one) as peer:
-        login = Login(config(sasl_password_command=f"sh -c 'echo >> {tmp_path}/runs; cat {tmp_path}/password'"))
+        login = SaslLogin(config(sasl_password_command=f"sh -c 'echo >> {tmp_path}/runs; cat {tmp_path}/password'"))
         for _ in range(3):
             await log_in(login, peer)
         one.password = "newer"
         (tmp_path / "password").write_text("newer")
-        with pytest.raises(Refused):
+        with pytest.raises(LoginRefused):
             await log_in(login, peer)
         assert await log_in(login, peer) == 7
     assert (tmp_path / "runs").read_text() == "\n" * 2
@@ -148,13 +148,13 @@ async def test_no_broker(said: bytes | None, text: str) -> None:
             connection.sendall(said)
 
     with Peer(behave) as peer, pytest.raises(UpstreamError, match=text) as caught:
-        await log_in(Login(config(sasl_password="right")), peer)
+        await log_in(SaslLogin(config(sasl_password="right")), peer)
     assert str(caught.value).startswith("kafka:9092: SASL: ")
     assert caught.value.reason == "sasl"
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, LoginRefused)
 
 
 async def test_a_login_shows_no_secret() -> None:
-    login = Login(config(sasl_password="hunter2"))
+    login = SaslLogin(config(sasl_password="hunter2"))
     attempt = await login.prepare(NOBODY, "kafka")
     assert "hunter2" not in f"{login!r} {attempt!r} {config(sasl_password='hunter2')!r}"

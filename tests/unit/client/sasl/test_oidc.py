@@ -14,7 +14,7 @@ import pytest
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import oidc
-from kproxy.client.sasl.blockingcalls import Aside
+from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.client.sasl.oidc import fetch_token
 from tests.harness.servers.oidc import OidcServer
 from tests.harness.servers.peers import make_certificate, refused
@@ -65,7 +65,7 @@ def url(server: Answering) -> str:
 
 
 async def test_what_is_asked_and_answered(server: Answering) -> None:
-    token, until = await fetch_token(Aside(), url(server), "me", SECRET, "a b", None)
+    token, until = await fetch_token(BlockingCalls(), url(server), "me", SECRET, "a b", None)
     assert token == "abc.def"
     assert until == pytest.approx(time.monotonic() + 800, abs=60)
     login, body = server.asked[0]
@@ -75,7 +75,7 @@ async def test_what_is_asked_and_answered(server: Answering) -> None:
 
 async def test_trouble_is_tried_again(server: Answering) -> None:
     server.answers = [(503, "later"), (500, "{}"), *server.answers]
-    assert (await fetch_token(Aside(), url(server), "me", SECRET, None, None))[0] == "abc.def"
+    assert (await fetch_token(BlockingCalls(), url(server), "me", SECRET, None, None))[0] == "abc.def"
     assert len(server.asked) == 3
 
 
@@ -102,7 +102,7 @@ async def test_trouble_is_tried_again(server: Answering) -> None:
 async def test_no_token(server: Answering, code: int, answer: str, asked: int, text: str) -> None:
     server.answers = [(code, answer)]
     with pytest.raises(UpstreamError, match=text) as caught:
-        await fetch_token(Aside(), url(server), "me", SECRET, None, None)
+        await fetch_token(BlockingCalls(), url(server), "me", SECRET, None, None)
     assert "hunter2" not in str(caught.value)
     assert len(server.asked) == asked
 
@@ -110,7 +110,7 @@ async def test_no_token(server: Answering, code: int, answer: str, asked: int, t
 async def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oidc, "_PAUSES", (0.0, 0.0))
     with refused() as address, pytest.raises(UpstreamError, match="cannot be reached: Connection refused"):
-        await fetch_token(Aside(), f"http://{address}/token", "me", SECRET, None, None)
+        await fetch_token(BlockingCalls(), f"http://{address}/token", "me", SECRET, None, None)
 
 
 async def test_a_certificate(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ async def test_a_certificate(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path, "IP:127.0.0.1")
     with OidcServer("me", "hunter2", certificate) as server:
         with pytest.raises(UpstreamError, match="is not trusted: self-signed certificate; set oauth-ca"):
-            await fetch_token(Aside(), server.token_url, "me", "hunter2", None, None)
-        token, _ = await fetch_token(Aside(), server.token_url, "me", "hunter2", None, certificate)
+            await fetch_token(BlockingCalls(), server.token_url, "me", "hunter2", None, None)
+        token, _ = await fetch_token(BlockingCalls(), server.token_url, "me", "hunter2", None, certificate)
     assert token.count(".") == 2
     with pytest.raises(UpstreamError, match=r"oauth-ca .*none cannot be read: No such file"):
-        await fetch_token(Aside(), server.token_url, "me", "hunter2", None, tmp_path / "none")
+        await fetch_token(BlockingCalls(), server.token_url, "me", "hunter2", None, tmp_path / "none")

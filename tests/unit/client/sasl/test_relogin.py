@@ -13,9 +13,9 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.client.sasl.exchange import Authenticated
-from kproxy.client.sasl.login import LoggedIn, Login
-from kproxy.client.sasl.mechanism import Refused
+from kproxy.client.sasl.exchange import SaslSession
+from kproxy.client.sasl.login import LoginContext, SaslLogin
+from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.proxy.cluster import relogin
 from kproxy.proxy.cluster.relogin import keep_logged_in
@@ -38,13 +38,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relogin, "_PAUSE", 0.01)
 
 
-def login(**more: object) -> Login:
+def login(**more: object) -> SaslLogin:
     values = {"sasl": "PLAIN", "sasl_username": "user", "sasl_password": "right", "connect_timeout": 0.2, **more}
-    return Login(ClusterConfig(bootstrap_servers=(NOBODY,), **values))  # type: ignore[arg-type]
+    return SaslLogin(ClusterConfig(bootstrap_servers=(NOBODY,), **values))  # type: ignore[arg-type]
 
 
-def keep(relay: Relay, session: Session, login: Login) -> Future[None]:
-    logged_in = LoggedIn(login, NOBODY, "kafka", Authenticated(LIFETIME_MS, VERSIONS))
+def keep(relay: Relay, session: Session, login: SaslLogin) -> Future[None]:
+    logged_in = LoginContext(login, NOBODY, "kafka", SaslSession(LIFETIME_MS, VERSIONS))
     return asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop)
 
 
@@ -100,9 +100,9 @@ def test_a_refusal_is_remembered(relay: Relay) -> None:
     one = login()
     kept = keep(relay, session, one)
     take_login(far, error=58)
-    with pytest.raises(Refused, match=r"kafka:9092: SASL: the broker refused the login; check sasl-username"):
+    with pytest.raises(LoginRefused, match=r"kafka:9092: SASL: the broker refused the login; check sasl-username"):
         kept.result(30)
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         asyncio.run_coroutine_threadsafe(one.prepare(NOBODY, "kafka"), relay.loop).result(30)
     client.sendall(request(FETCH_V4, 1))
     relay.call(session.close)
@@ -162,8 +162,8 @@ def test_a_password_that_cannot_be_had_is_tried_for_again(relay: Relay, tmp_path
 
 def test_a_password_that_cannot_be_had_until_the_end(relay: Relay, tmp_path: Path) -> None:
     _, _, session = relay.connect()
-    logged_in = LoggedIn(
-        login(sasl_password=None, sasl_password_file=tmp_path / "none"), NOBODY, "kafka", Authenticated(100, VERSIONS)
+    logged_in = LoginContext(
+        login(sasl_password=None, sasl_password_file=tmp_path / "none"), NOBODY, "kafka", SaslSession(100, VERSIONS)
     )
     with pytest.raises(UpstreamError, match=r"SASL: .*none cannot be read: No such file"):
         asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop).result(30)
@@ -184,7 +184,7 @@ def test_a_lifetime_that_is_too_short_is_no_reason_to_log_in_all_the_time(
     monkeypatch.setattr(relogin.asyncio, "sleep", sleep)
     one = login()
     for _ in range(2):
-        logged_in = LoggedIn(one, NOBODY, "kafka", Authenticated(lifetime_ms, VERSIONS))
+        logged_in = LoginContext(one, NOBODY, "kafka", SaslSession(lifetime_ms, VERSIONS))
         kept = asyncio.run_coroutine_threadsafe(keep_logged_in(session, logged_in), relay.loop)
         if lifetime_ms > 0:
             take_login(far, life=lifetime_ms)

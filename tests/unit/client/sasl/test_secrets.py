@@ -15,8 +15,8 @@ import pytest
 
 from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl import backoff, secrets
-from kproxy.client.sasl.blockingcalls import Aside
-from kproxy.client.sasl.secrets import Kept, from_command, from_file, use_until
+from kproxy.client.sasl.blockingcalls import BlockingCalls
+from kproxy.client.sasl.secrets import CachedSecret, read_file, refresh_time, run_command
 
 
 @pytest.mark.parametrize("text", ["hunter2", "hunter2\n", "hunter2\r\n", " a b \n", "ä\n", "two\nlines\n"])
@@ -24,12 +24,12 @@ async def test_a_file_and_a_command_give_the_same(text: str, tmp_path: Path) -> 
     file = tmp_path / "a file"
     file.write_bytes(text.encode())
     expected = text.removesuffix("\n").removesuffix("\r")
-    assert await from_file(Aside(), file) == expected
-    assert await from_command(f"cat '{file}'") == expected
+    assert await read_file(BlockingCalls(), file) == expected
+    assert await run_command(f"cat '{file}'") == expected
 
 
 async def test_a_command_has_no_shell(tmp_path: Path) -> None:
-    assert await from_command("echo '$HOME; |' *") == "$HOME; | *"
+    assert await run_command("echo '$HOME; |' *") == "$HOME; | *"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_a_command_has_no_shell(tmp_path: Path) -> None:
 )
 async def test_a_command_that_gives_nothing(command: str, text: str) -> None:
     with pytest.raises(UpstreamError, match=text) as caught:
-        await from_command(command)
+        await run_command(command)
     assert "hunter2" not in str(caught.value)
 
 
@@ -55,7 +55,7 @@ async def test_a_command_that_takes_too_long(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(secrets, "_COMMAND_TIMEOUT", 0.2)
     """And is not left running."""
     with pytest.raises(UpstreamError, match=r"the command 'sh' took more than 0\.2 s"):
-        await from_command(f"sh -c 'echo $$ > {tmp_path}/pid; exec sleep 1000'")
+        await run_command(f"sh -c 'echo $$ > {tmp_path}/pid; exec sleep 1000'")
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -67,7 +67,7 @@ async def test_a_file_that_gives_nothing(content: bytes | None, text: str, tmp_p
     if content is not None:
         (tmp_path / "file").write_bytes(content)
     with pytest.raises(UpstreamError, match=text):
-        await from_file(Aside(), tmp_path / "file")
+        await read_file(BlockingCalls(), tmp_path / "file")
 
 
 class Clock:
@@ -96,7 +96,7 @@ class Source:
 
 async def test_one_fetch_serves_all_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source()
-    kept = Kept(source)
+    kept = CachedSecret(source)
     assert await asyncio.gather(*(kept.get() for _ in range(10))) == ["1"] * 10
     clock = Clock(monkeypatch)
     clock.now = time.monotonic()
@@ -110,7 +110,7 @@ async def test_one_fetch_serves_all_until_its_time_is_over(monkeypatch: pytest.M
 
 async def test_a_source_that_fails_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, source = Clock(monkeypatch), Source()
-    kept = Kept(source)
+    kept = CachedSecret(source)
     source.fails = True
     asked = []
     for _ in range(400):
@@ -152,7 +152,7 @@ def test_until_when_a_token_is_used(
     clock = Clock(monkeypatch)
     if life is None:
         life = (10**10 - time.time()) * 0.8
-    assert use_until(token, expires_in) == pytest.approx(clock.now + life, abs=5)
+    assert refresh_time(token, expires_in) == pytest.approx(clock.now + life, abs=5)
 
 
 async def test_a_command_that_hangs_is_killed_whatever_its_children_do(
@@ -162,7 +162,7 @@ async def test_a_command_that_hangs_is_killed_whatever_its_children_do(
     script.write_text(f"sleep 3600 & echo $! > {child}; wait")
     monkeypatch.setattr(secrets, "_COMMAND_TIMEOUT", 2.0)
     with pytest.raises(UpstreamError, match="took more than 2 s"):
-        await from_command(f"sh {script}")
+        await run_command(f"sh {script}")
     os.kill(int(child.read_text()), signal.SIGKILL)  # it lives, and holds the pipe
 
 
@@ -171,5 +171,5 @@ async def test_a_file_that_is_a_pipe_is_given_up(tmp_path: Path, monkeypatch: py
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UpstreamError, match=r"pipe was not read within 0.05 s: is it a pipe, or on a network"):
-        await from_file(Aside(), pipe)
+        await read_file(BlockingCalls(), pipe)
     os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # the thread goes on

@@ -181,17 +181,17 @@ def test_no_right_to_the_socket(engine: Engine, monkeypatch: pytest.MonkeyPatch)
     def refuse(self: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(engines._Unix, "connect", refuse)
+    monkeypatch.setattr(engines._UnixConnection, "connect", refuse)
     assert "you have no right to it; be in its group" in docker.search_docker("Docker", engine.path).problem
 
 
 def test_which_sockets(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.path}")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert ("Docker", engine.path) in list(engines.sockets())
+    assert ("Docker", engine.path) in list(engines.find_sockets())
     (tmp_path / "podman").mkdir()
     (tmp_path / "podman" / "podman.sock").touch()
-    assert ("Podman", tmp_path / "podman" / "podman.sock") in list(engines.sockets())
+    assert ("Podman", tmp_path / "podman" / "podman.sock") in list(engines.find_sockets())
 
 
 # Kubernetes

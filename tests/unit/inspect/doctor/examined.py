@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.base.address import Address
-from kproxy.client.ask.contents import Contents, Partition, Topic
-from kproxy.client.ask.questions import Members
-from kproxy.client.ask.settings import Settings
+from kproxy.client.ask.contents import ClusterContents, Partition, Topic
+from kproxy.client.ask.questions import ClusterNodes
+from kproxy.client.ask.settings import BrokerSettings
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.protocol.rewrite.endpoints import Endpoint, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.reachability import Proof
@@ -19,13 +19,13 @@ VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: rang
 
 
 def key(node: int) -> NodeKey:
-    return NodeKey(Kind.BROKER, node)
+    return NodeKey(NodeKind.BROKER, node)
 
 
 def identity(node: int | None, cluster: str = "c", nodes: int = 3) -> BrokerIdentity:
-    endpoints = tuple(Endpoint(Kind.BROKER, n, Address(f"kafka-{n}.example", 9092)) for n in range(1, nodes + 1))
+    endpoints = tuple(Endpoint(NodeKind.BROKER, n, Address(f"kafka-{n}.example", 9092)) for n in range(1, nodes + 1))
     proof = None if node is None else Proof.OWN_WORD
-    return BrokerIdentity(Members(cluster, Kind.BROKER, endpoints), None if node is None else key(node), proof)
+    return BrokerIdentity(ClusterNodes(cluster, NodeKind.BROKER, endpoints), None if node is None else key(node), proof)
 
 
 def good(address: str, node: int, expected: int | None = None, **more: Any) -> Contact:
@@ -45,9 +45,9 @@ def bad(address: str, reason: str, expected: int | None = None, **more: Any) -> 
     return Contact(where, None if expected is None else key(expected), reason=reason, **(values | more))
 
 
-def told(values: dict[str, str | None], **more: Any) -> Settings:
+def told(values: dict[str, str | None], **more: Any) -> BrokerSettings:
     """What a broker tells of itself."""
-    return Settings(0, values, **more)
+    return BrokerSettings(0, values, **more)
 
 
 def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: Any) -> Topic:
@@ -59,5 +59,5 @@ def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: An
 def examination(*nodes: Contact, bootstrap: tuple[Contact, ...] = (), **more: Any) -> Examination:
     servers = bootstrap or (good("kafka.example:9092", 1),)
     asked = next((one for one in servers if one.identity is not None), None)
-    values: dict[str, Any] = {"asked": asked, "contents": Contents("c", 1, (), ()), "settings": None}
+    values: dict[str, Any] = {"asked": asked, "contents": ClusterContents("c", 1, (), ()), "settings": None}
     return Examination(servers, tuple(nodes), **(values | more))

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.advice import remedies
 from kproxy.advice.remedies.faults import Fault
-from kproxy.client.ask.contents import Contents
+from kproxy.client.ask.contents import ClusterContents
 from kproxy.inspect.doctor import client_messages
 from kproxy.inspect.doctor.causes import cause_of
 from kproxy.inspect.doctor.diagnosis import diagnose
@@ -84,7 +84,7 @@ def test_the_listener_that_would_serve() -> None:
 
 
 def test_the_cluster_s_own_troubles() -> None:
-    contents = Contents("c", -1, (), (topic("t", -1, 1, -1, replicas=(1, 3)),))
+    contents = ClusterContents("c", -1, (), (topic("t", -1, 1, -1, replicas=(1, 3)),))
     found = examination(good("kafka-1.example:9092", 1, 1), contents=contents)
     assert faults(found) == [Fault.BROKER_MISSING, Fault.NO_CONTROLLER, Fault.NO_LEADER]
 

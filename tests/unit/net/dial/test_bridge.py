@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import pytest
 
-from kproxy.net.dial.bridge import End, bridge
+from kproxy.net.dial.bridge import BridgeEnd, bridge
 from tests.harness.servers.peers import refused
 
 
@@ -103,11 +103,11 @@ async def test_a_reset_ends_it() -> None:
 
 async def test_what_cannot_be_opened_leaves_nothing_behind() -> None:
     loop = asyncio.get_running_loop()
-    ends: list[End] = []
+    ends: list[BridgeEnd] = []
     with refused() as nobody:
         host, _, port = nobody.rpartition(":")
 
-        def open_far(end: End) -> object:
+        def open_far(end: BridgeEnd) -> object:
             ends.append(end)
             return loop.create_connection(lambda: end, host, int(port))
 

@@ -15,9 +15,9 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.net.dial import direct, resolver
-from kproxy.net.dial.connector import Limit
+from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.dialer import Dialer
-from kproxy.net.dial.direct import Direct
+from kproxy.net.dial.direct import DirectConnector
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Stream
 from tests.harness.servers.peers import Peer, black_hole, refused, saying, silent
@@ -52,11 +52,11 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Any:
     watched.let_go.set()
 
 
-async def connect(address: Address, seconds: float = 10, way: Direct | None = None) -> None:
-    (await (way or Direct()).connect(address, Limit.of(seconds))).close()
+async def connect(address: Address, seconds: float = 10, way: DirectConnector | None = None) -> None:
+    (await (way or DirectConnector()).connect(address, Deadline.of(seconds))).close()
 
 
-async def failure(address: Address, seconds: float = 10, way: Direct | None = None) -> UpstreamError:
+async def failure(address: Address, seconds: float = 10, way: DirectConnector | None = None) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await connect(address, seconds, way)
     return caught.value
@@ -97,7 +97,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def test_a_hundred_dials_that_fail_ask_once(system: Watched) -> None:
-    way = Direct()
+    way = DirectConnector()
     with refused() as nobody:
         address = Address("localhost", int(nobody.rpartition(":")[2]))
         for _ in range(10):
@@ -152,7 +152,7 @@ async def test_the_names_that_are_remembered_are_bounded(system: Watched, monkey
 
 
 async def test_a_missing_name_is_remembered_too(system: Watched) -> None:
-    way = Direct()
+    way = DirectConnector()
     for _ in range(3):
         error = await failure(Address("no-such-host.invalid", 9092), way=way)
         assert error.reason == "resolve"
@@ -164,7 +164,7 @@ async def test_a_resolver_that_hangs_holds_up_nobody_else(system: Watched) -> No
     """Far more names than an executor has threads, and one that is there beside them."""
     names = [f"hangs-{number}.invalid" for number in range(25)]
     system.hanging.update(names)
-    way = Direct()
+    way = DirectConnector()
     with Peer(silent) as peer:
         port = int(peer.address.rpartition(":")[2])
         async with asyncio.TaskGroup() as tasks:
@@ -226,7 +226,7 @@ async def test_a_connection_that_is_there_at_once_and_one_that_is_not(
     if not at_once:
         monkeypatch.setattr(direct, "_is_connected", lambda sock: False)
     with Peer(saying(b"hello", first=True)) as peer, refused() as nobody:
-        sock = await Direct().connect(Address.parse(peer.address), Limit.of(10))
+        sock = await DirectConnector().connect(Address.parse(peer.address), Deadline.of(10))
         with sock:
             assert not sock.getblocking()
             assert await Stream(sock).receive(5) == b"hello"

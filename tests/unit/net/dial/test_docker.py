@@ -15,9 +15,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.config import Hop
 from kproxy.net.dial import docker, engine
-from kproxy.net.dial.connector import Limit
-from kproxy.net.dial.direct import Direct
-from kproxy.net.dial.docker import Docker, look_up
+from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.direct import DirectConnector
+from kproxy.net.dial.docker import Docker, find_addresses
 from kproxy.net.dial.engine import EngineError
 from tests.harness.servers.engine import Engine, ok
 
@@ -41,8 +41,8 @@ def port() -> Iterator[int]:
 
 async def connect(host: str, port: int, network: str = "n", seconds: float = 5.0) -> tuple[str, int]:
     """Where it leads."""
-    way = Docker(Hop.parse(f"docker://{network}"), Direct())
-    with await way.connect(Address(host, port), Limit.of(seconds)) as sock:
+    way = Docker(Hop.parse(f"docker://{network}"), DirectConnector())
+    with await way.connect(Address(host, port), Deadline.of(seconds)) as sock:
         await way.close()
         name: tuple[str, int] = sock.getpeername()
         return name
@@ -144,7 +144,7 @@ def test_an_engine_that_is_slow_with_each_container(containers: Engine, monkeypa
     containers.answer = answer
     monkeypatch.setattr(docker, "monotonic", lambda: now[0])
     with pytest.raises(EngineError, match=r"is slow: it was asked about [0-9]+ containers in 5 s"):
-        look_up("kafka", "n", 5.0)
+        find_addresses("kafka", "n", 5.0)
     assert len(containers.asked) <= 7
 
 
@@ -186,21 +186,21 @@ def test_an_answer_without_an_end(containers: Engine, monkeypatch: pytest.Monkey
     monkeypatch.setattr(engine, "_MOST", 1000)
     containers.answer = lambda target: ok(["x" * 2000])
     with pytest.raises(EngineError, match="its answer is too long"):
-        look_up("kafka", "n", 5.0)
+        find_addresses("kafka", "n", 5.0)
 
 
 @pytest.mark.parametrize("reason", ["timeout", "unreachable", "refused"])
 async def test_containers_in_a_virtual_machine(reason: str, containers: Engine) -> None:
     """Where the host has no way to them, it is said why."""
 
-    class Far(Direct):
-        async def connect(self, address: Address, limit: Limit) -> socket.socket:
+    class Far(DirectConnector):
+        async def connect(self, address: Address, limit: Deadline) -> socket.socket:
             raise UpstreamError(reason, f"{address}: no answer")
 
     containers.add("kafka", "x", address="127.0.0.2")
     way = Docker(Hop.parse("docker://n"), Far())
     with pytest.raises(UpstreamError) as caught:
-        await way.connect(Address("kafka", 9092), Limit.of(5))
+        await way.connect(Address("kafka", 9092), Deadline.of(5))
     assert caught.value.reason == reason
     assert str(caught.value).startswith("kafka:9092: 127.0.0.2:9092: no answer (through --via docker://n)")
     assert ("Docker Desktop" in str(caught.value)) is (reason != "refused")

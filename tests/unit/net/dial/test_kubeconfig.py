@@ -10,7 +10,7 @@ import yaml
 
 from kproxy.base.address import Address
 from kproxy.net.dial import kubeconfig
-from kproxy.net.dial.kubeconfig import BadKubeconfig, Proxy, read_server, tls_context
+from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeProxy, read_kube_server, tls_context
 
 SECRET = "s3cret-token"
 
@@ -48,7 +48,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 
 def test_the_first_file_that_has_an_entry_counts(files: tuple[Path, Path]) -> None:
-    server = read_server(None)
+    server = read_kube_server(None)
     assert server.address == Address("api.example", 6443)
     assert (server.context, server.tls, server.prefix) == ("a", True, "/prefix")
     assert server.authorization == f"Bearer {SECRET}"
@@ -56,34 +56,34 @@ def test_the_first_file_that_has_an_entry_counts(files: tuple[Path, Path]) -> No
 
 
 def test_another_context(files: tuple[Path, Path]) -> None:
-    server = read_server("b/x:y@z")
+    server = read_kube_server("b/x:y@z")
     assert (server.address, server.tls, server.authorization) == (Address("::1", 8001), False, "")
 
 
 @pytest.mark.parametrize(
     ("url", "proxy"),
     [
-        ("http://p", Proxy("http", "p", 80)),
-        ("https://[::1]:3128/", Proxy("https", "::1", 3128)),
-        (f"socks5://me:{SECRET}%40@p", Proxy("socks5", "p", 1080, "me", f"{SECRET}@")),
+        ("http://p", KubeProxy("http", "p", 80)),
+        ("https://[::1]:3128/", KubeProxy("https", "::1", 3128)),
+        (f"socks5://me:{SECRET}%40@p", KubeProxy("socks5", "p", 1080, "me", f"{SECRET}@")),
     ],
 )
-def test_a_proxy(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_proxy(url: str, proxy: KubeProxy, tmp_path: Path) -> None:
     cluster = {"server": "https://x", "proxy-url": url}
     named = {"contexts": [{"name": "a", "context": {"cluster": "c"}}], "clusters": [{"name": "c", "cluster": cluster}]}
     (tmp_path / "k").write_text(yaml.safe_dump({"current-context": "a", **named}))
-    server = read_server(None, tmp_path / "k")
+    server = read_kube_server(None, tmp_path / "k")
     assert server.proxy == proxy
     assert SECRET not in repr(server) + str(server.proxy)
 
 
 def test_nothing_shows_a_secret(files: tuple[Path, Path]) -> None:
-    assert SECRET not in repr(read_server(None))
+    assert SECRET not in repr(read_kube_server(None))
 
 
 def test_a_context_that_is_not_there(files: tuple[Path, Path]) -> None:
     with pytest.raises(BadKubeconfig, match="no context 'nope' \\(it has: a, b/x:y@z\\)"):
-        read_server("nope")
+        read_kube_server("nope")
 
 
 def test_no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(BadKubeconfig, match=r"there is no ~/\.kube/config"):
-        read_server(None)
+        read_kube_server(None)
 
 
 def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(kubeconfig, "ACCOUNT", tmp_path)
     (tmp_path / "token").write_text(f"{SECRET}\n")
     (tmp_path / "namespace").write_text("kafka")
-    server = read_server(None)
+    server = read_kube_server(None)
     assert server.namespace == "kafka"
     assert (server.address, server.authorization) == (Address("fd00::1", 443), f"Bearer {SECRET}")
 
@@ -131,7 +131,7 @@ def test_files_with_mistakes(text: str, message: str, tmp_path: Path, monkeypatc
     (tmp_path / "config").write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     with pytest.raises(BadKubeconfig, match=message) as caught:
-        read_server(None)
+        read_kube_server(None)
     assert SECRET not in str(caught.value)
 
 
@@ -145,6 +145,6 @@ def test_certificates_may_be_files_or_text(files: tuple[Path, Path]) -> None:
         "certificate": leaf.cert_chain_pems[0].bytes().decode(),
         "key": leaf.private_key_pem.bytes().decode(),
     }
-    assert len(tls_context(read_server(None), pems).get_ca_certs()) == 1
+    assert len(tls_context(read_kube_server(None), pems).get_ca_certs()) == 1
     with pytest.raises(BadKubeconfig, match="of context 'a' is of no use"):
-        tls_context(read_server(None), {**pems, "key": SECRET})
+        tls_context(read_kube_server(None), {**pems, "key": SECRET})

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kproxy.net.dial.spdy import DICTIONARY, Accepted, Came, Ended, Event, Leaving, Pinged, Spdy, SpdyError
+from kproxy.net.dial.spdy import (
+    DICTIONARY,
+    GoAway,
+    Ping,
+    Spdy,
+    SpdyError,
+    SpdyEvent,
+    StreamAccepted,
+    StreamData,
+    StreamEnd,
+)
 from tests.harness.servers.spdy_server import FIN, GOAWAY, PING, RST_STREAM, SYN_REPLY, SYN_STREAM, control, data, reset
 
 HEADERS, SETTINGS, WINDOW_UPDATE = 8, 4, 9
@@ -23,13 +33,13 @@ def opened() -> Spdy:
     return made
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
+def joined(events: Iterable[SpdyEvent]) -> list[SpdyEvent]:
     """Without the borders between pieces of data."""
-    found: list[Event] = []
+    found: list[SpdyEvent] = []
     for event in events:
         match found[-1:], event:
-            case [Came(before, first)], Came(stream, more) if before == stream:
-                found[-1] = Came(stream, first + more)
+            case [StreamData(before, first)], StreamData(stream, more) if before == stream:
+                found[-1] = StreamData(stream, first + more)
             case _:
                 found.append(event)
     return found
@@ -65,16 +75,16 @@ def test_data_and_its_end() -> None:
 @pytest.mark.parametrize(
     ("frame", "events"),
     [
-        (control(SYN_REPLY, b"\0\0\0\3whatever"), [Accepted(3)]),
-        (control(SYN_REPLY, b"\0\0\0\3", FIN), [Accepted(3), Ended(3)]),
-        (data(3, b"hello"), [Came(3, b"hello")]),
-        (data(3, b"hello", FIN), [Came(3, b"hello"), Ended(3)]),
-        (data(1, b"", FIN), [Ended(1)]),
-        (control(HEADERS, b"\0\0\0\3", FIN), [Ended(3)]),
-        (reset(3), [Ended(3, reset=True)]),
-        (control(PING, b"\0\0\0\2"), [Pinged(control(PING, b"\0\0\0\2"))]),
+        (control(SYN_REPLY, b"\0\0\0\3whatever"), [StreamAccepted(3)]),
+        (control(SYN_REPLY, b"\0\0\0\3", FIN), [StreamAccepted(3), StreamEnd(3)]),
+        (data(3, b"hello"), [StreamData(3, b"hello")]),
+        (data(3, b"hello", FIN), [StreamData(3, b"hello"), StreamEnd(3)]),
+        (data(1, b"", FIN), [StreamEnd(1)]),
+        (control(HEADERS, b"\0\0\0\3", FIN), [StreamEnd(3)]),
+        (reset(3), [StreamEnd(3, reset=True)]),
+        (control(PING, b"\0\0\0\2"), [Ping(control(PING, b"\0\0\0\2"))]),
         (control(PING, b"\0\0\0\1"), []),
-        (control(GOAWAY, bytes(8)), [Leaving()]),
+        (control(GOAWAY, bytes(8)), [GoAway()]),
         (control(SETTINGS, bytes(12)), []),
         (control(WINDOW_UPDATE, b"\0\0\0\3\0\1\0\0"), []),
         (control(77, b"of another version"), []),
@@ -86,7 +96,7 @@ def test_data_and_its_end() -> None:
         (reset(99), []),
     ],
 )
-def test_what_frames_mean(frame: bytes, events: list[Event]) -> None:
+def test_what_frames_mean(frame: bytes, events: list[SpdyEvent]) -> None:
     assert opened().receive(frame) == events
 
 
@@ -109,8 +119,8 @@ def test_what_is_no_frame(frame: bytes, words: str) -> None:
 
 def test_nothing_comes_after_the_end() -> None:
     spdy = opened()
-    assert spdy.receive(data(3, b"a", FIN) + data(3, b"b", FIN) + data(3, b"c")) == [Came(3, b"a"), Ended(3)]
-    assert spdy.receive(reset(3)) == [Ended(3, reset=True)]  # but it may be broken then
+    assert spdy.receive(data(3, b"a", FIN) + data(3, b"b", FIN) + data(3, b"c")) == [StreamData(3, b"a"), StreamEnd(3)]
+    assert spdy.receive(reset(3)) == [StreamEnd(3, reset=True)]  # but it may be broken then
 
 
 def test_a_frame_of_16_mib_is_kept_nowhere() -> None:
@@ -119,9 +129,9 @@ def test_a_frame_of_16_mib_is_kept_nowhere() -> None:
     left = (1 << 24) - 1
     while left > 0:
         piece = bytes(min(left, 100_000))
-        assert spdy.receive(piece)[0] == Came(3, piece)
+        assert spdy.receive(piece)[0] == StreamData(3, piece)
         left -= len(piece)
-    assert spdy.receive(data(1, b"x")) == [Came(1, b"x")]
+    assert spdy.receive(data(1, b"x")) == [StreamData(1, b"x")]
 
 
 def test_a_long_control_frame_is_refused_at_its_head() -> None:
@@ -144,7 +154,7 @@ def test_any_pieces_give_the_same(stream: bytes, draw: st.DataObject) -> None:
     whole = joined(opened().receive(stream))
     spdy = opened()
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
-    found: list[Event] = []
+    found: list[SpdyEvent] = []
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += spdy.receive(stream[begin:end])
     assert joined(found) == whole

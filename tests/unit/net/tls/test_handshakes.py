@@ -30,9 +30,9 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
-from kproxy.net.dial.connector import Limit
+from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.stream import Stream
-from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, Files
+from kproxy.net.tls.handshakes import ANY_NAME, BrokerTls, ClientTls, TlsFiles
 from kproxy.net.tls.tlssocket import TlsSocket
 from tests.harness.servers.peers import Peer
 from tests.harness.tls import Authority, connected, in_thread, keytool
@@ -74,7 +74,7 @@ async def open_to(tls: BrokerTls, address: Address, name: str = NAME) -> TlsSock
         sock.setblocking(False)
         return sock
 
-    return await tls.open(connect, address, name, Limit.of(30))
+    return await tls.open(connect, address, name, Deadline.of(30))
 
 
 async def refused(tls: BrokerTls, peer: Peer, name: str = NAME) -> UpstreamError:
@@ -86,7 +86,7 @@ async def refused(tls: BrokerTls, peer: Peer, name: str = NAME) -> UpstreamError
 
 
 async def test_the_name_is_the_brokers_whatever_is_dialled(authority: Authority) -> None:
-    tls = BrokerTls(Files(ca=authority.pem), "cluster c")
+    tls = BrokerTls(TlsFiles(ca=authority.pem), "cluster c")
     with server(authority.server_context(NAME)) as peer:
         assert await ask(tls, peer) == b"hello"
         assert await ask(tls, peer, NAME + ".") == b"hello"
@@ -97,14 +97,14 @@ async def test_the_name_is_sent_so_that_a_proxy_can_choose_by_it(authority: Auth
     context, seen = authority.server_context(NAME), list[str]()
     context.sni_callback = lambda sock, name, _: seen.append(name)
     with server(context) as peer:
-        await ask(BrokerTls(Files(ca=authority.pem), "c"), peer)
-        await ask(BrokerTls(Files(), "c", insecure=True), peer, "other.internal")
-        await ask(BrokerTls(Files(ca=authority.pem), "c", server_name=ANY_NAME), peer, "third.internal")
+        await ask(BrokerTls(TlsFiles(ca=authority.pem), "c"), peer)
+        await ask(BrokerTls(TlsFiles(), "c", insecure=True), peer, "other.internal")
+        await ask(BrokerTls(TlsFiles(ca=authority.pem), "c", server_name=ANY_NAME), peer, "third.internal")
     assert seen == [NAME, "other.internal", "third.internal"]
 
 
 async def test_a_wrong_name_says_which_was_expected_and_which_there_are(authority: Authority) -> None:
-    tls = BrokerTls(Files(ca=authority.pem), "c")
+    tls = BrokerTls(TlsFiles(ca=authority.pem), "c")
     with server(authority.server_context(NAME, "*.eu.internal", "10.1.2.3")) as peer:
         error = await refused(tls, peer, "localhost")
         assert error.reason == "tls-name"
@@ -120,14 +120,14 @@ async def test_a_wrong_name_says_which_was_expected_and_which_there_are(authorit
 
 async def test_server_name_in_the_place_of_the_brokers(authority: Authority) -> None:
     with server(authority.server_context("shared.internal")) as peer:
-        assert await ask(BrokerTls(Files(ca=authority.pem), "c", server_name="shared.internal"), peer) == b"hello"
-        error = await refused(BrokerTls(Files(ca=authority.pem), "c", server_name="no.internal"), peer)
+        assert await ask(BrokerTls(TlsFiles(ca=authority.pem), "c", server_name="shared.internal"), peer) == b"hello"
+        error = await refused(BrokerTls(TlsFiles(ca=authority.pem), "c", server_name="no.internal"), peer)
         assert "not for no.internal" in str(error)
 
 
 async def test_any_name_but_not_any_authority(authority: Authority, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
-    tls = BrokerTls(Files(ca=authority.pem), "c", server_name=ANY_NAME)
+    tls = BrokerTls(TlsFiles(ca=authority.pem), "c", server_name=ANY_NAME)
     with server(authority.server_context("whatever.internal")) as peer:
         assert await ask(tls, peer) == b"hello"
     with server(other.server_context(NAME)) as peer:
@@ -136,12 +136,12 @@ async def test_any_name_but_not_any_authority(authority: Authority, tmp_path: Pa
 
 async def test_insecure_takes_anything(authority: Authority) -> None:
     with server(authority.server_context("whatever.internal", expired=True)) as peer:
-        assert await ask(BrokerTls(Files(), "c", insecure=True), peer) == b"hello"
+        assert await ask(BrokerTls(TlsFiles(), "c", insecure=True), peer) == b"hello"
 
 
 async def test_an_unknown_authority_and_the_systems_trust_store(authority: Authority) -> None:
     with server(authority.server_context(NAME)) as peer:
-        error = await refused(BrokerTls(Files(), "c"), peer)
+        error = await refused(BrokerTls(TlsFiles(), "c"), peer)
     assert error.reason == "tls-untrusted"
     assert "--tls-ca" in str(error)
 
@@ -154,14 +154,14 @@ async def test_the_brokers_own_certificate_can_be_what_is_trusted(authority: Aut
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     leaf.configure_cert(context)
     with server(context) as peer:
-        assert await ask(BrokerTls(Files(ca=pinned), "c"), peer) == b"hello"
+        assert await ask(BrokerTls(TlsFiles(ca=pinned), "c"), peer) == b"hello"
     with server(authority.server_context(NAME)) as peer:
-        assert (await refused(BrokerTls(Files(ca=pinned), "c"), peer)).reason == "tls-untrusted"
+        assert (await refused(BrokerTls(TlsFiles(ca=pinned), "c"), peer)).reason == "tls-untrusted"
 
 
 async def test_an_expired_certificate(authority: Authority) -> None:
     with server(authority.server_context(NAME, expired=True)) as peer:
-        error = await refused(BrokerTls(Files(ca=authority.pem), "c"), peer)
+        error = await refused(BrokerTls(TlsFiles(ca=authority.pem), "c"), peer)
     assert error.reason == "tls-expired"
 
 
@@ -170,7 +170,7 @@ async def test_versions(authority: Authority, version: ssl.TLSVersion) -> None:
     context = authority.server_context(NAME)
     context.minimum_version = context.maximum_version = version
     with server(context) as peer:
-        assert await ask(BrokerTls(Files(ca=authority.pem), "c"), peer) == b"hello"
+        assert await ask(BrokerTls(TlsFiles(ca=authority.pem), "c"), peer) == b"hello"
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
@@ -179,7 +179,7 @@ async def test_an_old_version(authority: Authority) -> None:
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with server(context) as peer:
-        error = await refused(BrokerTls(Files(ca=authority.pem), "c"), peer)
+        error = await refused(BrokerTls(TlsFiles(ca=authority.pem), "c"), peer)
     assert error.reason == "tls-version"
     assert "1.2" in str(error)
 
@@ -192,8 +192,8 @@ async def test_a_broker_that_requires_a_certificate(
     context.minimum_version = context.maximum_version = version
     cert, key = authority.files("client-7")
     with server(context) as peer:
-        assert await ask(BrokerTls(Files(ca=authority.pem, cert=cert, key=key), "c"), peer) == b"hello"
-        without = BrokerTls(Files(ca=authority.pem), "c")
+        assert await ask(BrokerTls(TlsFiles(ca=authority.pem, cert=cert, key=key), "c"), peer) == b"hello"
+        without = BrokerTls(TlsFiles(ca=authority.pem), "c")
         if version is ssl.TLSVersion.TLSv1_2:
             assert (await refused(without, peer)).reason in ("tls-client-certificate", "tls")
         else:  # the broker says it after the handshake
@@ -211,7 +211,7 @@ async def test_what_answers_does_not_speak_tls(authority: Authority) -> None:
     def hangs_up(connection: socket.socket) -> None:
         connection.recv(65536)
 
-    tls = BrokerTls(Files(ca=authority.pem), "c")
+    tls = BrokerTls(TlsFiles(ca=authority.pem), "c")
     with Peer(http) as peer:
         assert (await refused(tls, peer)).reason == "tls-plaintext"
     with Peer(hangs_up) as peer:
@@ -230,7 +230,7 @@ async def test_what_says_nothing(authority: Authority) -> None:
             return sock
 
         with pytest.raises(UpstreamError, match="no answer to the handshake") as caught:
-            await BrokerTls(Files(ca=authority.pem), "c").open(connect, address, NAME, Limit.of(0.05))
+            await BrokerTls(TlsFiles(ca=authority.pem), "c").open(connect, address, NAME, Deadline.of(0.05))
     assert caught.value.reason == "timeout"
 
 
@@ -266,7 +266,7 @@ async def test_certificate_and_key_as_users_have_them(
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    tls = BrokerTls(Files(ca=authority.pem, cert=cert, key=key_file, key_password=password), "c")
+    tls = BrokerTls(TlsFiles(ca=authority.pem, cert=cert, key=key_file, key_password=password), "c")
     assert not list(temporary.iterdir()), "a key is left in a file"
     with server(authority.server_context(NAME, require=True)) as peer:
         assert await ask(tls, peer) == b"hello"
@@ -281,7 +281,7 @@ async def test_a_key_store_where_files_in_memory_do_not_exist(
     (tmp_path / "tmp").mkdir()
     cert = tmp_path / "client.p12"
     cert.write_bytes(pkcs12_of(authority.leaf("client-7"), b"pw"))
-    tls = BrokerTls(Files(ca=authority.pem, cert=cert, key_password="pw"), "c")
+    tls = BrokerTls(TlsFiles(ca=authority.pem, cert=cert, key_password="pw"), "c")
     assert not list((tmp_path / "tmp").iterdir())
     with server(authority.server_context(NAME, require=True)) as peer:
         assert await ask(tls, peer) == b"hello"
@@ -291,7 +291,7 @@ async def test_a_trusted_certificate_in_der(authority: Authority, tmp_path: Path
     der = tmp_path / "ca.der"
     der.write_bytes(ssl.PEM_cert_to_DER_cert(authority.pem.read_text()))
     with server(authority.server_context(NAME)) as peer:
-        assert await ask(BrokerTls(Files(ca=der), "c"), peer) == b"hello"
+        assert await ask(BrokerTls(TlsFiles(ca=der), "c"), peer) == b"hello"
 
 
 # What sets a password, at the end of each error about one.
@@ -303,7 +303,7 @@ def test_passwords_towards_clients(authority: Authority, tmp_path: Path) -> None
     store = tmp_path / "store.p12"
     store.write_bytes(pkcs12_of(authority.leaf("kproxy"), b"right"))
     with pytest.raises(ConfigError) as caught:
-        ClientTls(Files(cert=store, key_password="wrong", ca=store), "c")
+        ClientTls(TlsFiles(cert=store, key_password="wrong", ca=store), "c")
     ca, cert = caught.value.problems
     assert cert.endswith("; set it with KPROXY_CLIENT_TLS_KEY_PASSWORD, or client-tls-key-password in a file (-c FILE)")
     assert ca.startswith(f"--client-tls-ca {store}: the password is not given")
@@ -315,10 +315,10 @@ def test_the_java_key_store_too(authority: Authority, tmp_path: Path) -> None:
     pem = ["-file", authority.pem, "-alias", "ca", "-noprompt"]
     keytool("-importcert", *pem, "-keystore", store, "-storetype", "JKS", "-storepass", "right-1")
     with pytest.raises(ConfigError) as caught:
-        BrokerTls(Files(ca=store, ca_password="wrong"), "c")
+        BrokerTls(TlsFiles(ca=store, ca_password="wrong"), "c")
     assert str(caught.value).endswith("the password is wrong, or the file is damaged" + TRUST)
     with pytest.raises(ConfigError) as caught:
-        BrokerTls(Files(cert=store), "c")
+        BrokerTls(TlsFiles(cert=store), "c")
     assert str(caught.value).endswith("the password is not given" + OWN)
 
 
@@ -335,32 +335,35 @@ def test_files_that_are_no_good(authority: Authority, tmp_path: Path) -> None:
     )
     for files, words in [
         (
-            Files(ca=tmp_path / "none.pem"),
+            TlsFiles(ca=tmp_path / "none.pem"),
             "--tls-ca {}/none.pem: cannot be read: No such file or directory",
         ),
-        (Files(ca=key), "--tls-ca {}/client-7.key: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
-        (Files(ca=junk), "--tls-ca {}/junk: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
-        (Files(ca=jceks), "--tls-ca {}/jceks: is a JCEKS file: convert it with keytool"),
-        (Files(ca=store), "--tls-ca {}/store.p12: the password is not given, or the file is damaged" + TRUST),
+        (TlsFiles(ca=key), "--tls-ca {}/client-7.key: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
+        (TlsFiles(ca=junk), "--tls-ca {}/junk: has no certificate; allowed: PEM, DER, PKCS #12, JKS"),
+        (TlsFiles(ca=jceks), "--tls-ca {}/jceks: is a JCEKS file: convert it with keytool"),
+        (TlsFiles(ca=store), "--tls-ca {}/store.p12: the password is not given, or the file is damaged" + TRUST),
         (
-            Files(ca=store, ca_password="wrong"),
+            TlsFiles(ca=store, ca_password="wrong"),
             "--tls-ca {}/store.p12: the password is wrong, or the file is damaged" + TRUST,
         ),
-        (Files(cert=store, key_password="wrong"), "the password is wrong, or the file is damaged" + OWN),
-        (Files(cert=store), "--tls-cert {}/store.p12: the password is not given, or the file is damaged" + OWN),
+        (TlsFiles(cert=store, key_password="wrong"), "the password is wrong, or the file is damaged" + OWN),
+        (TlsFiles(cert=store), "--tls-cert {}/store.p12: the password is not given, or the file is damaged" + OWN),
         (
-            Files(cert=store, key=key, key_password="right"),
+            TlsFiles(cert=store, key=key, key_password="right"),
             "--tls-cert {}/store.p12: is not PEM, so it must contain the key",
         ),
-        (Files(cert=cert), "--tls-cert {}/client-7.pem: {}/client-7.pem has no private key"),
-        (Files(cert=cert, key=other_key), "--tls-cert {}/client-7.pem: the key of {}/client-8.key does not belong"),
+        (TlsFiles(cert=cert), "--tls-cert {}/client-7.pem: {}/client-7.pem has no private key"),
+        (TlsFiles(cert=cert, key=other_key), "--tls-cert {}/client-7.pem: the key of {}/client-8.key does not belong"),
         (
-            Files(cert=cert, key=locked),
+            TlsFiles(cert=cert, key=locked),
             "--tls-cert {}/client-7.pem: {}/locked.key is encrypted, and its password is not given" + OWN,
         ),
-        (Files(cert=cert, key=locked, key_password="x"), "{}/locked.key is encrypted, and its password is wrong" + OWN),
-        (Files(cert=key, key=key), "--tls-cert {}/client-7.key: has no certificate, or a damaged one"),
-        (Files(cert=junk), "--tls-cert {}/junk: has no key and certificate"),
+        (
+            TlsFiles(cert=cert, key=locked, key_password="x"),
+            "{}/locked.key is encrypted, and its password is wrong" + OWN,
+        ),
+        (TlsFiles(cert=key, key=key), "--tls-cert {}/client-7.key: has no certificate, or a damaged one"),
+        (TlsFiles(cert=junk), "--tls-cert {}/junk: has no key and certificate"),
     ]:
         with pytest.raises(ConfigError) as caught:
             BrokerTls(files, "c")
@@ -384,7 +387,7 @@ async def test_files_that_change_are_read_again(
         (tmp_path / "new").symlink_to(version)
         (tmp_path / "new").rename(tmp_path / "data")
 
-    tls = BrokerTls(Files(ca=tmp_path / "ca.crt"), "cluster c")
+    tls = BrokerTls(TlsFiles(ca=tmp_path / "ca.crt"), "cluster c")
     with server(other.server_context(NAME)) as peer:
         assert (await refused(tls, peer)).reason == "tls-untrusted"
         swap("v2")
@@ -411,7 +414,7 @@ async def test_what_is_put_in_the_place_of_a_file_holds_nothing_up(
     files = {name: tmp_path / f"the.{name}" for name in ("ca", "cert", "key")}
     for path, original in zip(files.values(), (authority.pem, *authority.files("client-7")), strict=True):
         shutil.copy(original, path)
-    tls = BrokerTls(Files(**files), "cluster c")
+    tls = BrokerTls(TlsFiles(**files), "cluster c")
     place = files[which]
     place.unlink()
     with socket.socket(socket.AF_UNIX) as bound, server(authority.server_context(NAME)) as peer:
@@ -432,7 +435,7 @@ async def test_what_is_put_in_the_place_of_a_file_holds_nothing_up(
         assert caplog.text.count("new connections use the previous files") == 1
         assert str(place) in caplog.text
         with pytest.raises(ConfigError):
-            BrokerTls(Files(**files), "c")
+            BrokerTls(TlsFiles(**files), "c")
 
 
 # Clients
@@ -463,7 +466,7 @@ async def accept(tls: ClientTls, context: ssl.SSLContext, name: str = "kproxy.in
 
 async def test_clients(authority: Authority) -> None:
     cert, key = authority.files("kproxy.internal")
-    tls = ClientTls(Files(cert=cert, key=key), "c")
+    tls = ClientTls(TlsFiles(cert=cert, key=key), "c")
     assert await accept(tls, authority.client_context()) == (b"hello", "")
     assert await accept(tls, authority.client_context("user-7")) == (b"hello", "")
 
@@ -471,7 +474,7 @@ async def test_clients(authority: Authority) -> None:
 async def test_clients_must_show_a_certificate(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.files("kproxy.internal")
     other = Authority(tmp_path, "other")
-    tls = ClientTls(Files(ca=authority.pem, cert=cert, key=key), "c")
+    tls = ClientTls(TlsFiles(ca=authority.pem, cert=cert, key=key), "c")
     assert await accept(tls, authority.client_context("user-7")) == (b"hello", "")
     stranger = authority.client_context()
     other.leaf("user-8").configure_cert(stranger)
@@ -483,7 +486,7 @@ async def test_clients_must_show_a_certificate(authority: Authority, tmp_path: P
 
 async def test_a_client_that_does_not_trust_kproxy(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.files("kproxy.internal")
-    tls = ClientTls(Files(cert=cert, key=key), "c")
+    tls = ClientTls(TlsFiles(cert=cert, key=key), "c")
     with pytest.raises(WireError, match="check --client-tls-cert") as caught:
         await accept(tls, Authority(tmp_path, "other").client_context())
     assert caught.value.reason == "client-tls-refused"
@@ -497,6 +500,6 @@ async def test_a_client_that_stops_in_its_handshake(authority: Authority, monkey
     with theirs:
         theirs.sendall(b"\x16\x03\x01")
         with pytest.raises(WireError) as caught:
-            await ClientTls(Files(cert=cert, key=key), "c").accept(ours)
+            await ClientTls(TlsFiles(cert=cert, key=key), "c").accept(ours)
         assert caught.value.reason == "client-tls-timeout"
         assert theirs.recv(1) == b""

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import Copy
-from kproxy.protocol.capture.redaction import is_left_out
+from kproxy.protocol.capture.framecopy import FrameCopy
+from kproxy.protocol.capture.redaction import is_redacted
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, FETCH
-from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from tests.unit.kafka_frames import chunks, request, response
 
 SECRET = b"a-secret-that-nobody-may-see"
@@ -21,13 +21,13 @@ NO_RECORDS = struct.pack(">qiibIhiqqqhii", 0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -
 
 
 @cache
-def everything() -> tuple[Message, ...]:
+def everything() -> tuple[MessageDefinition, ...]:
     """All messages that there are definitions of."""
-    found: dict[str, Message] = {}
-    for place in definitions._places():
+    found: dict[str, MessageDefinition] = {}
+    for place in definitions._folders():
         for path in sorted(place.glob("*.json")):
             if path.stem.endswith(("Request", "Response")):
-                found.setdefault(path.stem, definitions.load(path))
+                found.setdefault(path.stem, definitions.read_definition(path))
     return tuple(found.values())
 
 
@@ -51,10 +51,10 @@ def framed(name: str, key: int, version: int, body: bytes) -> bytes:
     return made(key, version, body=body)
 
 
-def copied(name: str, key: int, version: int, frame: bytes, sizes: list[int]) -> Copy:
+def copied(name: str, key: int, version: int, frame: bytes, sizes: list[int]) -> FrameCopy:
     plan = plan_for(key, version, of_request=name.endswith("Request"))
     assert plan is not None
-    copy = Copy(plan)
+    copy = FrameCopy(plan)
     for piece in chunks(frame[4:], sizes):
         copy.feed(memoryview(piece))
     return copy
@@ -73,7 +73,7 @@ def emptied(message: str, some: tuple[Field, ...], values: Any, version: int) ->
             many = value if isinstance(value, list) else [value]
             new = [emptied(message, field.fields, one, version) for one in many]
             value = None if value is None else new if isinstance(value, list) else new[0]
-        elif is_left_out(message, field) and value is not None:
+        elif is_redacted(message, field) and value is not None:
             blank = NO_RECORDS if field.type == "records" and value else type(value)()
             value = [type(one)() for one in value] if isinstance(value, list) else blank
         out[field.name] = value

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import MOST, Copy, TooLong
-from kproxy.protocol.capture.redaction import HIDDEN, OPAQUE, SHOWN, is_left_out
+from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy
+from kproxy.protocol.capture.redaction import HIDDEN, OPAQUE, SHOWN, is_redacted
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
-from kproxy.protocol.wire.definitions import Message
+from kproxy.protocol.wire.definitions import MessageDefinition
 from kproxy.protocol.wire.primitives import MAX_STRING
 from tests.unit.kafka_frames import CHUNKINGS, chunks, encode, messages, request
 from tests.unit.protocol.capture.shown import (
@@ -39,7 +39,7 @@ def test_every_message(which: tuple[str, int, int]) -> None:
     @settings(max_examples=4, suppress_health_check=list(HealthCheck))
     @given(values=messages(name, version), sizes=CHUNKINGS)
     def check(values: dict[str, Any], sizes: list[int]) -> None:
-        message = definitions.message(name)
+        message = definitions.load_message(name)
         frame = framed(name, key, version, encode(message, version, values))
         copy = copied(name, key, version, frame, sizes)
         assert copy.done
@@ -53,15 +53,15 @@ def test_every_message(which: tuple[str, int, int]) -> None:
 
 
 @pytest.mark.parametrize("message", everything(), ids=lambda message: message.name)
-def test_whoever_adds_a_definition_looks_at_its_fields(message: Message) -> None:
+def test_whoever_adds_a_definition_looks_at_its_fields(message: MessageDefinition) -> None:
     """All bytes and records are left out; each string was looked at, and is in one of the two lists."""
     for field in fields(message.fields):
         element = field.type.removeprefix("[]")
         if element in ("bytes", "records"):
-            assert is_left_out(message.name, field), field.name
+            assert is_redacted(message.name, field), field.name
         elif element == "string":
             assert field.name in SHOWN | HIDDEN, f"is {field.name} of {message.name} fit to be shown? See redaction.py"
-            assert is_left_out(message.name, field) or field.name in SHOWN
+            assert is_redacted(message.name, field) or field.name in SHOWN
         else:
             assert field.fields or element in ("bool", "float64") or element.startswith(("int", "uint", "uuid"))
 
@@ -75,9 +75,9 @@ def test_the_lists_have_no_field_twice_and_none_that_is_nowhere() -> None:
 
 @pytest.mark.parametrize("name", ["AlterConfigsRequest", "IncrementalAlterConfigsRequest", "CreateTopicsRequest"])
 def test_values_of_configurations(name: str) -> None:
-    values = [one for one in fields(definitions.message(name).fields) if one.name == "Value"]
+    values = [one for one in fields(definitions.load_message(name).fields) if one.name == "Value"]
     assert values
-    assert all(is_left_out(name, one) for one in values)
+    assert all(is_redacted(name, one) for one in values)
 
 
 # Sizes and memory
@@ -89,7 +89,7 @@ def test_a_large_frame_costs_nothing() -> None:
     head = fetched(b"")[4:-4]
     plan = plan_for(FETCH, 11, of_request=False)
     assert plan is not None
-    copy = Copy(plan)
+    copy = FrameCopy(plan)
     copy.feed(head + struct.pack(">i", size))
     piece = memoryview(SECRET * 5000)
     left = size
@@ -109,11 +109,11 @@ def test_a_copy_that_would_be_too_long() -> None:
     frame = request(METADATA, 1, body=struct.pack(">i", count) + topics)
     plan = plan_for(METADATA, 1, of_request=True)
     assert plan is not None
-    copy = Copy(plan)
+    copy = FrameCopy(plan)
     pieces = chunks(frame[4:], [4096])
-    with pytest.raises(TooLong):
+    with pytest.raises(CopyTooLong):
         deque(map(copy.feed, pieces), maxlen=0)
-    assert len(copy.out) <= MOST + 4096
+    assert len(copy.out) <= MAX_COPY + 4096
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -143,7 +143,7 @@ def test_garbage(which: tuple[str, int, int]) -> None:
     @settings(max_examples=10, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def check(data: st.DataObject) -> None:
-        message = definitions.message(name)
+        message = definitions.load_message(name)
         good = framed(name, key, version, encode(message, version, data.draw(messages(name, version))))
         at = data.draw(st.integers(4, len(good)))
         wild = st.binary(max_size=30) | st.sampled_from([b"\xff" * 9, b"\x7f\xff\xff\xff", b"\x80" * 6, b"\0" * 40])
@@ -152,7 +152,7 @@ def test_garbage(which: tuple[str, int, int]) -> None:
         for sizes in ([1], [1 << 30], data.draw(CHUNKINGS)):
             try:
                 copy = copied(name, key, version, bad, sizes)
-            except (WireError, TooLong) as error:
+            except (WireError, CopyTooLong) as error:
                 ends.add(type(error).__name__)
             else:
                 ends.add(bytes(copy.out) if copy.done else b"")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, Beginning, Capture, Frame
+from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, CaptureStart, RedactedFrame, SessionCapture
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
@@ -65,7 +65,7 @@ class Looked(Talk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.frames: list[Frame] = []
+        self.frames: list[RedactedFrame] = []
         self.observation = ObservedConversation(self.conversation)
         self.heard = b""
 
@@ -222,9 +222,9 @@ def test_what_is_not_as_its_definition_says() -> None:
     assert [bool(frame.data) for frame in talk.frames] == [False, True]
 
 
-def captured(waiting: Sequence[tuple[int, int, int, int]] = ()) -> tuple[Capture, list[Frame]]:
-    frames: list[Frame] = []
-    return Capture(frames.append, Beginning(waiting=waiting), 0.0), frames
+def captured(waiting: Sequence[tuple[int, int, int, int]] = ()) -> tuple[SessionCapture, list[RedactedFrame]]:
+    frames: list[RedactedFrame] = []
+    return SessionCapture(frames.append, CaptureStart(waiting=waiting), 0.0), frames
 
 
 def test_a_response_to_nothing() -> None:
@@ -265,7 +265,7 @@ def test_garbage(said: list[tuple[bool, bytes]]) -> None:
 def test_a_defect_ends_no_session(caplog: pytest.LogCaptureFixture) -> None:
     talk = Looked()
 
-    def fail(frame: Frame) -> None:
+    def fail(frame: RedactedFrame) -> None:
         raise RuntimeError("a defect")
 
     talk.observation.look(None, fail)

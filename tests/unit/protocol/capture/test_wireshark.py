@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kproxy.protocol.capture.sessioncapture import Beginning, Capture, Frame
+from kproxy.protocol.capture.sessioncapture import CaptureStart, RedactedFrame, SessionCapture
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import PRODUCE
 from kproxy.proxy.app import pcap
@@ -55,10 +55,10 @@ def _drawn(key: int, version: int, suffix: str) -> bytes:
 
     draw()
     values = {**found[-1], "Acks": 1} if key == PRODUCE and suffix == "Request" else found[-1]
-    return framed(name, key, version, encode(definitions.message(name), version, values))
+    return framed(name, key, version, encode(definitions.load_message(name), version, values))
 
 
-def _line(place: CaptureSession, number: int, frame: Frame) -> dict[str, Any]:
+def _line(place: CaptureSession, number: int, frame: RedactedFrame) -> dict[str, Any]:
     return dict(json.loads(format_line(CapturedFrame(1e9 + number, place, frame))))
 
 
@@ -70,8 +70,8 @@ def test_wireshark_reads_copies_as_it_reads_the_frames(tmp_path: Path) -> None:
         of_copies.write(copies.begin())
         for number, (key, version) in enumerate(CALLS):
             request, response = _drawn(key, version, "Request"), _drawn(key, version, "Response")
-            frames: list[Frame] = []
-            capture = Capture(frames.append, Beginning(), 0.0)
+            frames: list[RedactedFrame] = []
+            capture = SessionCapture(frames.append, CaptureStart(), 0.0)
             capture.from_client(request, 0.0)
             capture.to_client(response, 1.0)
             place = CaptureSession(

@@ -10,9 +10,9 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from kproxy.protocol.records.codecs import compress
-from kproxy.protocol.records.decoding import Record, records
-from kproxy.protocol.records.header import Batch, batches
-from kproxy.protocol.records.producebatches import Piece
+from kproxy.protocol.records.decoding import Record, decode_records
+from kproxy.protocol.records.header import Batch, read_batches
+from kproxy.protocol.records.producebatches import ProduceBatch
 
 NOW = 1_700_000_000_000
 CODECS = range(5)
@@ -94,14 +94,14 @@ def wrapper(inside: Sequence[Record], magic: int, codec: int, append_time: int |
 
 
 def read(log: bytes) -> list[Batch]:
-    return list(batches(memoryview(log)))
+    return list(read_batches(memoryview(log)))
 
 
 def decoded(log: bytes) -> list[Record]:
-    return [record for batch in read(log) for record in records(batch)]
+    return [record for batch in read(log) for record in decode_records(batch)]
 
 
-def arrived(pieces: Sequence[Piece]) -> list[Record]:
+def arrived(pieces: Sequence[ProduceBatch]) -> list[Record]:
     """The records of pieces, each with the offset that it had in the source."""
     found = []
     for piece in pieces:
@@ -114,7 +114,7 @@ def arrived(pieces: Sequence[Piece]) -> list[Record]:
         assert [index for _, index, count in piece.runs for index in range(index, index + count)] == list(
             range(piece.count)
         )
-        inside = records(batch)
+        inside = decode_records(batch)
         assert batch.max_timestamp == max(record.timestamp for record in inside)
         found += [record._replace(offset=offset) for offset, record in zip(offsets, inside, strict=True)]
     return found

@@ -5,7 +5,7 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.protocol.records import decoding
 from kproxy.protocol.records.codecs import compress
-from kproxy.protocol.records.decoding import Record, records
+from kproxy.protocol.records.decoding import Record, decode_records
 from tests.unit.protocol.records.logs import NOW, decoded, message, read, sized, v2, wrapper, written, zigzag
 
 ONE = Record(41, NOW, b"k", b"v", ())
@@ -49,8 +49,8 @@ def test_many_records_are_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch)
     many = [Record(number, NOW + number, b"k", b"v", ()) for number in range(10)]
     for log in (v2(many), wrapper(many, 1, 1)):
         (batch,) = read(log)
-        assert [len(some) for some in decoding.entries_of(batch, 1, 9)] in ([2, 3, 3, 0], [3, 3, 2])
-        assert records(batch) == many
+        assert [len(some) for some in decoding.decode_entries(batch, 1, 9)] in ([2, 3, 3, 0], [3, 3, 2])
+        assert decode_records(batch) == many
 
 
 def changed(**said: bytes) -> bytes:
@@ -109,21 +109,21 @@ def test_records_that_cannot_be(content: bytes, codec: int) -> None:
     (batch,) = read(v2([ONE, TWO], content=content, codec=codec))
     batch.check()
     with pytest.raises(WireError, match=r"batch at offset 41|number of a record"):
-        records(batch)
+        decode_records(batch)
 
 
 @pytest.mark.parametrize("content", INSIDE.values(), ids=INSIDE)
 def test_a_record_that_cannot_be(content: bytes) -> None:
     (batch,) = read(v2([ONE], content=content))
     with pytest.raises(WireError):
-        records(batch)
+        decode_records(batch)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, (1 << 31) - 1])
 def test_a_count_that_is_not_true(count: int) -> None:
     (batch,) = read(v2([ONE, TWO], count=count))
     with pytest.raises(WireError):
-        records(batch)
+        decode_records(batch)
 
 
 def outer(plain: bytes, magic: int = 1, codec: int = 1, offset: int = 44) -> bytes:

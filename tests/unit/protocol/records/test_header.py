@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.records.decoding import Record, records
-from kproxy.protocol.records.header import ABORT, COMMIT, Batch, batches
+from kproxy.protocol.records.decoding import Record, decode_records
+from kproxy.protocol.records.header import ABORT, COMMIT, Batch, read_batches
 from tests.unit.protocol.records.logs import NOW, decoded, marker, message, read, some_log, v2, wrapper
 
 ONE = Record(41, NOW, b"k", b"v", ())
@@ -85,9 +85,9 @@ def test_a_changed_byte_is_noticed(made: tuple[bytes, list[Record]], data: st.Da
 def test_garbage(data: bytes) -> None:
     def all_of(log: bytes) -> None:
         try:
-            for batch in batches(memoryview(log)):
+            for batch in read_batches(memoryview(log)):
                 batch.check()
-                records(batch)
+                decode_records(batch)
         except WireError:
             pass
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.protocol.records.codecs import LZ4, NAMES, SNAPPY, ZSTD, compress, decompress
 from kproxy.protocol.records.decoding import Record
-from kproxy.protocol.records.encoding import Producer
-from kproxy.protocol.records.jointdecompression import AT_ONCE, together
-from kproxy.protocol.records.producebatches import pieces
+from kproxy.protocol.records.encoding import ProducerState
+from kproxy.protocol.records.jointdecompression import MAX_JOINT_SIZE, decompress_jointly
+from kproxy.protocol.records.producebatches import produce_batches
 from tests.unit.protocol.records.logs import NOW, arrived, read, v2, written, zigzag
 
 RANDOM = os.urandom(300)
@@ -132,7 +132,7 @@ def alone(frame: bytes, codec: int) -> bytes | None:
 
 
 def those(frames: Sequence[bytes], codec: int) -> list[bytes | None]:
-    return list(together(map(memoryview, frames), codec))
+    return list(decompress_jointly(map(memoryview, frames), codec))
 
 
 @codecs
@@ -203,13 +203,15 @@ WHOLE = written(Record(1, NOW, b"k" * 30, b"v" * 300, ()), 1, NOW)
 def test_no_batch_lends_another_bytes(codec: int, first: bytes, second: bytes) -> None:
     log = lending(codec, first, second)
     with pytest.raises(WireError, match="offset 1 "):
-        list(pieces(read(log), first=0, end=9, limit=1 << 20, producer=Producer()))
+        list(produce_batches(read(log), first=0, end=9, limit=1 << 20, producer=ProducerState()))
 
 
 @codecs
 def test_what_is_good_arrives(codec: int) -> None:
     """The same log as the one above, without a fault: the test above would not notice that everything is refused."""
-    found = list(pieces(read(lending(codec, WHOLE, WHOLE)), first=0, end=9, limit=1 << 20, producer=Producer()))
+    found = list(
+        produce_batches(read(lending(codec, WHOLE, WHOLE)), first=0, end=9, limit=1 << 20, producer=ProducerState())
+    )
     assert [len(record.value or b"") for record in arrived(found)] == [5, 300, 300, 5]
 
 
@@ -231,7 +233,7 @@ def test_bombs_take_no_more_memory_than_allowed(codec: int) -> None:
     def confine() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
 
-    assert count * 60_000 > 30 * AT_ONCE
+    assert count * 60_000 > 30 * MAX_JOINT_SIZE
     done = subprocess.run(
         [sys.executable, "-c", BOMB, str(codec)], input=frames * count, capture_output=True, text=True, check=True,
         preexec_fn=confine,

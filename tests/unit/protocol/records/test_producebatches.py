@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.protocol.records import decoding, producebatches
 from kproxy.protocol.records.decoding import Record
-from kproxy.protocol.records.encoding import Producer
-from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, Piece, pieces
+from kproxy.protocol.records.encoding import ProducerState
+from kproxy.protocol.records.producebatches import MERGED, RE_ENCODED, VERBATIM, ProduceBatch, produce_batches
 from tests.unit.protocol.records.logs import NOW, arrived, decoded, message, read, some_log, some_records, v2, wrapper
 
 LIMIT = 1 << 20
-PRODUCER = Producer(77, 3, 1000, True)
+PRODUCER = ProducerState(77, 3, 1000, True)
 
 
 def copied(
-    log: bytes, first: int = 0, end: int = 1 << 62, limit: int = LIMIT, producer: Producer = PRODUCER
-) -> list[Piece]:
-    return list(pieces(read(log), first=first, end=end, limit=limit, producer=producer))
+    log: bytes, first: int = 0, end: int = 1 << 62, limit: int = LIMIT, producer: ProducerState = PRODUCER
+) -> list[ProduceBatch]:
+    return list(produce_batches(read(log), first=first, end=end, limit=limit, producer=producer))
 
 
 def numbered(start: int, count: int, value: bytes | None = b"value", step: int = 1) -> list[Record]:
@@ -34,7 +34,7 @@ def large(start: int, count: int = 300, step: int = 1) -> list[Record]:
     return numbered(start, count, b"0123456789" * 30, step)
 
 
-def same_records(found: Sequence[Piece], wanted: list[Record]) -> None:
+def same_records(found: Sequence[ProduceBatch], wanted: list[Record]) -> None:
     assert arrived(found) == wanted
 
 
@@ -85,11 +85,11 @@ def test_the_header_of_verbatim() -> None:
 
 
 def test_nobody_s_batch() -> None:
-    (piece,) = copied(v2(large(50)), producer=Producer())
+    (piece,) = copied(v2(large(50)), producer=ProducerState())
     (batch,) = read(b"".join(piece.buffers))
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
     assert not batch.is_transactional
-    assert Producer().after(5) == Producer()
+    assert ProducerState().after(5) == ProducerState()
 
 
 WAYS = {
@@ -217,7 +217,7 @@ def test_many_records_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sequences_begin_anew() -> None:
     log = v2(large(0)) + v2(large(300))
-    found = copied(log, producer=Producer(7, 0, (1 << 31) - 100, True))
+    found = copied(log, producer=ProducerState(7, 0, (1 << 31) - 100, True))
     assert [piece.sequence for piece in found] == [(1 << 31) - 100, 200]
 
 

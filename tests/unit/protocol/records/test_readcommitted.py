@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.protocol.records.decoding import Record
-from kproxy.protocol.records.readcommitted import committed
+from kproxy.protocol.records.readcommitted import filter_committed
 from tests.unit.protocol.records.logs import NOW, marker, message, read, v2
 
 
@@ -54,8 +54,8 @@ CASES = {
 
 @pytest.mark.parametrize(("log", "aborted", "offsets"), CASES.values(), ids=CASES)
 def test_what_counts(log: list[bytes], aborted: list[tuple[int, int]], offsets: list[int]) -> None:
-    assert [found.base_offset for found in committed(read(b"".join(log)), aborted)] == offsets
+    assert [found.base_offset for found in filter_committed(read(b"".join(log)), aborted)] == offsets
 
 
 def test_no_list_is_an_empty_one() -> None:
-    assert len(list(committed(read(batch(0, 7) + marker(1, 7, C)), None))) == 1
+    assert len(list(filter_committed(read(batch(0, 7) + marker(1, 7, C)), None))) == 1

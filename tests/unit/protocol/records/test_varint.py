@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.records.varint import SMALL, read_varint, signed, varint
+from kproxy.protocol.records.varint import SMALL, encode_varint, read_varint, wrap_int64
 from tests.unit.protocol.records.logs import zigzag
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-300, 300))
 def test_there_and_back(number: int) -> None:
-    packed = varint(number)
+    packed = encode_varint(number)
     assert packed == zigzag(number)
     assert read_varint(b"x" + packed + b"x", 1, 64) == (number, 1 + len(packed))
     if -(1 << 31) <= number < 1 << 31:
@@ -52,6 +52,6 @@ def test_one_that_is_cut_off(packed: bytes) -> None:
 
 @given(st.integers(-(1 << 65), 1 << 65))
 def test_overflow_is_java_s(number: int) -> None:
-    assert -(1 << 63) <= signed(number) < 1 << 63
-    assert (signed(number) - number) % (1 << 64) == 0
-    assert varint(number) == varint(signed(number))
+    assert -(1 << 63) <= wrap_int64(number) < 1 << 63
+    assert (wrap_int64(number) - number) % (1 << 64) == 0
+    assert encode_varint(number) == encode_varint(wrap_int64(number))

@@ -15,7 +15,7 @@ from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SHARE_FETCH
 from tests.unit.kafka_frames import CHUNKINGS, UNKNOWN, Talk, asked, chunks, encode, frame, read, response
 
-DEFINITION = definitions.message("ApiVersionsResponse")
+DEFINITION = definitions.load_message("ApiVersionsResponse")
 FEATURE = {"Name": "metadata.version", "MaxVersionLevel": 29, "MinVersionLevel": 1}
 NEWER_BROKER = [
     # key, oldest, newest as the broker has them; oldest, newest as the client shall see them

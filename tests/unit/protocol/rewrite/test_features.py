@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions
-from kproxy.protocol.rewrite.features import FEATURES, lower
+from kproxy.protocol.rewrite.features import FEATURES, lower_levels
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import (
     API_VERSIONS,
@@ -21,7 +21,7 @@ from kproxy.protocol.wire.api import (
 )
 from tests.unit.kafka_frames import UNKNOWN, asked, encode, read, response
 
-DEFINITION = definitions.message("ApiVersionsResponse")
+DEFINITION = definitions.load_message("ApiVersionsResponse")
 TRANSACTION = FEATURES[0]
 OTHER = ("metadata.version", 7, 30)
 
@@ -104,7 +104,7 @@ def test_which_level_needs_which_version(level: int, capped: dict[int, int], lim
 
 def test_only_the_levels_change() -> None:
     tail = said(4, 2, {}, unknown=True)[4 + 4 + 2 + 1 :]  # size, correlation id, error, no APIs
-    edited = lower(tail, {PRODUCE: 9})
+    edited = lower_levels(tail, {PRODUCE: 9})
     assert len(edited) == len(tail)
     assert [(here, there) for there, here in zip(tail, edited, strict=True) if here != there] == [(1, 2)] * 3
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import PLAIN as PLAIN_STEP
-from kproxy.protocol.rewrite.walkplan import SKIP, Plan, plan_for
+from kproxy.protocol.rewrite.walkplan import SKIP, WalkPlan, plan_for
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, PRODUCE
 from tests.unit.kafka_frames import CARRIERS, UNKNOWN, Talk, encode, messages, name_of, request, response
@@ -29,7 +29,7 @@ SIZES = st.sampled_from([0, 1, 20, 125, 126, 127, 128, 16_381, 16_382, 16_383, 1
 
 def written(call: tuple[int, int], values: dict[str, Any]) -> bytes:
     key, version = call
-    return response(key, version, encode(definitions.message(f"{APIS[key].name}Response"), version, values))
+    return response(key, version, encode(definitions.load_message(f"{APIS[key].name}Response"), version, values))
 
 
 def walked(call: tuple[int, int], frame: bytes) -> Walk:
@@ -99,12 +99,12 @@ def known(values: Any) -> Any:
     return values
 
 
-def without_plain(plan: Plan) -> Plan:
+def without_plain(plan: WalkPlan) -> WalkPlan:
     """The same plan with nothing hopped over."""
     return replace(plan, steps=tuple((SKIP, 0, None) if step[0] == PLAIN_STEP else step for step in plan.steps))
 
 
-def walked_by(plan: Plan, frame: bytes) -> tuple[bool, int, Any] | str:
+def walked_by(plan: WalkPlan, frame: bytes) -> tuple[bool, int, Any] | str:
     walk = Walk(plan)
     try:
         walk.advance_all(memoryview(frame), 8, len(frame))

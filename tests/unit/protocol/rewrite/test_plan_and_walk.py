@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.rewrite import walkplan as op
 from kproxy.protocol.rewrite.walk import Walk
-from kproxy.protocol.rewrite.walkplan import Plan, plan_for
+from kproxy.protocol.rewrite.walkplan import WalkPlan, plan_for
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS, DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.unit.kafka_frames import CARRIERS, chunks, encode, messages, name_of
 
 
-def plan(call: tuple[int, int]) -> Plan:
+def plan(call: tuple[int, int]) -> WalkPlan:
     found = plan_for(*call)
     assert found is not None
     return found
@@ -90,7 +90,7 @@ def test_other_calls_have_no_plan() -> None:
 @given(data=st.data())
 def test_a_walk_may_pause_at_every_step(call: tuple[int, int], at_once: int, data: st.DataObject) -> None:
     name = f"{APIS[call[0]].name}Response"
-    body = encode(definitions.message(name), call[1], data.draw(messages(name, call[1])))
+    body = encode(definitions.load_message(name), call[1], data.draw(messages(name, call[1])))
     body = (b"\x00" if plan(call).compact else b"") + body
     whole, walk = Walk(plan(call)), Walk(plan(call))
     whole.advance_all(body, 0, len(body))
@@ -106,7 +106,7 @@ def test_a_walk_may_pause_at_every_step(call: tuple[int, int], at_once: int, dat
 @given(data=st.data())
 def test_a_walk_may_stop_and_go_on_at_every_byte(call: tuple[int, int], data: st.DataObject) -> None:
     name = f"{APIS[call[0]].name}Response"
-    body = encode(definitions.message(name), call[1], data.draw(messages(name, call[1])))
+    body = encode(definitions.load_message(name), call[1], data.draw(messages(name, call[1])))
     body = (b"\x00" if plan(call).compact else b"") + body
     whole = Walk(plan(call))
     whole.advance(body, 0, len(body))

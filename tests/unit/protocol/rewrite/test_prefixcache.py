@@ -14,7 +14,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import prefixcache
 from kproxy.protocol.rewrite.endpoints import TABLE, Endpoints
-from kproxy.protocol.rewrite.prefixcache import FRONTS
+from kproxy.protocol.rewrite.prefixcache import PREFIXES
 from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32, uvarint
@@ -43,9 +43,9 @@ NO_TAGS, TAGS = b"\x00", b"\x02\x05\x03abc\x7f\x00"
 
 @pytest.fixture(autouse=True)
 def nothing_before() -> Iterator[None]:
-    FRONTS.forget()
+    PREFIXES.forget()
     yield
-    FRONTS.forget()
+    PREFIXES.forget()
 
 
 def written(
@@ -69,7 +69,7 @@ def written(
             {ids: node, "Host": host, "Port": port, "Rack": None, "IsFenced": False} for node, host, port in brokers
         ],
     }  # fmt: skip
-    body = encode(definitions.message(f"{APIS[key].name}Response"), version, fields)
+    body = encode(definitions.load_message(f"{APIS[key].name}Response"), version, fields)
     return response(key, version, body, number, tags)
 
 
@@ -80,9 +80,9 @@ def told(found: Endpoints, port: int = 20000, host: str = "127.0.0.1") -> list[A
 @contextmanager
 def all_known() -> Iterator[None]:
     """Within it, the front of every response must be known: what is walked over is remembered anew."""
-    before = FRONTS._fronts
+    before = PREFIXES._fronts
     yield
-    assert FRONTS._fronts is before
+    assert PREFIXES._fronts is before
 
 
 @given(
@@ -107,7 +107,7 @@ def test_a_sequence_is_the_same_as_without_a_memory(said: list[Any]) -> None:
         outcome: list[Any] = []
         for call, brokers, more, sizes, host, port in said:
             if forgetful:
-                FRONTS.forget()
+                PREFIXES.forget()
             talk = asked(*call, lambda found, host=host, port=port: told(found, port, host))
             outcome += (talk.broker(*chunks(written(call, brokers, **more), sizes)), talk.seen, talk.rewritten)
             assert talk.conversation.quiet
@@ -121,7 +121,7 @@ def test_every_response_is_the_same_the_second_time(
     call: tuple[int, int], data: st.DataObject, sizes: list[int]
 ) -> None:
     name = f"{APIS[call[0]].name}Response"
-    said = response(*call, encode(definitions.message(name), call[1], data.draw(messages(name, call[1]))))
+    said = response(*call, encode(definitions.load_message(name), call[1], data.draw(messages(name, call[1]))))
     first, second = asked(*call), asked(*call)
     out = first.broker(said)
     assert second.broker(*chunks(said, sizes)) == out
@@ -142,7 +142,7 @@ def test_what_came_before_is_not_walked_again(call: tuple[int, int]) -> None:
     talk.client(request(*call, 9))
     with pytest.raises(AssertionError), all_known():
         talk.broker(written(call, [(1, "up.a", 9092), (2, "up.b", 9093)], number=9))
-    FRONTS.forget()
+    PREFIXES.forget()
     assert asked(*call).broker(written(call, brokers, throttle=500, topics=3)) == out[:4] + INT32.pack(7) + out[8:]
 
 
@@ -174,7 +174,7 @@ def test_the_addresses_may_come_in_any_sequence(kind: Callable[[list[Address]], 
     outs, made = set(), set()
     for _ in range(3):
         outs.add(asked(*CALL, lambda found: kind(told(found))).broker(said))
-        (front,) = FRONTS._fronts
+        (front,) = PREFIXES._fronts
         assert front._last is not None
         made.add(id(front._last[1]))
     assert len(outs) == len(made) == 1, "it is made once"
@@ -197,7 +197,7 @@ def test_who_may_not_know_is_refused_each_time() -> None:
 def test_a_frame_that_ends_within_what_is_remembered_is_refused(cut: int) -> None:
     whole = written(CALL, ONE, topics=0)
     asked(*CALL).broker(whole)
-    (front,) = FRONTS._fronts
+    (front,) = PREFIXES._fronts
     body = whole[4 : front.end - cut]
     with pytest.raises(WireError) as refused:
         asked(*CALL).broker(INT32.pack(len(body)) + body, b"following bytes that are of no frame of this response")
@@ -213,24 +213,24 @@ def test_a_front_that_makes_the_frame_too_large_is_refused_each_time() -> None:
 
 def test_the_memory_is_bounded() -> None:
     """Brokers may name others each time, as many as they like, with names as long as they like."""
-    many = [(node, "up.a", 9092) for node in range(prefixcache.MOST_ENDPOINTS + 1)]
+    many = [(node, "up.a", 9092) for node in range(prefixcache.MAX_PREFIX_ENDPOINTS + 1)]
     long = [(node, "up." + "x" * 200, 9092) for node in range(100)]
     for brokers in (many, long, []):
         said = written(CALL, brokers)
         first, second = asked(*CALL), asked(*CALL)
         assert first.broker(said) == second.broker(said)
         assert len(second.seen) == (1 if brokers else 0)
-        assert not FRONTS._fronts
+        assert not PREFIXES._fronts
     asked(*CALL).broker(written(CALL, many[:-1]))
     asked(*CALL).broker(written(CALL, long[:70]))
-    assert len(FRONTS._fronts) == 2
-    for port in range(3 * prefixcache.MOST):
+    assert len(PREFIXES._fronts) == 2
+    for port in range(3 * prefixcache.MAX_PREFIXES):
         talk = Talk()
         talk.client(request(*CALL))
         assert UPSTREAM_MARKS[0] not in talk.broker(written(CALL, [(1, "up.a", port)]))
-    assert len(FRONTS._fronts) == prefixcache.MOST
+    assert len(PREFIXES._fronts) == prefixcache.MAX_PREFIXES
     with all_known():
-        for port in range(2 * prefixcache.MOST, 3 * prefixcache.MOST):
+        for port in range(2 * prefixcache.MAX_PREFIXES, 3 * prefixcache.MAX_PREFIXES):
             asked(*CALL).broker(written(CALL, [(1, "up.a", port)]))
 
 
@@ -240,13 +240,13 @@ def test_tagged_fields_in_the_header_are_walked_over() -> None:
         out = asked(*CALL).broker(written(CALL, ONE, tags=tags))
         assert out[8:].startswith(tags)
         assert UPSTREAM_MARKS[0] not in out
-    assert len(FRONTS._fronts) == 1
+    assert len(PREFIXES._fronts) == 1
 
 
 def test_what_is_remembered_stands_at_its_own_place_only() -> None:
     """A tagged field in the header may have the bytes of a front, where it stands if there is none."""
     asked(*CALL).broker(written(CALL, ONE))
-    (front,) = FRONTS._fronts
+    (front,) = PREFIXES._fronts
     size = uvarint(len(front.said), 3)
     real = written(CALL, [(2, "up.b", 9092)])
     said = frame(real[4:8], b"\x01\x05", size, front.said, real[9:])
@@ -264,7 +264,7 @@ def test_what_is_remembered_is_of_its_own_version_only() -> None:
     rest = INT32.pack(9093) + b"\xff\xff" + bytes(8)
     said = frame(INT32.pack(7), INT32.pack(2), first, second, rest)
     outs = [asked(api.METADATA, version).broker(said) for version in (0, 1)]
-    assert len(FRONTS._fronts) == 2
+    assert len(PREFIXES._fronts) == 2
     assert outs[0].count(b"127.0.0.1") == outs[1].count(b"127.0.0.1") == 2
     assert b"\0\4up\0" not in outs[0]
     assert b"\0\2rr\0\4up\0\x09127.0.0.1" in outs[1]

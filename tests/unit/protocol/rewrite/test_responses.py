@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import response as rewriting
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.protocol.rewrite.walkplan import plan_for
 from kproxy.protocol.wire import api, definitions
 from kproxy.protocol.wire.api import APIS
@@ -48,7 +48,9 @@ def message_name(key: int) -> str:
 
 def written(call: tuple[int, int], values: dict[str, Any], header_tags: bytes = b"\x00") -> bytes:
     key, version = call
-    return response(key, version, encode(definitions.message(message_name(key)), version, values), tags=header_tags)
+    return response(
+        key, version, encode(definitions.load_message(message_name(key)), version, values), tags=header_tags
+    )
 
 
 def for_all(calls: list[tuple[int, int]]) -> pytest.MarkDecorator:
@@ -135,7 +137,7 @@ def test_what_is_told_of_the_endpoints(call: tuple[int, int], data: st.DataObjec
     values = data.draw(messages(message_name(call[0]), call[1]))
     talk = asked(*call)
     talk.broker(written(call, values))
-    kind = Kind.CONTROLLER if values.get("EndpointType") == 2 else Kind.BROKER
+    kind = NodeKind.CONTROLLER if values.get("EndpointType") == 2 else NodeKind.BROKER
     field = next((name for name in ("Brokers", "Coordinators", "NodeEndpoints") if name in values), "")
     nodes = [values] if call in [(api.FIND_COORDINATOR, version) for version in range(4)] else values.get(field, [])
     expected = [
@@ -249,7 +251,7 @@ def test_a_response_says_how_much_it_has_taken(step: int, moves: bool) -> None:
     whole = struct.pack(">ii", 4 + len(brokers + topics), 5) + brokers + topics
     at, out = 0, b""
     found = Address("a", 1) if moves else Address("b", 9092)
-    one = rewriting.respond(plan, len(whole) - 4, len(whole), lambda endpoints: [found])
+    one = rewriting.response_for(plan, len(whole) - 4, len(whole), lambda endpoints: [found])
     while not one.passing:
         piece = whole[at : at + min(step, one.left)]
         left = one.left

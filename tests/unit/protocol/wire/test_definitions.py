@@ -49,7 +49,7 @@ def test_a_definition_file(tmp_path: Path) -> None:
     }
     path = tmp_path / "TestResponse.json"
     path.write_text('// A comment: "with" quotes\n  // and another\n' + json.dumps(described), "utf-8")
-    message = definitions.load(path)
+    message = definitions.read_definition(path)
     inner = Field("A", "int8", range(1, 0x8000), range(0), None, range(0), ())
     assert (message.name, message.api_key) == ("TestResponse", 3)
     assert (message.versions, message.flexible) == (range(5), range(2, 0x8000))
@@ -60,11 +60,11 @@ def test_a_definition_file(tmp_path: Path) -> None:
 
 def test_a_definition_that_is_missing() -> None:
     with pytest.raises(FileNotFoundError, match="NoSuchResponse"):
-        definitions.message("NoSuchResponse")
+        definitions.load_message("NoSuchResponse")
 
 
 def test_the_table_of_apis_agrees_with_every_definition_on_flexible_versions() -> None:
-    found = list(definitions.responses())
+    found = list(definitions.load_responses())
     assert len(found) > 50
     for message in found:
         if message.api_key in APIS:
@@ -95,7 +95,7 @@ def test_a_share_fetch_response_by_hand(version: int) -> None:
         }]}],
         "NodeEndpoints": [NODE],
     }  # fmt: skip
-    assert encode(definitions.message("ShareFetchResponse"), version, values) == body
+    assert encode(definitions.load_message("ShareFetchResponse"), version, values) == body
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -112,4 +112,4 @@ def test_a_share_acknowledge_response_by_hand(version: int) -> None:
         }]}],
         "NodeEndpoints": [NODE],
     }  # fmt: skip
-    assert encode(definitions.message("ShareAcknowledgeResponse"), version, values) == body
+    assert encode(definitions.load_message("ShareAcknowledgeResponse"), version, values) == body

@@ -9,7 +9,7 @@ import pytest
 from kproxy.protocol.rewrite.endpoints import TABLE, rule_for
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS
-from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition
 
 # Hosts and ports that no client connects to: (API key, field): why they stay as they are.
 DISPLAY_ONLY = {
@@ -36,7 +36,7 @@ def carries(fields: Iterable[Field], version: int) -> bool:
     return any(carries(field.fields, version) for field in here)
 
 
-def uncovered(message: Message) -> Iterator[tuple[str, int, str]]:
+def uncovered(message: MessageDefinition) -> Iterator[tuple[str, int, str]]:
     """The endpoints of a response that are neither rewritten, nor display only, nor kept from clients."""
     oldest = 0  # "validVersions" leaves out what a broker of today has dropped; an older one may still send it
     for version in range(oldest, message.versions.stop):
@@ -56,16 +56,16 @@ def uncovered(message: Message) -> Iterator[tuple[str, int, str]]:
                 yield message.name, version, place
 
 
-RESPONSES = list(definitions.responses())
+RESPONSES = list(definitions.load_responses())
 
 
 @pytest.mark.parametrize("message", RESPONSES, ids=lambda message: message.name)
-def test_every_endpoint_has_a_rule(message: Message) -> None:
+def test_every_endpoint_has_a_rule(message: MessageDefinition) -> None:
     assert list(uncovered(message)) == [], "a response carries addresses that rewrite.endpoints.TABLE does not know"
 
 
 @pytest.mark.parametrize("message", RESPONSES, ids=lambda message: message.name)
-def test_no_version_is_newer_than_the_table_of_apis(message: Message) -> None:
+def test_no_version_is_newer_than_the_table_of_apis(message: MessageDefinition) -> None:
     """A newer one is capped, so nothing leaks; but it is time to look at it, and to let clients have it."""
     if message.api_key in APIS:
         assert message.versions.stop - 1 <= APIS[message.api_key].newest, f"raise {message.name} in wire.api"
@@ -86,7 +86,7 @@ def test_every_rule_covers_all_that_clients_may_use() -> None:
 def test_every_rule_is_needed(rule: object) -> None:
     """Without it, its versions would be found: the search above can find something."""
     missing = next(r for r in TABLE if r is rule)
-    message = definitions.message(f"{APIS[missing.api_key].name}Response")
+    message = definitions.load_message(f"{APIS[missing.api_key].name}Response")
     for version in missing.versions:
         fields = [f for f in message.fields if version in f.versions]
         assert carries(fields, version)
@@ -97,7 +97,9 @@ def test_a_newer_message_with_an_endpoint_would_be_found() -> None:
         return Field(name, kind, range(20, 99), range(0), None, range(0), fields)
 
     nested = field("New", "[]Thing", field("Deep", "Deeper", field("Host", "string"), field("Port", "uint16")))
-    grown = Message("MetadataResponse", 3, range(0, 21), range(9, 99), (nested,))
+    grown = MessageDefinition("MetadataResponse", 3, range(0, 21), range(9, 99), (nested,))
     assert list(uncovered(grown)) == [("MetadataResponse", 20, "New")]
-    flat = Message("NewResponse", 99, range(20, 21), range(0), (field("Host", "string"), field("Port", "int32")))
+    flat = MessageDefinition(
+        "NewResponse", 99, range(20, 21), range(0), (field("Host", "string"), field("Port", "int32"))
+    )
     assert list(uncovered(flat)) == [("NewResponse", 20, "")]

@@ -24,7 +24,7 @@ def test_both_headers(size: int, code: int, correlation_id: int, before: bytes, 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_what_stands_where(kind: type) -> None:
     buffer = kind(b"abcabc")
-    assert headers.stands(b"abc", buffer, 3)
-    assert headers.stands(b"", buffer, 6)
-    assert not headers.stands(b"abd", buffer, 3)
-    assert not headers.stands(b"abc", buffer, 4)
+    assert headers.matches_at(b"abc", buffer, 3)
+    assert headers.matches_at(b"", buffer, 6)
+    assert not headers.matches_at(b"abd", buffer, 3)
+    assert not headers.matches_at(b"abc", buffer, 4)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.net.tls.handshakes import AdminTls, Files
+from kproxy.net.tls.handshakes import AdminTls, TlsFiles
 from tests.harness.tls import Authority
 from tests.unit.proxy.admin.endpoint import Running, endpoint
 
@@ -32,6 +32,6 @@ def encrypted(authority: Authority, caplog: pytest.LogCaptureFixture) -> Iterato
     """One that speaks TLS, with the certificate of `authority` for 127.0.0.1."""
     caplog.set_level(logging.DEBUG, "kproxy")
     cert, key = authority.files("127.0.0.1")
-    with endpoint("127.0.0.1", AdminTls(Files(cert=cert, key=key))) as here:
+    with endpoint("127.0.0.1", AdminTls(TlsFiles(cert=cert, key=key))) as here:
         here.trust = authority.client_context()
         yield here

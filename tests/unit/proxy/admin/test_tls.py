@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.base.repeats import OncePerWhile
+from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.admin import connection, routes, server
 from kproxy.proxy.admin.encryption import admin_tls
@@ -104,7 +104,7 @@ def test_without_tls_one_line_says_what_to_do(running: Running, caplog: pytest.L
 
 
 def test_the_log_is_not_filled(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.handler.addFilter(once := OncePerWhile())
+    caplog.handler.addFilter(once := RepeatFilter())
     try:
         for _ in range(5):
             with running.plain() as peer:

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from kproxy.base.address import Address
-from kproxy.base.repeats import OncePerWhile
+from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, ListenersPending, NodeKind
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
@@ -53,7 +53,7 @@ class Doorway:
 
     def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:
         """A response names these nodes: their ids and addresses."""
-        endpoints = tuple(Endpoint(Kind.BROKER, node, Address.parse(address)) for node, address in nodes)
+        endpoints = tuple(Endpoint(NodeKind.BROKER, node, Address.parse(address)) for node, address in nodes)
         list(self.gateway._learn(self.gateway.of_part(""), Endpoints(endpoints, complete)))
 
     def connect(self, node: int | None = None) -> socket.socket:
@@ -85,7 +85,7 @@ def localised(gateway: Gateway, host: str, endpoints: Endpoints) -> Sequence[Add
     while True:
         try:
             return gateway.localise(host, endpoints)
-        except NotYet as not_yet:
+        except ListenersPending as not_yet:
             list(not_yet.steps)
 
 
@@ -129,7 +129,7 @@ class Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
-        self.once = OncePerWhile()
+        self.once = RepeatFilter()
         self.addFilter(self.once)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster import acceptor as door_room
 from kproxy.proxy.cluster import pendingconnections
 from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
@@ -396,7 +396,7 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_node(monkey
         with Peer(silent) as broker, refused() as nobody:
             async with opened(Doorway(selector, nobody, max_connections=3, connect_timeout=LONG)) as door:
                 door.learn((1, broker.address), (2, nobody))
-                door.gateway.reach._outages.begin(NodeKey(Kind.BROKER, 2)).since -= 100
+                door.gateway.reach._outages.begin(NodeKey(NodeKind.BROKER, 2)).since -= 100
                 crowd = [spoken(door, 2) for _ in range(3)]
                 await until(lambda: len(door.places.silent) == 3, "they are kept")
                 clients = [spoken(door, 1) for _ in range(2)]

@@ -10,7 +10,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise, PortRange
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster import nodeports as room
 from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
@@ -37,7 +37,7 @@ def ids(door: Doorway) -> list[int]:
 
 
 def endpoints(*nodes: int, complete: bool = True) -> Endpoints:
-    return Endpoints(tuple(Endpoint(Kind.BROKER, node, Address.parse(AT)) for node in nodes), complete)
+    return Endpoints(tuple(Endpoint(NodeKind.BROKER, node, Address.parse(AT)) for node in nodes), complete)
 
 
 def port(door: Doorway, node: int) -> int:
@@ -69,7 +69,7 @@ def test_nodes_for_ever_leave_nothing_behind() -> None:
             metrics, reach = door.metrics, door.gateway.reach
             late: list[asyncio.Task[None]] = []
             for number in range(0, 300, 10):
-                keys = [NodeKey(Kind.BROKER, number + one) for one in range(10)]
+                keys = [NodeKey(NodeKind.BROKER, number + one) for one in range(10)]
                 # The first one answers nothing, so it is forgotten while it is tried.
                 door.learn(*((key.node_id, broker.address if key == keys[0] else nobody) for key in keys))
                 late.append(door.tasks.create_task(reach.try_node(keys[0])))

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import identity
 from kproxy.proxy.cluster.identity import BrokerIdentifier, ClosedOnOptionalRequest, LoginRequired
@@ -18,7 +18,7 @@ from tests.harness.servers.answers import ALL, configs, coordinator, groups, met
 from tests.unit.client.ask.broker import Broker
 
 BROKERS = {1: "kafka-1.in:9092", 2: "kafka-2.in:9092", 3: "kafka-3.in:9092"}
-ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)
+ONE, TWO = NodeKey(NodeKind.BROKER, 1), NodeKey(NodeKind.BROKER, 2)
 TOPICS = {"a": [1, 2, 3], "b": [1, 2, 3]}
 DENIED = configs(error=31)
 
@@ -71,7 +71,7 @@ def identities() -> BrokerIdentifier:
 @pytest.mark.parametrize("node", [1, 2, 3])
 async def test_what_tells(identities: BrokerIdentifier, tells: tuple[str, ...], proof: Proof, node: int) -> None:
     found = await identities.ask(Cluster(node, *tells), ONE)
-    assert (found.cluster_id, found.key, found.proof) == ("id-1", NodeKey(Kind.BROKER, node), proof)
+    assert (found.cluster_id, found.key, found.proof) == ("id-1", NodeKey(NodeKind.BROKER, node), proof)
 
 
 async def test_nothing_tells(identities: BrokerIdentifier) -> None:
@@ -94,7 +94,7 @@ async def test_a_certificate_tells_if_it_is_one_node_s(
     identities: BrokerIdentifier, names: tuple[str, ...], node: int | None
 ) -> None:
     found = await identities.ask(Cluster(2), ONE, names)
-    assert found.key == (None if node is None else NodeKey(Kind.BROKER, node))
+    assert found.key == (None if node is None else NodeKey(NodeKind.BROKER, node))
     assert found.proof is (None if node is None else Proof.CERTIFICATE)
 
 
@@ -115,7 +115,7 @@ async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identitie
     refused = []
     for node in (1, 1, 2, 2):
         cluster = Cluster(node, "its id")
-        assert (await identities.ask(cluster, NodeKey(Kind.BROKER, node))).key == NodeKey(Kind.BROKER, node)
+        assert (await identities.ask(cluster, NodeKey(NodeKind.BROKER, node))).key == NodeKey(NodeKind.BROKER, node)
         refused.append(cluster.refused)
     assert refused == [1, 0, 0, 0]
 

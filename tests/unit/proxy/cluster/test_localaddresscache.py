@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
-from kproxy.protocol.rewrite.prefixcache import MOST_ENDPOINTS
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
+from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
 from kproxy.proxy.cluster import localaddresscache as room
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.localaddresscache import LocalAddressCache
@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 
 
 def named(*nodes: int, at: str = "up", complete: bool = True) -> Endpoints:
-    return Endpoints(tuple(Endpoint(Kind.BROKER, node, Address(f"{at}-{node}", 9092)) for node in nodes), complete)
+    return Endpoints(tuple(Endpoint(NodeKind.BROKER, node, Address(f"{at}-{node}", 9092)) for node in nodes), complete)
 
 
 def ports(gateway: Gateway, endpoints: Endpoints, host: str = HOST, part: str = "") -> list[int]:
@@ -237,7 +237,7 @@ def test_the_memory_is_bounded() -> None:
         assert told.recall(HOST, said, 1) == ()
         assert told.recall(HOST, said, 2) is None
         assert len(told._told) <= room._MOST
-    for said in (named(*range(MOST_ENDPOINTS + 1)), named(1, complete=False)):
+    for said in (named(*range(MAX_PREFIX_ENDPOINTS + 1)), named(1, complete=False)):
         told.note(HOST, said, 2, ())
         assert told.recall(HOST, said, 2) is None
     assert not told._told

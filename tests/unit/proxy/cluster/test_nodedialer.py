@@ -13,11 +13,11 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.client.ask.channel import Over
+from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import explorer, nodeverifier
 from kproxy.proxy.cluster.explorer import Explorer
@@ -34,7 +34,7 @@ HTTP = saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False)
 
 
 def key(node: int) -> NodeKey:
-    return NodeKey(Kind.BROKER, node)
+    return NodeKey(NodeKind.BROKER, node)
 
 
 class Site:
@@ -303,12 +303,12 @@ async def test_within_the_session_where_only_the_client_has_credentials() -> Non
             here.learn(named_by(one))
             await exploring
             assert upstream.check is not None
-            await upstream.check(Over(Stream(upstream.sock)))
+            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
             upstream.sock.close()
             assert [str(one.address) for one in reach.known.addresses_of(key(2))] == [str(two_at)]
             upstream = await reach.dial(key(1))
             assert upstream.check is not None
-            await upstream.check(Over(Stream(upstream.sock)))
+            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
             upstream.sock.close()
             assert reach.known.reached(key(1)).proof is Proof.OWN_WORD
 
@@ -318,7 +318,7 @@ def named_by(broker: FakeBroker) -> Endpoints:
 
 
 def _endpoints(broker: FakeBroker) -> list[Endpoint]:
-    return [Endpoint(Kind.BROKER, node, Address(host, port)) for node, host, port in broker.nodes]
+    return [Endpoint(NodeKind.BROKER, node, Address(host, port)) for node, host, port in broker.nodes]
 
 
 async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_login() -> None:
@@ -335,11 +335,11 @@ async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_logi
         upstream = await reach.dial(None)
         assert upstream.check is not None
         with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
-            await upstream.check(Over(Stream(upstream.sock)))
+            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
         upstream.sock.close()
         upstream = await reach.dial(None)  # the client comes again
         assert upstream.check is not None
-        await upstream.check(Over(Stream(upstream.sock)))
+        await upstream.check(ConnectionChannel(Stream(upstream.sock)))
         upstream.sock.close()
 
 
@@ -418,7 +418,7 @@ async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pyte
                 login.clear()  # the client has logged in
                 assert upstream.check is not None
                 with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
-                    await upstream.check(Over(Stream(upstream.sock)))
+                    await upstream.check(ConnectionChannel(Stream(upstream.sock)))
                 login.add(api.METADATA)
                 upstream.sock.close()
             assert key(2) in reach.known.problems

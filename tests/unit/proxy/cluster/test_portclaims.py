@@ -15,7 +15,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import PortRange
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
@@ -182,7 +182,9 @@ def test_they_agree_on_what_the_first_one_says() -> None:
 
 def test_a_node_has_one_port_or_none() -> None:
     ports = LocalPorts(1000, 1199, fixed=True)
-    broker, controller = (lambda number, kind=kind: NodeKey(kind, number) for kind in (Kind.BROKER, Kind.CONTROLLER))
+    broker, controller = (
+        lambda number, kind=kind: NodeKey(kind, number) for kind in (NodeKind.BROKER, NodeKind.CONTROLLER)
+    )
     assert [list(ports.ports_for(broker(number))) for number in (0, 149, 150, 1001)] == [[1000], [1149], [], []]
     assert [list(ports.ports_for(controller(number))) for number in (1, 3000, 3001, 49)] == [
         [1198], [1199], [1198], [1150],
@@ -202,7 +204,7 @@ def test_a_node_has_one_port_or_none() -> None:
 def test_a_window_of_a_few_ports() -> None:
     for size in range(1, 9):
         ports = LocalPorts(10, 9 + size, fixed=True)
-        given = [ports.only_port(NodeKey(kind, number)) for kind in Kind for number in range(20)]
+        given = [ports.only_port(NodeKey(kind, number)) for kind in NodeKind for number in range(20)]
         assert all(port == 0 or 10 <= port < 10 + size for port in given)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.net.dial.routes import Route, RouteKind
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster import reachability as known_module
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
@@ -21,7 +21,7 @@ from kproxy.proxy.cluster.reachability import (
 )
 from kproxy.proxy.cluster.topology import NodeKey
 
-ONE, TWO = NodeKey(Kind.BROKER, 1), NodeKey(Kind.BROKER, 2)
+ONE, TWO = NodeKey(NodeKind.BROKER, 1), NodeKey(NodeKind.BROKER, 2)
 THERE, ELSEWHERE = Address("kafka-1", 9092), Address("gate", 1)
 ROUTE = Route(THERE, RouteKind.ADVERTISED)
 GOOD = NodeReachability(ROUTE, Proof.OWN_WORD)

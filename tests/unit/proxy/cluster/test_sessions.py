@@ -12,10 +12,10 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.sasl.exchange import Authenticated
-from kproxy.client.sasl.login import LoggedIn, Login
+from kproxy.client.sasl.exchange import SaslSession
+from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster import pendingconnections, relogin, sessions
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.nodedialer import VerifiedConnection
@@ -33,7 +33,7 @@ from tests.unit.client.sasl import broker
 from tests.unit.proxy.cluster.doorway import in_loop, reset, until
 from tests.unit.proxy.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
 
-NODE = NodeKey(Kind.BROKER, 1)
+NODE = NodeKey(NodeKind.BROKER, 1)
 NOBODY = Address("kafka", 9092)
 T = TypeVar("T")
 API_VERSIONS_V0 = 18 << 16
@@ -555,7 +555,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
 
     async def scenario(house: House) -> None:
         one, prepared = house.cluster(), asyncio.Event()
-        login = Login(
+        login = SaslLogin(
             ClusterConfig(bootstrap_servers=(NOBODY,), sasl="PLAIN", sasl_username="user", sasl_password="right")
         )
         real = login.prepare
@@ -567,7 +567,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(login, "prepare", prepare)
 
         async def dial(key: NodeKey | None) -> VerifiedConnection:
-            return one.upstream(login=LoggedIn(login, NOBODY, "kafka", Authenticated(20_000, {17: 1, 36: 2})))
+            return one.upstream(login=LoginContext(login, NOBODY, "kafka", SaslSession(20_000, {17: 1, 36: 2})))
 
         one.dial = dial
         client, far = await one.session()

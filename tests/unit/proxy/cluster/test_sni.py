@@ -13,7 +13,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig
 from kproxy.config.values import Sni
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster.encryption import warn_about_tls
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.report import report
@@ -59,7 +59,7 @@ class Asked:
 
 
 def broker(number: int) -> NodeKey:
-    return NodeKey(Kind.BROKER, number)
+    return NodeKey(NodeKind.BROKER, number)
 
 
 def test_the_name_says_which_node() -> None:
@@ -131,7 +131,7 @@ def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
         asked = Asked(selector, authority)
         gateway = asked.door.gateway
         named = Endpoints(
-            (Endpoint(Kind.BROKER, 20, Address("kafka-20", 9092)), Endpoint(Kind.BROKER, 1, Address("x", 1)))
+            (Endpoint(NodeKind.BROKER, 20, Address("kafka-20", 9092)), Endpoint(NodeKind.BROKER, 1, Address("x", 1)))
         )
         told = tuple(Address(f"b{number}.kafka.example", gateway.listen.port) for number in (20, 1))
         assert gateway.localise("127.0.0.1", named) == told

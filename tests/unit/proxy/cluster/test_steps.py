@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.config.values import PortRange
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind, NotYet
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, ListenersPending, NodeKind
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
@@ -24,12 +24,12 @@ AT_ONCE = 8
 
 
 def named(*nodes: int, complete: bool = True) -> Endpoints:
-    return Endpoints(tuple(Endpoint(Kind.BROKER, node, Address.parse(AT)) for node in nodes), complete)
+    return Endpoints(tuple(Endpoint(NodeKind.BROKER, node, Address.parse(AT)) for node in nodes), complete)
 
 
 def begun(gateway: Gateway, endpoints: Endpoints) -> Iterator[None]:
     """The steps to take before these are told."""
-    with pytest.raises(NotYet) as not_yet:
+    with pytest.raises(ListenersPending) as not_yet:
         gateway.localise("kproxy", endpoints)
     return not_yet.value.steps
 

@@ -9,27 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.address import Address
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.topology import NodeKey, Topology, TopologyChange
 
 FIRST, LAST = 19093, 19292  # the default 200 ports
 KEYS = st.builds(
     NodeKey,
-    st.sampled_from(Kind),
+    st.sampled_from(NodeKind),
     st.integers(0, 250) | st.sampled_from([1001, 1002, 3000, 3001, 49176, 2147483647]),
 )
 
 
 def broker(node_id: int, host: str = "b", port: int = 9092) -> Endpoint:
-    return Endpoint(Kind.BROKER, node_id, Address(host, port))
+    return Endpoint(NodeKind.BROKER, node_id, Address(host, port))
 
 
 def controller(node_id: int) -> Endpoint:
-    return Endpoint(Kind.CONTROLLER, node_id, Address("c", 9093))
+    return Endpoint(NodeKind.CONTROLLER, node_id, Address("c", 9093))
 
 
-def key(node_id: int, kind: Kind = Kind.BROKER) -> NodeKey:
+def key(node_id: int, kind: NodeKind = NodeKind.BROKER) -> NodeKey:
     return NodeKey(kind, node_id)
 
 
@@ -53,18 +53,20 @@ def settle(topology: Topology, keys: Iterable[NodeKey], unavailable: Iterable[in
 @pytest.mark.parametrize(
     ("kind", "node_id", "port"),
     [
-        (Kind.BROKER, 0, 19093),
-        (Kind.BROKER, 3, 19096),
-        (Kind.BROKER, 199, 19292),
-        (Kind.BROKER, 200, 19282),
-        (Kind.BROKER, 1001, 19238),
-        (Kind.BROKER, 49176, 19285),
-        (Kind.BROKER, 2147483647, 19268),
-        (Kind.CONTROLLER, 3000, 19213),
-        (Kind.CONTROLLER, 1, 19245),  # a combined node's broker has 19094
+        (NodeKind.BROKER, 0, 19093),
+        (NodeKind.BROKER, 3, 19096),
+        (NodeKind.BROKER, 199, 19292),
+        (NodeKind.BROKER, 200, 19282),
+        (NodeKind.BROKER, 1001, 19238),
+        (NodeKind.BROKER, 49176, 19285),
+        (NodeKind.BROKER, 2147483647, 19268),
+        (NodeKind.CONTROLLER, 3000, 19213),
+        (NodeKind.CONTROLLER, 1, 19245),  # a combined node's broker has 19094
     ],
 )
-def test_the_first_port_is_the_same_on_every_machine_and_in_every_release(kind: Kind, node_id: int, port: int) -> None:
+def test_the_first_port_is_the_same_on_every_machine_and_in_every_release(
+    kind: NodeKind, node_id: int, port: int
+) -> None:
     """These figures are in people's configuration and firewalls: changing the rule breaks them."""
     assert settle(Topology(FIRST, LAST), [key(node_id, kind)]) == {key(node_id, kind): port}
 
@@ -84,7 +86,7 @@ def test_the_order_in_a_response_does_not_matter(keys: list[NodeKey], data: st.D
 def test_brokers_that_fit_the_window_have_the_port_of_their_id(keys: list[NodeKey]) -> None:
     ports = settle(Topology(FIRST, LAST), keys)
     for one, port in ports.items():
-        if one.kind is Kind.BROKER and one.node_id < 200:
+        if one.kind is NodeKind.BROKER and one.node_id < 200:
             assert port == FIRST + one.node_id
 
 
@@ -187,7 +189,7 @@ def test_the_nodes_that_a_complete_list_leaves_out_are_dispensable() -> None:
 
 def test_a_label_tells_the_kind() -> None:
     assert key(3).label == "3"
-    assert key(3000, Kind.CONTROLLER).label == "controller-3000"
+    assert key(3000, NodeKind.CONTROLLER).label == "controller-3000"
     assert str(key(3)) == "broker 3"
 
 
@@ -201,7 +203,7 @@ def ids(nodes: Iterable[object]) -> list[int]:
 def test_new_nodes_come_in_the_order_of_the_rule() -> None:
     told = learn(Topology(FIRST, LAST), broker(1001), controller(2), broker(7), broker(2), broker(500), controller(1))
     assert [node.key for node in told.new] == [
-        key(2), key(7), key(500), key(1001), key(1, Kind.CONTROLLER), key(2, Kind.CONTROLLER),
+        key(2), key(7), key(500), key(1001), key(1, NodeKind.CONTROLLER), key(2, NodeKind.CONTROLLER),
     ]  # fmt: skip
     assert (told.moved, told.gone, told.back) == ((), (), ())
 
@@ -241,7 +243,7 @@ def test_only_a_complete_list_makes_nodes_absent() -> None:
     learn(topology, broker(1), broker(2), controller(1))
     assert learn(topology, broker(1), complete=False) == TopologyChange()
     assert ids(learn(topology, broker(2), complete=True).gone) == [1]
-    assert topology.nodes[key(1, Kind.CONTROLLER)].absent_since is None, (
+    assert topology.nodes[key(1, NodeKind.CONTROLLER)].absent_since is None, (
         "a list of brokers tells nothing of controllers"
     )
     assert ids(learn(topology, broker(1), complete=False).back) == [1]
@@ -259,7 +261,7 @@ ENDPOINTS = st.builds(
     st.lists(
         st.builds(
             Endpoint,
-            st.sampled_from(Kind),
+            st.sampled_from(NodeKind),
             st.integers(0, 3),
             st.builds(Address, st.sampled_from(["a", "b"]), st.just(9092)),
         ),

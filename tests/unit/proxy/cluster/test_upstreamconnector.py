@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Hop
-from kproxy.net.dial.steps import Step, StepKind
+from kproxy.net.dial.steps import DialStep, DialStepKind
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from tests.harness.servers.fakebroker import FakeBroker
@@ -19,9 +19,9 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 ALERT = bytes.fromhex("15030300020228")  # handshake_failure
 
 
-async def steps(address: Address, **options: object) -> list[Step]:
+async def steps(address: Address, **options: object) -> list[DialStep]:
     """The steps of one attempt; the last of one that fails has a problem."""
-    found: list[Step] = []
+    found: list[DialStep] = []
     config = ClusterConfig(bootstrap_servers=(address,), connect_timeout=0.5, **options)  # type: ignore[arg-type]
     async with SupervisedTaskGroup("a test") as tasks:
         opener = UpstreamConnector(config, tasks, lambda _: False)
@@ -36,7 +36,7 @@ async def steps(address: Address, **options: object) -> list[Step]:
     return found
 
 
-def kinds(found: list[Step]) -> list[str]:
+def kinds(found: list[DialStep]) -> list[str]:
     return [step.kind.value for step in found]
 
 
@@ -45,8 +45,8 @@ async def test_a_plain_connection() -> None:
         address = Address.parse(peer.address)
         found = await steps(address)
     assert [(step.kind, step.target) for step in found] == [
-        (StepKind.RESOLVE, address.host),
-        (StepKind.CONNECT, str(address)),
+        (DialStepKind.RESOLVE, address.host),
+        (DialStepKind.CONNECT, str(address)),
     ]
 
 
@@ -81,16 +81,16 @@ async def test_a_hop_is_a_step_of_its_own() -> None:
 
 
 async def test_one_that_is_given_up_is_reported_too() -> None:
-    found: list[Step] = []
+    found: list[DialStep] = []
     with Peer(silent) as peer:
         address = Address.parse(peer.address)
         async with SupervisedTaskGroup("a test") as tasks:
             config = ClusterConfig(bootstrap_servers=(address,), connect_timeout=60, tls=True, tls_insecure=True)
             connected = asyncio.Event()
 
-            def on_step(step: Step) -> None:
+            def on_step(step: DialStep) -> None:
                 found.append(step)
-                if step.kind is StepKind.CONNECT:
+                if step.kind is DialStepKind.CONNECT:
                     connected.set()
 
             opening = tasks.create_task(
@@ -100,4 +100,4 @@ async def test_one_that_is_given_up_is_reported_too() -> None:
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await opening
-    assert (found[-1].kind, found[-1].problem) == (StepKind.TLS, "CancelledError")
+    assert (found[-1].kind, found[-1].problem) == (DialStepKind.TLS, "CancelledError")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.endpoints import Kind
+from kproxy.protocol.rewrite.endpoints import NodeKind
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
@@ -16,7 +16,7 @@ from tests.unit.proxy.cluster.twoupstreams import Two
 
 
 def broker(node: int) -> NodeKey:
-    return NodeKey(Kind.BROKER, node)
+    return NodeKey(NodeKind.BROKER, node)
 
 
 def test_ports_belong_to_nodes_and_never_move(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
@@ -59,7 +59,7 @@ class Two:
         return VerifiedConnection(None, key)  # type: ignore[arg-type]  # nobody uses it
 
     def learn(self, name: str, *nodes: int) -> None:
-        endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
+        endpoints = tuple(Endpoint(NodeKind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
         list(self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True)))
         self.gateway.upstreams[name].reach.settled.set()
 
@@ -73,5 +73,7 @@ class Two:
 
     def named(self, *nodes: tuple[str, int]) -> list[int]:
         """The ports that a client is told when the active upstream names these."""
-        endpoints = tuple(Endpoint(Kind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for name, node in nodes)
+        endpoints = tuple(
+            Endpoint(NodeKind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for name, node in nodes
+        )
         return [one.port for one in self.gateway.localise("127.0.0.1", Endpoints(endpoints, complete=True))]

@@ -110,7 +110,7 @@ def test_mutated_responses_have_the_same_end_in_any_chunks(
     key, version = call
     name = f"{APIS[key].name}Response"
     values = data.draw(messages(name, version))
-    said = response(key, version, encode(definitions.message(name), version, values))
+    said = response(key, version, encode(definitions.load_message(name), version, values))
     said = mutated(said, mutations, mend_size=mend)
     # Of a long frame, whatever part has come, the way depends on the first chunk; it has tests of its own.
     with patch.object(rewriting, "HOLD_WHOLE", 0x7FFFFFFF):

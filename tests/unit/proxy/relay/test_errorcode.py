@@ -45,7 +45,7 @@ def test_the_first_that_is_not_0(call: tuple[int, int], data: st.DataObject) -> 
     key, version = call
     name = f"{APIS[key].name}Response"
     values = data.draw(messages(name, version, deep=False))
-    whole = response(key, version, encode(definitions.message(name), version, values))
+    whole = response(key, version, encode(definitions.load_message(name), version, values))
     found = list(codes(read(key, version, whole)))
     expected = next((code for code in found if code), 0 if found else None)
     assert error_code(key, version, whole[8:]) == expected

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kproxy.net.dial.stream import Stream, ready
+from kproxy.net.dial.stream import Stream, wait_until_ready
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
 
@@ -38,7 +38,7 @@ def test_what_is_waited_for_comes(run: Callable[[Scenario], None]) -> None:
         for said in (b"one", b"two"):
             loop.call_soon(theirs.sendall, said)
             assert await stream.receive(10) == said
-        await ready(ours, write=True)
+        await wait_until_ready(ours, write=True)
         loop.call_soon(theirs.close)
         assert await stream.receive(10) == b""
         assert selector.relayed(ours.fileno()) is None
@@ -60,7 +60,7 @@ def test_who_waits_no_more_leaves_nothing_behind(run: Callable[[Scenario], None]
 
 def test_a_wait_that_is_ended_in_the_very_round_in_which_it_is_over(run: Callable[[Scenario], None]) -> None:
     async def scenario(ours: socket.socket, theirs: socket.socket, selector: RelaySelector) -> None:
-        waiting = asyncio.get_running_loop().create_task(ready(ours, write=False))
+        waiting = asyncio.get_running_loop().create_task(wait_until_ready(ours, write=False))
         await asyncio.sleep(0)
         theirs.sendall(b"x")
         waiting.cancel()
@@ -79,7 +79,7 @@ def test_a_socket_that_is_closed_while_somebody_waits(of_loop: bool) -> None:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        waiting = loop.create_task(ready(ours, write=False))
+        waiting = loop.create_task(wait_until_ready(ours, write=False))
         await asyncio.sleep(0)
         number = ours.fileno()
         waiting.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.protocol.capture.sessioncapture import Frame
+from kproxy.protocol.capture.sessioncapture import RedactedFrame
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
 from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
@@ -26,7 +26,7 @@ def passed(observation: ObservedConversation | Talk) -> tuple[bytes, bytes]:
 
 def test_nothing_is_changed() -> None:
     talk, exchanges = Talk(), list[Exchange]()
-    frames = list[Frame]()
+    frames = list[RedactedFrame]()
     observation = ObservedConversation(talk.conversation)
     observation.look(exchanges.append, frames.append)
     assert passed(observation) == passed(Talk())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.address import Address
-from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, Kind
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.protocol.wire.api import (
     API_VERSIONS,
     FETCH,
@@ -137,7 +137,7 @@ def test_addresses_that_were_rewritten() -> None:
     localise = observer.rewriting(lambda found: [Address("127.0.0.1", 19094) for _ in found.nodes])
     observer.from_client(request(METADATA, 4, 1) + request(HEARTBEAT, 0, 2), 1.0)
     observer.from_upstream(response(METADATA, 4, bytes(40), 1), 1.5)
-    localise(Endpoints((Endpoint(Kind.BROKER, 1, Address("kafka-1\x1b[2J", 9092)),)))
+    localise(Endpoints((Endpoint(NodeKind.BROKER, 1, Address("kafka-1\x1b[2J", 9092)),)))
     observer.from_upstream(response(HEARTBEAT, 0, struct.pack(">h", 0), 2), 2.0)
     observer.flush()
     assert [one.rewritten for one in seen] == [(("kafka-1\\x1b[2J:9092", "127.0.0.1:19094"),), ()]

@@ -13,7 +13,7 @@ from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.switching.caps import CAPS
 from tests.unit.kafka_frames import Counted, encode, read, request, response
 
-DEFINITION = definitions.message("ApiVersionsResponse")
+DEFINITION = definitions.load_message("ApiVersionsResponse")
 SHARED = Calls(lambda code, name, version: Counted(), CAPS)
 """Those of one node, for all sessions."""
 BY_IDS = [68, 76, 77, 78, 79]

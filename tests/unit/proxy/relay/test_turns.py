@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.protocol.rewrite.endpoints import Endpoints, Localise, NotYet
+from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending, Localise
 from kproxy.protocol.rewrite.walk import MAX_NODES
 from kproxy.protocol.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
 from kproxy.protocol.wire.primitives import uvarint
@@ -108,7 +108,7 @@ class Binding:
 
     def __call__(self, found: Endpoints) -> Sequence[Address]:
         if self.taken < STEPS:
-            raise NotYet(self._steps())
+            raise ListenersPending(self._steps())
         return [LOCAL for _ in found.nodes]
 
     def _steps(self) -> Iterator[None]:
@@ -187,7 +187,7 @@ def test_other_sessions_go_on_while_nodes_get_their_listeners(relay: Relay) -> N
     def wrap(localise: Localise) -> Localise:
         def waiting(found: Endpoints) -> Sequence[Address]:
             if not answered.is_set():
-                raise NotYet(steps())
+                raise ListenersPending(steps())
             return localise(found)
 
         return waiting
@@ -221,7 +221,7 @@ def test_a_session_that_closes_takes_no_more_steps(relay: Relay) -> None:
             ended.set()
 
     def never(found: Endpoints) -> Sequence[Address]:
-        raise NotYet(steps())
+        raise ListenersPending(steps())
 
     relay.call(partial(session.conversation.see_through, lambda _: never))
     client.sendall(request(FIND_COORDINATOR_V4, 7))

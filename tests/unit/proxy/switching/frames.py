@@ -15,14 +15,14 @@ Topics = dict[str, dict[int, dict[str, Any]]]
 
 def ask(key: int, version: int, fields: dict[str, Any], correlation_id: int = 7, client_id: str | None = "me") -> bytes:
     """A request, whole."""
-    definition = definitions.message(f"{APIS[key].name}Request")
+    definition = definitions.load_message(f"{APIS[key].name}Request")
     body = encode(definition, version, _filled(definition.fields, version, fields))
     return request(key, version, correlation_id, body, client_id)
 
 
 def answer(key: int, version: int, fields: dict[str, Any], correlation_id: int = 7) -> bytes:
     """A response, whole."""
-    definition = definitions.message(f"{APIS[key].name}Response")
+    definition = definitions.load_message(f"{APIS[key].name}Response")
     return response(
         key, version, encode(definition, version, _filled(definition.fields, version, fields)), correlation_id
     )

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import APIS
-from kproxy.protocol.wire.definitions import Field, Message
+from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, READS, WRITES
 
@@ -42,12 +42,12 @@ def names_a_topic_by_id_only(fields: tuple[Field, ...], version: int) -> bool:
     return False
 
 
-def defined() -> dict[int, Message]:
+def defined() -> dict[int, MessageDefinition]:
     """The requests that have a definition here."""
     found = {}
     for key, api in APIS.items():
         with contextlib.suppress(FileNotFoundError):
-            found[key] = definitions.message(f"{api.name}Request")
+            found[key] = definitions.load_message(f"{api.name}Request")
     return found
 
 

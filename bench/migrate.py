@@ -23,9 +23,9 @@ from bench.clients import memory
 from bench.machine import BenchError, cpu_seconds, descendants, start, stop
 from bench.mirrormaker import AT_LEAST_ONCE, AT_LEAST_ONCE_TUNED, EXACTLY_ONCE, MODES, TUNED, Worker
 from bench.peers import wait_ready
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import LATEST
-from kproxy.migrate.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
 
 COPIER, THROUGH = "copier", "copier-through-kproxy"
 _LISTEN, _LISTEN_TARGET = 15000, 15500
@@ -160,7 +160,7 @@ class _Runs:
     ) -> None:
         self._source, self._target, self._workers, self._proxy = source, target, workers, proxy
         self._brokers = [cluster.pids[cluster.node_ids[0]] for cluster in (source, target)]
-        self._watched = Cluster(target.direct_bootstrap)
+        self._watched = ClusterClient(target.direct_bootstrap)
         self._progress = progress
         self._number = 0
         self.bare = round(job("worker")["rss"] / (1 << 20), 1)
@@ -211,13 +211,13 @@ class _Runs:
         name, direct = self._name(), self._target.direct_bootstrap
         topic = f"{name}.{load.name}"
         job("topic", direct, topic, load.partitions, "delete")
-        job("topic", direct, topic_of(name), PARTITIONS, "compact")
+        job("topic", direct, state_topic_name(name), STATE_PARTITIONS, "compact")
         try:
             brokers, proxy = cpu_seconds(self._brokers), cpu_seconds(self._proxy)
             done = job("copy", source, target, name, load.name, topic)
             brokers, proxy = cpu_seconds(self._brokers) - brokers, cpu_seconds(self._proxy) - proxy
         finally:
-            job("gone", direct, topic, topic_of(name))
+            job("gone", direct, topic, state_topic_name(name))
         if done["records"] != filled["records"]:
             raise BenchError(f"{load.name}: {done['records']} records of {filled['records']} were copied")
         figures = _figures(filled["bytes"], done["cpu"], brokers, done["seconds"])

@@ -19,10 +19,10 @@ from typing import Any
 
 from bench.machine import rss
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.connection import BrokerConnection
 from kproxy.migrate.copier.slices import Job, Slice
-from kproxy.migrate.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
 
 _ACKS_MS, _WINDOW = 30_000, 32
 # So many batches that are not alike, at most; they are written again and again.
@@ -34,7 +34,7 @@ _SECONDS = 900.0
 def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per_batch: int, records: int) -> Any:
     """Batches of exactly so many records, in every partition the same number; the bytes that they have together."""
     made = _batches(size, codec, per_batch, records)
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     written = total = 0
     _wait_for_leaders(cluster, topic, partitions)
     for partition in range(partitions):
@@ -44,7 +44,7 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
             batch = made[written % len(made)]
             while link.in_flight >= _WINDOW:
                 _acknowledged(link)
-            head = requests.produce(None, topic, partition, len(batch), _ACKS_MS)
+            head = requests.encode_produce(None, topic, partition, len(batch), _ACKS_MS)
             link.send(requests.PRODUCE, version, head, batch)
             written += 1
             total += len(batch)
@@ -53,7 +53,7 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
     return {"bytes": total, "records": written * per_batch}
 
 
-def _wait_for_leaders(cluster: Cluster, topic: str, partitions: int) -> None:
+def _wait_for_leaders(cluster: ClusterClient, topic: str, partitions: int) -> None:
     """A broker takes a moment until it leads a thousand new ones."""
     where = [(topic, partition) for partition in range(partitions)]
     until = time.monotonic() + _SECONDS
@@ -61,7 +61,7 @@ def _wait_for_leaders(cluster: Cluster, topic: str, partitions: int) -> None:
         time.sleep(0.2)
 
 
-def _acknowledged(link: Link) -> None:
+def _acknowledged(link: BrokerConnection) -> None:
     error, _ = requests.read_produce(link.receive())
     if error:
         raise SystemExit(f"the broker refuses a batch: error {error}")
@@ -89,10 +89,10 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
     _like_spark()
     from kproxy.migrate.copier.copier import Copier
 
-    at, to = Cluster(source), Cluster(target)
+    at, to = ClusterClient(source), ClusterClient(target)
     where = [(topic, partition) for partition in range(at.partitions(topic))]
     ends = at.offsets(where, requests.LATEST)
-    copier = Copier(at, to, Job(name, topic_of(name), PARTITIONS))
+    copier = Copier(at, to, Job(name, state_topic_name(name), STATE_PARTITIONS))
     records = size = 0
     ways: dict[str, int] = {}
     cpu, began = time.process_time(), time.monotonic()

@@ -139,7 +139,7 @@ def measure(rounds: int, progress: Say, say: Say) -> dict[str, Any]:
 
     directory = Path("build/bench/shared")
     directory.mkdir(parents=True, exist_ok=True)
-    ca, store = certificates.make(directory, ["localhost", "127.0.0.1"])
+    ca, store = certificates.write_certificates(directory, ["localhost", "127.0.0.1"])
     of_tls = "listener.name.tls.ssl.keystore"
     tls = {f"{of_tls}.type": "PEM", f"{of_tls}.location": str(store.resolve())}
     listener = ListenerSpec("TLS", "localhost:{port}", "SSL")

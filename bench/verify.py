@@ -21,7 +21,7 @@ from bench.clients import memory
 from bench.machine import BenchError
 from bench.migrate import PROPERTIES, Load, job
 from kproxy.dev.devcluster.jars import fetch_spark_connector
-from kproxy.migrate.copier.state import PARTITIONS, topic_of
+from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
 
 PREFIX = "verify-"
 _TIMEOUT_S = 1800.0
@@ -78,7 +78,7 @@ def _copied(name: str, load: Load, source: str, target: str, progress: Say) -> f
     topic = f"{name}.{load.name}"
     for bootstrap in (source, target):
         job("topic", bootstrap, topic, load.partitions, "delete")
-    job("topic", target, topic_of(name), PARTITIONS, "compact")
+    job("topic", target, state_topic_name(name), STATE_PARTITIONS, "compact")
     filled = job("fill", source, topic, load.partitions, load.size, load.codec, load.per_batch, load.records)
     job("copy", source, target, name, topic, topic)
     return float(filled["bytes"])

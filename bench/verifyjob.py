@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from bench.machine import cpu_seconds, descendants
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import copied, read_all
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state_topic
 from kproxy.migrate.verify.verification import Verification
 
 
@@ -34,12 +34,12 @@ def say(what: str, run: Callable[[], int]) -> None:
 
 def verified(spark: SparkSession, source: str, target: str, name: str) -> int:
     """From reading the state to the last job; how many records are the same."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        state = read_all(cluster, name).values
+        state = read_state_topic(cluster, name).values
     finally:
         cluster.close()
-    found = Verification(spark, source, target).run(name, copied(state), {})
+    found = Verification(spark, source, target).run(name, parse_copied_partitions(state), {})
     if found.exit_code:
         raise SystemExit(f"{name} is not the same on both sides: {found.differences}")
     return sum(one.records for one in found.partitions)

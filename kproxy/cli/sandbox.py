@@ -51,6 +51,6 @@ def devcluster(brokers: int, advertise: str, localhost: bool) -> int:
     from rich.console import Console
 
     from kproxy.dev.devcluster.screen import Screen
-    from kproxy.dev.devcluster.trialcluster import run as run_stand
+    from kproxy.dev.devcluster.trialcluster import run_trial_cluster as run_stand
 
     return run_stand(brokers, "localhost" if localhost else advertise, Screen(Console(highlight=False)))

@@ -23,7 +23,7 @@ This room does no I/O except reading the files that it is given.
 """
 
 from kproxy.config.hop import Hop
-from kproxy.config.loader import Loaded, load, read
+from kproxy.config.loader import LoadedConfig, load, read
 from kproxy.config.options import ClusterConfig, Config
 from kproxy.config.presentation import json_schema, reference_table, show
 from kproxy.config.values import Advertise, Map, PortRange
@@ -33,7 +33,7 @@ __all__ = [
     "ClusterConfig",
     "Config",
     "Hop",
-    "Loaded",
+    "LoadedConfig",
     "Map",
     "PortRange",
     "json_schema",

@@ -14,7 +14,7 @@ from kproxy.config.options import ClusterConfig, Config, Setting, cluster_settin
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ConfigChanges:
     """`lines`: what is different, an option each, for people; secrets are not shown. `refused`: why kproxy must be
     restarted for it, a line each, empty if it need not."""
 
@@ -22,7 +22,7 @@ class Changes:
     refused: Sequence[str] = ()
 
 
-def compare(old: Config, new: Config) -> Changes:
+def compare(old: Config, new: Config) -> ConfigChanges:
     """From one configuration to another. A cluster is the same one if it has the same name."""
     before, after = _by_name(old), _by_name(new)
     gone = [one[0] for name, one in before.items() if name not in after]
@@ -47,7 +47,7 @@ def compare(old: Config, new: Config) -> Changes:
         of_name = {one.upstream: one for one in was}, {one.upstream: one for one in becomes}
         for former, later in successors(was, becomes).items():
             one, other = of_name[0][former], of_name[1][later]
-            pairs.append((f"cluster {other.title}: " if several else "", changed(one, other), one, other))
+            pairs.append((f"cluster {other.title}: " if several else "", changed_settings(one, other), one, other))
     pairs.append(("", list(_different(old, new, process_settings().values())), old, new))
     for whose, settings, before_it, after_it in pairs:
         for setting in settings:
@@ -56,7 +56,7 @@ def compare(old: Config, new: Config) -> Changes:
                 restart.append(f"{whose}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
             else:
                 lines.append(f"{whose}{setting.key}: {_shown(setting, after_it)}")
-    return Changes(lines, [*refused, *(f"{one}: only a restart can change that" for one in restart)])
+    return ConfigChanges(lines, [*refused, *(f"{one}: only a restart can change that" for one in restart)])
 
 
 def _by_name(config: Config) -> dict[str, tuple[ClusterConfig, ...]]:
@@ -70,12 +70,12 @@ def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Ma
     after = {one.upstream: one for one in new[1:]}
     goes_on = {old[0].upstream: new[0].upstream}
     for one in old[1:]:
-        if may_be_the_same(one, after.get(one.upstream)):
+        if may_be_same_cluster(one, after.get(one.upstream)):
             goes_on[one.upstream] = one.upstream
     return goes_on
 
 
-def may_be_the_same(one: ClusterConfig, later: ClusterConfig | None) -> bool:
+def may_be_same_cluster(one: ClusterConfig, later: ClusterConfig | None) -> bool:
     """Whether an upstream to which nobody is led, of another configuration, may be the same Kafka cluster."""
     return later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later)
 
@@ -115,7 +115,7 @@ def _needs_restart(setting: Setting, was: BaseModel) -> bool:
     return setting.option.reload is Reload.RESTART
 
 
-def changed(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting]:
+def changed_settings(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting]:
     """The options of a cluster that have another value."""
     return list(_different(old, new, cluster_settings().values()))
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from kproxy.config.options import ClusterConfig, Config
 
 # Where a value stands: ("clusters", 0, "listen") or ("admin",).
-Loc = tuple[str | int, ...]
+OptionPath = tuple[str | int, ...]
 # The context with which `load` validates: it runs the checks itself, to say where each problem is.
 DEFERRED = "checks are run by the caller"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConfigFinding:
     """What is wrong, and the options that it involves, the one to change first."""
 
-    locs: tuple[Loc, ...]
+    locs: tuple[OptionPath, ...]
     text: str
 
 
@@ -35,31 +35,31 @@ class Finding:
 class _Claim:
     """Ports that something binds (or advertises), and how a message names them."""
 
-    locs: tuple[Loc, ...]
+    locs: tuple[OptionPath, ...]
     text: str
     host: str
     ports: PortRange
 
 
-def enforce(findings: Iterable[Finding], context: object) -> None:
+def raise_findings(findings: Iterable[ConfigFinding], context: object) -> None:
     """Raise ValueError for what was found, for code that builds a configuration itself."""
     if context != DEFERRED and (texts := [f"{finding.locs[0][-1]}: {finding.text}" for finding in findings]):
         raise ValueError("; ".join(texts))
 
 
-def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
     """What is wrong within one cluster, whose options stand under `at`."""
     listen, node_ports, advertise = (*at, "listen"), (*at, "node-ports"), (*at, "advertise")
     port = cluster.listen.port
     if cluster.node_ports is not None and port in cluster.node_ports:
-        yield Finding(
+        yield ConfigFinding(
             (node_ports, listen),
             f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it",
         )
     if cluster.sni is not None:
         yield from _of_sni(cluster, at)
     elif cluster.node_ports is None and port == MAX_PORT:
-        yield Finding(
+        yield ConfigFinding(
             (listen, node_ports),
             f"no port is left for nodes after {port}; allowed: a lower port, or node-ports",
         )
@@ -67,29 +67,29 @@ def in_cluster(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
         first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
         if first + count - 1 > MAX_PORT:
             text = f"FIRST_PORT {first} and {count} node ports go beyond port {MAX_PORT}"
-            yield Finding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
+            yield ConfigFinding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
-        yield Finding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+        yield ConfigFinding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
     for index, hop in enumerate(cluster.via):
         if index and hop.scheme == "docker":
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
-            yield Finding(((*at, "via", index),), text)
+            yield ConfigFinding(((*at, "via", index),), text)
     yield from _loops(cluster, cluster.listen, at)
     yield from _forwards_to_themselves(cluster, at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
-        yield Finding(((*at, key),), text)
+        yield ConfigFinding(((*at, key),), text)
 
 
-def _of_sni(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
     if cluster.client_tls_cert is None:
         text = "needs TLS with clients, in whose handshake they say whom they want; allowed: with client-tls-cert"
-        yield Finding(((*at, "sni"), (*at, "client-tls-cert")), text)
+        yield ConfigFinding(((*at, "sni"), (*at, "client-tls-cert")), text)
     if cluster.node_ports is not None:
         text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
-        yield Finding(((*at, "node-ports"), (*at, "sni")), text)
+        yield ConfigFinding(((*at, "node-ports"), (*at, "sni")), text)
 
 
-def _loops(cluster: ClusterConfig, own: Address, at: Loc) -> Iterator[Finding]:
+def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[ConfigFinding]:
     """Bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
     if cluster.via or not own.port:  # behind a hop, the same address is another machine's
         return
@@ -97,23 +97,25 @@ def _loops(cluster: ClusterConfig, own: Address, at: Loc) -> Iterator[Finding]:
     listen = (*at, "listen")
     for index, server in enumerate(cluster.bootstrap_servers):
         if _same(server, own):
-            yield Finding(((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}")
+            yield ConfigFinding(
+                ((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}"
+            )
     for index, one in enumerate(cluster.map):
         if one.dial_port == own.port and _same_host(one.dial_host, own.host):
-            yield Finding(((*at, "map", index), listen), f"{one} leads to the address of listen: {why}")
+            yield ConfigFinding(((*at, "map", index), listen), f"{one} leads to the address of listen: {why}")
     for index, forward in enumerate(cluster.forward):
         if _same(forward.to, own):
-            yield Finding(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
+            yield ConfigFinding(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
 
 
-def _forwards_to_themselves(cluster: ClusterConfig, at: Loc) -> Iterator[Finding]:
+def _forwards_to_themselves(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
     for index, forward in enumerate(cluster.forward):
         if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
-            yield Finding(((*at, "forward", index),), text)
+            yield ConfigFinding(((*at, "forward", index),), text)
 
 
-def usual_port_taken_by(clusters: Iterable[ClusterConfig]) -> str:
+def find_default_port_user(clusters: Iterable[ClusterConfig]) -> str:
     """The first bootstrap server, map or forward of these clusters that leads to the listener that they share; "" if
     none does."""
     for cluster in clusters:
@@ -130,20 +132,22 @@ def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed
     return not leads and not any(one.port == listen.port and share_host(one.host, listen.host) for one in claimed)
 
 
-def between_clusters(config: Config) -> Iterator[Finding]:
+def check_clusters(config: Config) -> Iterator[ConfigFinding]:
     """What is wrong between the clusters of one process, and its admin address."""
     if not config.clusters:
-        yield Finding((("clusters",),), "is empty; allowed: one cluster or more")
+        yield ConfigFinding((("clusters",),), "is empty; allowed: one cluster or more")
     yield from _admin(config)
     seen: dict[str, int] = {}
     for index, cluster in _served(config):
         if cluster.name in seen:
             loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
-            yield Finding((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
+            yield ConfigFinding(
+                (loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own"
+            )
         seen.setdefault(cluster.name, index)
     if config.reuse_port:
         yield from _shared(config)
-    reported: set[tuple[Loc, Loc]] = set()
+    reported: set[tuple[OptionPath, OptionPath]] = set()
     for taken, claim in combinations(_bound(config), 2):
         owners = taken.locs[0][:2], claim.locs[0][:2]
         # `in_cluster` looks within a cluster. Default node ports follow listen: one word for both will do.
@@ -151,25 +155,25 @@ def between_clusters(config: Config) -> Iterator[Finding]:
         within = owners[0] == owners[1] and not (_is_forward(taken) or _is_forward(claim))
         if not within and not follows and _clash(taken, claim):
             reported.add(owners)
-            yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+            yield ConfigFinding((*claim.locs, *taken.locs), _clash_text(claim, taken))
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
-            yield Finding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+            yield ConfigFinding((*claim.locs, *taken.locs), _clash_text(claim, taken))
 
 
 WHERE_NOT_SHARED = "needs Linux: other systems do not spread connections over those that share a port; leave it out"
 
 
-def _shared(config: Config) -> Iterator[Finding]:
+def _shared(config: Config) -> Iterator[ConfigFinding]:
     """Ports that others are to find as well must be said."""
     for index, cluster in _served(config):
         if cluster.listen.port == 0:
             text = f"{cluster.listen} has port 0, and reuse-port needs one that all kproxies know; allowed: HOST:PORT"
-            yield Finding((("clusters", index, "listen"), ("reuse-port",)), text)
+            yield ConfigFinding((("clusters", index, "listen"), ("reuse-port",)), text)
         for number, forward in enumerate(cluster.forward):
             if forward.port == 0:
                 text = "has port 0, and reuse-port needs one that all kproxies know; allowed: PORT=HOST:PORT"
-                yield Finding((("clusters", index, "forward", number), ("reuse-port",)), text)
+                yield ConfigFinding((("clusters", index, "forward", number), ("reuse-port",)), text)
 
 
 def _is_forward(claim: _Claim) -> bool:
@@ -181,28 +185,28 @@ def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
     return ((index, cluster) for index, cluster in enumerate(config.clusters) if cluster.active)
 
 
-def _admin(config: Config) -> Iterator[Finding]:
+def _admin(config: Config) -> Iterator[ConfigFinding]:
     """What does not fit together in the options of the admin endpoint."""
     if config.admin_quit and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
-        yield Finding((("admin-quit",), ("admin",)), text)
+        yield ConfigFinding((("admin-quit",), ("admin",)), text)
     if config.admin_reload and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
-        yield Finding((("admin-reload",), ("admin",)), text)
+        yield ConfigFinding((("admin-reload",), ("admin",)), text)
     guarded = config.admin_token is not None or config.admin_token_file is not None
     if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
         text = f"would let anybody who reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
-        yield Finding((("admin-reload",), ("admin",)), f"{text} address in admin")
+        yield ConfigFinding((("admin-reload",), ("admin",)), f"{text} address in admin")
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
-        yield Finding((("admin-token-file",), ("admin-token",)), text)
+        yield ConfigFinding((("admin-token-file",), ("admin-token",)), text)
     for key, given in (("key", config.admin_tls_key), ("key-password", config.admin_tls_key_password)):
         if given is not None and config.admin_tls_cert is None:
             text = "is given, but admin-tls-cert is not; allowed: together with admin-tls-cert"
-            yield Finding(((f"admin-tls-{key}",),), text)
+            yield ConfigFinding(((f"admin-tls-{key}",),), text)
     if config.admin_token_reads and config.admin_token is None and config.admin_token_file is None:
         text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
-        yield Finding((("admin-token-reads",), ("admin-token-file",)), text)
+        yield ConfigFinding((("admin-token-reads",), ("admin-token-file",)), text)
 
 
 def _bound(config: Config) -> Iterator[_Claim]:
@@ -240,7 +244,7 @@ def _window(cluster: ClusterConfig) -> PortRange | None:
     return cluster.effective_node_ports()
 
 
-def _claim(locs: tuple[Loc, ...], key: str, of_cluster: str, address: Address) -> _Claim:
+def _claim(locs: tuple[OptionPath, ...], key: str, of_cluster: str, address: Address) -> _Claim:
     return _Claim(locs, f"{key} {address}{of_cluster}", address.host, PortRange(address.port, address.port))
 
 

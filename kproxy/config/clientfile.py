@@ -80,7 +80,7 @@ _NOT_THERE = {
 }
 
 
-def fill(merged: Layer, cluster: int) -> None:
+def read_client_config(merged: Layer, cluster: int) -> None:
     """Read the file that a cluster names, and take from it what no other source gives."""
     settings, given = cluster_settings(), set(merged.clusters[cluster])
     file = _File(Path(str(merged.clusters[cluster]["client-config"])).expanduser(), merged.problems)
@@ -200,7 +200,7 @@ class _File:
     def _jaas(self, found: _Found, mechanism: str, login: dict[str, _Found]) -> dict[str, _Found]:
         """The options of the login module, by their names there."""
         try:
-            entry = jaas.parse(found.value)
+            entry = jaas.parse_entry(found.value)
         except ValueError as error:
             self._problem(found.line, found.name, str(error))
             return {}

@@ -19,14 +19,14 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Entry:
+class LoginModule:
     """A login module's class and its options, which may be secrets."""
 
     module: str
     options: Mapping[str, str]
 
 
-def parse(text: str) -> Entry:
+def parse_entry(text: str) -> LoginModule:
     """Raises ValueError, which says what is wrong and repeats nothing."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
@@ -37,7 +37,7 @@ def parse(text: str) -> Entry:
             raise ValueError('has an option that is not KEY="VALUE" (several entries are not allowed either)')
         options[rest[0][1]] = rest[2][1]
         del rest[:3]
-    return Entry(tokens[0][1], options)
+    return LoginModule(tokens[0][1], options)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

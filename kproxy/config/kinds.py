@@ -36,7 +36,7 @@ Schema = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind(Generic[T]):
+class ValueKind(Generic[T]):
     """Stands in `Annotated[...]` of a field.
 
     `parse` reads text, `show` prints a value as YAML and JSON have it; both know only valid values.
@@ -70,7 +70,7 @@ def string(pattern: str | None = None, **more: object) -> dict[str, object]:
     return {"type": "string", **({"pattern": pattern} if pattern else {}), **more}
 
 
-def name() -> Kind[str]:
+def name() -> ValueKind[str]:
     """A word that can be a metric label and a part of a file name."""
     allowed = "1 to 63 of a-z, 0-9 and -"
 
@@ -79,10 +79,10 @@ def name() -> Kind[str]:
             raise ValueError(f"{quote(text)} is not a name; allowed: {allowed}")
         return text
 
-    return Kind("NAME", allowed, (), parse, str, string("^[a-z0-9-]{1,63}$"))
+    return ValueKind("NAME", allowed, (), parse, str, string("^[a-z0-9-]{1,63}$"))
 
 
-def upstream_address(default_port: int) -> Kind[Address]:
+def upstream_address(default_port: int) -> ValueKind[Address]:
     """An address to connect to."""
 
     def parse(text: str) -> Address:
@@ -96,15 +96,15 @@ def upstream_address(default_port: int) -> Kind[Address]:
 
     allowed = f"HOST:PORT, or HOST for port {default_port}"
     pattern = rf"^(({'|'.join(PROTOCOLS)})://)?[^\s,/@]+$"
-    return Kind("HOST:PORT", allowed, (Address,), parse, str, string(pattern))
+    return ValueKind("HOST:PORT", allowed, (Address,), parse, str, string(pattern))
 
 
-def listen_address() -> Kind[Address]:
+def listen_address() -> ValueKind[Address]:
     """An address to bind to; port 0 takes any free port."""
-    return Kind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
+    return ValueKind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
 
 
-def listen_address_or_off() -> Kind[Address | None]:
+def listen_address_or_off() -> ValueKind[Address | None]:
     """An address to bind to, or `off`."""
 
     def parse(text: str) -> Address | None:
@@ -114,49 +114,49 @@ def listen_address_or_off() -> Kind[Address | None]:
         return "off" if value is None else str(value)
 
     schema = {"anyOf": [string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
-    return Kind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
+    return ValueKind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
 
 
-def advertise() -> Kind[Advertise]:
+def advertise() -> ValueKind[Advertise]:
     """What clients are told."""
     metavar = "HOST[:FIRST_PORT]"
     schema = string(r"^[^\s,/@]+$")
-    return Kind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
+    return ValueKind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
 
 
-def port_range() -> Kind[PortRange]:
+def port_range() -> ValueKind[PortRange]:
     """A window of ports."""
     schema = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
     allowed = "FIRST-LAST, or FIRST for the 200 ports that start there"
-    return Kind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
+    return ValueKind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
 
 
-def route_map() -> Kind[Map]:
+def route_map() -> ValueKind[Map]:
     """One `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
-    return Kind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+    return ValueKind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
 
 
-def sni() -> Kind[Sni]:
+def sni() -> ValueKind[Sni]:
     """A host name with `{node}`."""
     allowed = "a host name with {node} before its first dot"
-    return Kind(
+    return ValueKind(
         "NAME", allowed, (Sni,), Sni.parse, str, string(r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$"), optional=True
     )
 
 
-def forward() -> Kind[Forward]:
+def forward() -> ValueKind[Forward]:
     """One `[HOST:]PORT=HOST:PORT`."""
     allowed = "[HOST:]PORT=HOST:PORT"
-    return Kind(allowed, allowed, (Forward,), Forward.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+:\d+$"))
+    return ValueKind(allowed, allowed, (Forward,), Forward.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+:\d+$"))
 
 
-def via() -> Kind[Hop]:
+def via() -> ValueKind[Hop]:
     """One proxy or SSH server."""
-    return Kind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
+    return ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
 
 
-def boolean() -> Kind[bool]:
+def boolean() -> ValueKind[bool]:
     """Yes or no, in every way that YAML and shells write it."""
     words = {
         "true": True,
@@ -174,10 +174,10 @@ def boolean() -> Kind[bool]:
             raise ValueError(f"{quote(text)} is neither true nor false; allowed: true, false")
         return words[text.strip().lower()]
 
-    return Kind("BOOLEAN", "true, false", (bool,), parse, bool, {"type": "boolean"})
+    return ValueKind("BOOLEAN", "true, false", (bool,), parse, bool, {"type": "boolean"})
 
 
-def choice(*words: str, optional: bool = False) -> Kind[str]:
+def choice(*words: str, optional: bool = False) -> ValueKind[str]:
     """One of some words."""
     allowed = ", ".join(words)
 
@@ -186,10 +186,10 @@ def choice(*words: str, optional: bool = False) -> Kind[str]:
             raise ValueError(f"{quote(text)} is not known; allowed: {allowed}")
         return text
 
-    return Kind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
+    return ValueKind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
 
 
-def text(metavar: str) -> Kind[str]:
+def text(metavar: str) -> ValueKind[str]:
     """Any text but none; nobody's mistake is repeated in an error, as it may be a secret."""
     allowed = "text"
 
@@ -198,15 +198,15 @@ def text(metavar: str) -> Kind[str]:
             raise ValueError(f"is empty, or has a null character; allowed: {allowed}")
         return value
 
-    return Kind(metavar, allowed, (), parse, str, string("^.+$"), optional=True)
+    return ValueKind(metavar, allowed, (), parse, str, string("^.+$"), optional=True)
 
 
-def token() -> Kind[str]:
+def token() -> ValueKind[str]:
     """The token of the admin endpoint."""
-    return Kind("TOKEN", ADMIN_TOKEN, (), admin_token, str, string("^[!-~]{16,4096}$"), optional=True)
+    return ValueKind("TOKEN", ADMIN_TOKEN, (), admin_token, str, string("^[!-~]{16,4096}$"), optional=True)
 
 
-def path() -> Kind[Path]:
+def path() -> ValueKind[Path]:
     """A file, which is read when it is needed; `~` is the home directory."""
 
     def parse(value: str) -> Path:
@@ -214,10 +214,10 @@ def path() -> Kind[Path]:
             raise ValueError(f"{quote(value)} is not a path; allowed: FILE")
         return Path(value).expanduser()
 
-    return Kind("FILE", "FILE", (Path,), parse, str, string("^.+$"), optional=True)
+    return ValueKind("FILE", "FILE", (Path,), parse, str, string("^.+$"), optional=True)
 
 
-def directory() -> Kind[Path]:
+def directory() -> ValueKind[Path]:
     """A directory; `~` is the home directory."""
 
     def parse(value: str) -> Path:
@@ -225,10 +225,10 @@ def directory() -> Kind[Path]:
             raise ValueError(f"{quote(value)} is not a path; allowed: DIRECTORY")
         return Path(value).expanduser()
 
-    return Kind("DIRECTORY", "DIRECTORY", (Path,), parse, str, string("^.+$"), optional=True)
+    return ValueKind("DIRECTORY", "DIRECTORY", (Path,), parse, str, string("^.+$"), optional=True)
 
 
-def server_name() -> Kind[str]:
+def server_name() -> ValueKind[str]:
     """A name in a certificate, or `*`."""
     allowed = "a host name, an IP address, or *"
 
@@ -237,10 +237,10 @@ def server_name() -> Kind[str]:
             raise ValueError(f"{quote(value)} cannot be a name in a certificate; allowed: {allowed}")
         return value.strip()
 
-    return Kind("NAME", allowed, (), parse, str, string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
+    return ValueKind("NAME", allowed, (), parse, str, string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
 
 
-def host() -> Kind[str]:
+def host() -> ValueKind[str]:
     """A name of a host, or `*`."""
     allowed = "a host name without a port, or *"
 
@@ -249,10 +249,10 @@ def host() -> Kind[str]:
             raise ValueError(f"{quote(value)} is not a host name; allowed: {allowed}")
         return value.strip().lower()
 
-    return Kind("NAME", allowed, (), parse, str, string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
+    return ValueKind("NAME", allowed, (), parse, str, string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
 
 
-def url() -> Kind[str]:
+def url() -> ValueKind[str]:
     """An address of the web."""
     allowed = "https://HOST[:PORT]/PATH, or http://"
 
@@ -261,10 +261,10 @@ def url() -> Kind[str]:
             raise ValueError(f"not a URL, or one with a password; allowed: {allowed}")
         return value.strip()
 
-    return Kind("URL", allowed, (), parse, str, string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
+    return ValueKind("URL", allowed, (), parse, str, string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
 
 
-def pair() -> Kind[str]:
+def pair() -> ValueKind[str]:
     """One `NAME=VALUE` of letters and printable characters, as RFC 7628 §3.1 has them."""
 
     def parse(value: str) -> str:
@@ -272,10 +272,12 @@ def pair() -> Kind[str]:
             raise ValueError(f"{quote(value)} is not an extension; allowed: NAME=VALUE, NAME of letters, not auth")
         return value
 
-    return Kind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, string("^[A-Za-z]+=.+$"))
+    return ValueKind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, string("^[A-Za-z]+=.+$"))
 
 
-def exit_with() -> Kind[ExitWith]:
+def exit_with() -> ValueKind[ExitWith]:
     """A process, a URL or a path."""
     metavar = "PATH|PID|URL"
-    return Kind(metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, string("^.+$"))
+    return ValueKind(
+        metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, string("^.+$")
+    )

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import checks, protocols
-from kproxy.config.checks import DEFERRED, Finding, Loc
+from kproxy.config.checks import DEFERRED, ConfigFinding, OptionPath
 from kproxy.config.hop import mask
 from kproxy.config.options import Config, Setting, cluster_settings, process_settings, upstream_settings
 from kproxy.config.sources import (
@@ -32,11 +32,11 @@ _PLACEHOLDER = ["missing.invalid:1"]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     """A configuration, and where each value came from that is no default (`kproxy.yaml:12`, `--listen`)."""
 
     config: Config
-    origins: Mapping[Loc, str]
+    origins: Mapping[OptionPath, str]
 
 
 def load(
@@ -51,8 +51,8 @@ def read(
     env: Mapping[str, str],
     file: Path | None,
     defaults: Mapping[str, str] | None = None,
-    further: Callable[[Config], Iterable[Finding]] = lambda _: (),
-) -> Loaded:
+    further: Callable[[Config], Iterable[ConfigFinding]] = lambda _: (),
+) -> LoadedConfig:
     """Merge and validate. `flags` has Python's names of options; None or absent means not given.
 
     Without `file`, KPROXY_CONFIG names it. `defaults`, by key, stand before those of the declaration. `further` checks
@@ -69,10 +69,10 @@ def read(
     config, problems = _validate(merged, file, further)
     if problems:
         raise ConfigError(*dict.fromkeys(_ordered(problems)))  # what upstreams share is wrong in each of them
-    return Loaded(config, {loc: str(origin) for loc, origin in merged.origins.items()})
+    return LoadedConfig(config, {loc: str(origin) for loc, origin in merged.origins.items()})
 
 
-def judge(layer: Layer, file: Path) -> list[Problem]:
+def validate_layer(layer: Layer, file: Path) -> list[Problem]:
     """What is wrong in a layer that another room has read from a file of its own, in the order of the file."""
     _, problems = _validate(_merge([layer]), file, lambda _: ())
     return sorted(problems, key=_place)
@@ -119,21 +119,21 @@ def _merge(layers: list[Layer]) -> Layer:
         merged.clusters.append({})
     for cluster, values in enumerate(merged.clusters):
         if values.get("client-config"):
-            from kproxy.config.clientfile import fill  # few need it
+            from kproxy.config.clientfile import read_client_config  # few need it
 
-            fill(merged, cluster)
+            read_client_config(merged, cluster)
     return merged
 
 
 def _validate(
-    merged: Layer, file: Path | None, further: Callable[[Config], Iterable[Finding]]
+    merged: Layer, file: Path | None, further: Callable[[Config], Iterable[ConfigFinding]]
 ) -> tuple[Config, list[Problem]]:
     problems = list(merged.problems)
-    said: protocols.Said = {}
+    said: protocols.ServerProtocols = {}
     for index, cluster in enumerate(merged.clusters):
-        said |= protocols.take(index, cluster)
+        said |= protocols.strip_protocols(index, cluster)
     data: dict[str, Any] = {**merged.process, "clusters": [dict(cluster) for cluster in merged.clusters]}
-    failed, replaced = merged.failed, set[Loc]()
+    failed, replaced = merged.failed, set[OptionPath]()
     try:
         config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -149,22 +149,22 @@ def _validate(
             _replace(data, loc)
             replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
         config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
-    for finding in chain(_findings(config), protocols.contradictions(config, said), further(config)):
+    for finding in chain(_findings(config), protocols.find_contradictions(config, said), further(config)):
         if not any(_within(loc, failed | replaced) for loc in finding.locs):
             problems.append(_problem(merged, finding.locs, finding.text))
     return config, problems
 
 
-def _within(loc: Loc, places: set[Loc]) -> bool:
+def _within(loc: OptionPath, places: set[OptionPath]) -> bool:
     return any(loc[:length] in places for length in range(1, len(loc) + 1))
 
 
-def _findings(config: Config) -> Iterator[Finding]:
-    per_cluster = (checks.in_cluster(cluster, ("clusters", i)) for i, cluster in enumerate(config.clusters))
-    return chain(chain.from_iterable(per_cluster), checks.between_clusters(config))
+def _findings(config: Config) -> Iterator[ConfigFinding]:
+    per_cluster = (checks.check_cluster(cluster, ("clusters", i)) for i, cluster in enumerate(config.clusters))
+    return chain(chain.from_iterable(per_cluster), checks.check_clusters(config))
 
 
-def _replace(data: dict[str, Any], loc: Loc) -> None:
+def _replace(data: dict[str, Any], loc: OptionPath) -> None:
     """Put the default in the place of a value that is wrong."""
     values, key = (data["clusters"][loc[1]], str(loc[2])) if loc[0] == "clusters" else (data, str(loc[0]))
     values.pop(key, None)
@@ -185,12 +185,12 @@ def _reason(detail: Any, setting: Setting) -> str:
     return str(detail["ctx"]["error"]) if detail["type"] == "value_error" else str(detail["msg"])
 
 
-def _setting(loc: Loc) -> Setting:
+def _setting(loc: OptionPath) -> Setting:
     key = str(loc[2] if loc[0] == "clusters" else loc[0])
     return cluster_settings()[key] if loc[0] == "clusters" else process_settings()[key]
 
 
-def _problem(merged: Layer, locs: tuple[Loc, ...], text: str) -> Problem:
+def _problem(merged: Layer, locs: tuple[OptionPath, ...], text: str) -> Problem:
     """Say it where the user wrote it: at the first of the options involved that has a place of its own."""
     given = next((loc for loc in locs if loc in merged.origins or loc[:3] in merged.origins), None)
     loc = given or locs[0]
@@ -200,7 +200,7 @@ def _problem(merged: Layer, locs: tuple[Loc, ...], text: str) -> Problem:
     return Problem(origin, "" if bare else _path(loc, merged), text)
 
 
-def _path(loc: Loc, merged: Layer) -> str:
+def _path(loc: OptionPath, merged: Layer) -> str:
     parts = [f"[{part}]" if isinstance(part, int) else part for part in loc]
     if loc[0] == "clusters" and len(loc) > 1:
         at = loc[1]

@@ -34,7 +34,7 @@ from kproxy.config.declarations import (
     kebab,
 )
 from kproxy.config.hop import Hop
-from kproxy.config.kinds import Kind
+from kproxy.config.kinds import ValueKind
 from kproxy.config.sasl import SaslOptions
 from kproxy.config.tls import TlsOptions
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Forward, Map, PortRange, Sni
@@ -215,7 +215,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> ClusterConfig:
         _listen_elsewhere([self], ())  # what it shares with other upstreams, and with the process, the Config knows
-        checks.enforce(checks.in_cluster(self, ()), info.context)
+        checks.raise_findings(checks.check_cluster(self, ()), info.context)
         return self
 
     def _listen_at(self, listen: Address, taken_by: str) -> None:
@@ -229,7 +229,7 @@ def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Addres
     if any("listen" in cluster.model_fields_set for cluster in sharing):
         return
     taken_by = next((one.usual_port_taken_by for one in sharing if one.usual_port_taken_by), "")
-    taken_by = taken_by or checks.usual_port_taken_by(sharing)
+    taken_by = taken_by or checks.find_default_port_user(sharing)
     if not taken_by:
         return
     free = (one for one in OTHER_LISTENERS if checks.is_free_listener(one, sharing, claimed))
@@ -418,7 +418,7 @@ class Config(Model):
                 and checks.share_host(self.admin.host, cluster.listen.host)
             ):
                 cluster._admin_port = self.admin.port
-        checks.enforce(checks.between_clusters(self), info.context)
+        checks.raise_findings(checks.check_clusters(self), info.context)
         return self
 
 
@@ -427,7 +427,7 @@ class Setting:
     """One option as every source sees it: `name` is its field's, a `repeatable` one holds several values."""
 
     name: str
-    kind: Kind[Any]
+    kind: ValueKind[Any]
     option: Option
     default: object
     required: bool
@@ -470,10 +470,10 @@ def settings_of(model: type[BaseModel], in_cluster: bool) -> Iterator[Setting]:
     declared = ((name, field, _option(field)) for name, field in model.model_fields.items())
     found = [(name, field, option) for name, field, option in declared if option is not None]
     for name, field, option in sorted(found, key=lambda one: GROUPS.index(one[2].group)):
-        kind = next((m for m in field.metadata if isinstance(m, Kind)), None)
+        kind = next((m for m in field.metadata if isinstance(m, ValueKind)), None)
         repeatable = kind is None
         if kind is None:
-            kind = next(m for m in get_args(get_args(field.annotation)[0]) if isinstance(m, Kind))
+            kind = next(m for m in get_args(get_args(field.annotation)[0]) if isinstance(m, ValueKind))
         default = None if field.is_required() else field.default
         yield Setting(name, kind, option, default, field.is_required(), repeatable, in_cluster)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kproxy.config.checks import Loc
+from kproxy.config.checks import OptionPath
 from kproxy.config.hop import MASK, mask
 from kproxy.config.options import (
     Config,
@@ -23,7 +23,7 @@ from kproxy.config.options import (
 )
 
 
-def show(config: Config, origins: Mapping[Loc, str] | None = None) -> str:
+def show(config: Config, origins: Mapping[OptionPath, str] | None = None) -> str:
     """The configuration as YAML that `load` reads back, with secrets masked.
 
     With `origins`, a comment says where each value came from.
@@ -38,7 +38,7 @@ def show(config: Config, origins: Mapping[Loc, str] | None = None) -> str:
     return "\n".join(shown) + "\n"
 
 
-def _cluster(config: Config, index: int, origins: Mapping[Loc, str] | None) -> Iterator[str]:
+def _cluster(config: Config, index: int, origins: Mapping[OptionPath, str] | None) -> Iterator[str]:
     """A cluster, the upstreams that begin at this index included."""
     cluster = config.clusters[index]
     if not cluster.upstream:
@@ -54,7 +54,7 @@ def _cluster(config: Config, index: int, origins: Mapping[Loc, str] | None) -> I
 
 
 def lines(
-    values: BaseModel, at: Loc, origins: Mapping[Loc, str] | None, only: Collection[str] | None = None
+    values: BaseModel, at: OptionPath, origins: Mapping[OptionPath, str] | None, only: Collection[str] | None = None
 ) -> Iterator[str]:
     """The options of one model, line by line, or `only` those with these keys; `at` is where it stands in the
     configuration."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kproxy.config.checks import Finding, Loc
+from kproxy.config.checks import ConfigFinding, OptionPath
 
 if TYPE_CHECKING:
     from kproxy.config.options import ClusterConfig, Config
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVERS = "bootstrap-servers"
 
-Said = dict[Loc, str]
+ServerProtocols = dict[OptionPath, str]
 """What stood before a server, by the server's place."""
 
 
-def take(cluster: int, values: dict[str, object]) -> Said:
+def strip_protocols(cluster: int, values: dict[str, object]) -> ServerProtocols:
     """Take the protocols off the servers of a cluster, whose values nobody has judged yet."""
-    servers, said = values.get(SERVERS), Said()
+    servers, said = values.get(SERVERS), ServerProtocols()
     if isinstance(servers, list):
         for index, server in enumerate(servers):
             if match := re.match(rf"({'|'.join(PROTOCOLS)})://", str(server), re.IGNORECASE):
@@ -33,7 +33,7 @@ def take(cluster: int, values: dict[str, object]) -> Said:
     return said
 
 
-def contradictions(config: Config, said: Said) -> Iterator[Finding]:
+def find_contradictions(config: Config, said: ServerProtocols) -> Iterator[ConfigFinding]:
     """Where a protocol and the options differ; each protocol of a cluster once."""
     told = set()
     for loc, protocol in said.items():
@@ -41,7 +41,7 @@ def contradictions(config: Config, said: Said) -> Iterator[Finding]:
         for key, text in _differences(config.clusters[loc[1]], protocol):
             if (*loc[:2], protocol, key) not in told:
                 told.add((*loc[:2], protocol, key))
-                yield Finding((loc, (*loc[:2], key)), f"{protocol}:// {text}")
+                yield ConfigFinding((loc, (*loc[:2], key)), f"{protocol}:// {text}")
 
 
 def _differences(cluster: ClusterConfig, protocol: str) -> Iterator[tuple[str, str]]:

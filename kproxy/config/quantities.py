@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-from kproxy.config.kinds import Kind, string
+from kproxy.config.kinds import ValueKind, string
 from kproxy.config.values import quote
 
 _DURATION_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -16,7 +16,7 @@ _SIZE_UNITS = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "gb": 10**9, "mb": 1
 _NUMBER = r"(\d{1,15}(?:\.\d{1,24})?)"
 
 
-def duration(least: float, most: float) -> Kind[float]:
+def duration(least: float, most: float) -> ValueKind[float]:
     """Seconds, from `least` to `most`."""
     allowed = f"{show_duration(least)} to {show_duration(most)}, as seconds or with ms, s, m, h, d"
 
@@ -37,7 +37,7 @@ def duration(least: float, most: float) -> Kind[float]:
             {"type": "number", "minimum": least, "maximum": most},
         ]
     }
-    return Kind("DURATION", allowed, (int, float), parse, show_duration, schema)
+    return ValueKind("DURATION", allowed, (int, float), parse, show_duration, schema)
 
 
 def show_duration(seconds: float) -> str:
@@ -54,7 +54,7 @@ def show_duration(seconds: float) -> str:
     return f"{Decimal(repr(seconds)):f}s"
 
 
-def size(least: int, most: int) -> Kind[int]:
+def size(least: int, most: int) -> ValueKind[int]:
     """Bytes, from `least` to `most`."""
     allowed = f"{show_size(least)} to {show_size(most)}, as bytes or with KiB, MiB, GiB, kB, MB, GB"
 
@@ -71,7 +71,7 @@ def size(least: int, most: int) -> Kind[int]:
 
     pattern = r"^\d+(\.\d+)?\s*([kKmMgG][iI]?[bB]|[bB])?$"
     schema = {"anyOf": [string(pattern), {"type": "integer", "minimum": least, "maximum": most}]}
-    return Kind("SIZE", allowed, (int,), parse, show_size, schema)
+    return ValueKind("SIZE", allowed, (int,), parse, show_size, schema)
 
 
 def show_size(count: int) -> str:
@@ -82,7 +82,7 @@ def show_size(count: int) -> str:
     return f"{count}B"
 
 
-def count(least: int, most: int) -> Kind[int]:
+def count(least: int, most: int) -> ValueKind[int]:
     """A whole number from `least` to `most`."""
     allowed = f"{least} to {most}"
 
@@ -93,4 +93,4 @@ def count(least: int, most: int) -> Kind[int]:
             raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
         return int(text)
 
-    return Kind("NUMBER", allowed, (int,), parse, int, {"type": "integer", "minimum": least, "maximum": most})
+    return ValueKind("NUMBER", allowed, (int,), parse, int, {"type": "integer", "minimum": least, "maximum": most})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from kproxy.config.checks import Loc
+from kproxy.config.checks import OptionPath
 from kproxy.config.options import ENV_PREFIX, Setting, all_settings
 
 # The key of a cluster under which its upstreams stand.
@@ -68,11 +68,11 @@ class Layer:
 
     process: dict[str, object] = field(default_factory=dict)
     clusters: list[dict[str, object]] = field(default_factory=list)
-    origins: dict[Loc, Origin] = field(default_factory=dict)
+    origins: dict[OptionPath, Origin] = field(default_factory=dict)
     paths: dict[int, str] = field(default_factory=dict)
     listed: int = 0
     problems: list[Problem] = field(default_factory=list)
-    failed: set[Loc] = field(default_factory=set)
+    failed: set[OptionPath] = field(default_factory=set)
     nested: bool = False
     broken: bool = False
 
@@ -95,7 +95,7 @@ class Layer:
         return self.clusters[cluster]
 
 
-def setting_loc(setting: Setting, cluster: int) -> Loc:
+def setting_loc(setting: Setting, cluster: int) -> OptionPath:
     """Where a setting stands in the data that the models validate."""
     return ("clusters", cluster, setting.key) if setting.in_cluster else (setting.key,)
 

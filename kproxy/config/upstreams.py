@@ -15,7 +15,7 @@ from kproxy.config.sources import UPSTREAMS
 from kproxy.config.values import quote
 
 if TYPE_CHECKING:
-    from kproxy.config.yamlfile import Found, Reading
+    from kproxy.config.yamlfile import KeyNodes, YamlReader
 
 ACTIVE = "active"
 # From one to another; a third would be nowhere on that way.
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 _NAMES = f"one or two, each with a name (a-z, 0-9, -) and {'bootstrap-servers'}"
 
 
-def expand(reading: Reading, found: Found, index: int, path: str) -> None:
+def expand(reading: YamlReader, found: KeyNodes, index: int, path: str) -> None:
     """Keep what stands under `upstreams` of the cluster at `index`, with all that stands beside it. `path` is where the
     cluster stands, with a dot behind it unless it is the file itself."""
     layer = reading.layer
@@ -57,7 +57,7 @@ def expand(reading: Reading, found: Found, index: int, path: str) -> None:
             reading.setting(settings[own.value], at, layer.paths[at] + ".", own, value)
 
 
-def _named(reading: Reading, key: yaml.Node, node: yaml.Node, path: str) -> dict[str, yaml.MappingNode]:
+def _named(reading: YamlReader, key: yaml.Node, node: yaml.Node, path: str) -> dict[str, yaml.MappingNode]:
     place = path + UPSTREAMS
     if not isinstance(node, yaml.MappingNode) or not node.value:
         reading.problem(key, place, f"is not a mapping of upstreams; allowed: {_NAMES}")
@@ -80,7 +80,7 @@ def _named(reading: Reading, key: yaml.Node, node: yaml.Node, path: str) -> dict
 
 
 def _active(
-    reading: Reading, key: yaml.Node, pair: tuple[yaml.Node, yaml.Node] | None, names: list[str], path: str
+    reading: YamlReader, key: yaml.Node, pair: tuple[yaml.Node, yaml.Node] | None, names: list[str], path: str
 ) -> str:
     """The name of the one that is to be active; the first one where the file says nothing that helps."""
     first = names[0] if names else ""

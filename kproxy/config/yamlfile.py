@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import yaml
 
-from kproxy.config.checks import Loc
+from kproxy.config.checks import OptionPath
 from kproxy.config.options import Setting, cluster_settings, process_settings
 from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, Origin, Problem, closest, setting_loc, suggestion
 from kproxy.config.upstreams import ACTIVE, expand
@@ -23,7 +23,7 @@ from kproxy.config.values import quote
 MAX_BYTES = 1024 * 1024
 _CLUSTERS = "clusters"
 
-Found: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
+KeyNodes: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
 """The keys of one mapping: each with its own node and its value's."""
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -31,7 +31,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 def read_file(path: Path) -> Layer:
     """The layer of a file. What is wrong with it is in `problems`; nothing is raised."""
     layer = Layer()
-    reading = Reading(str(path), layer)
+    reading = YamlReader(str(path), layer)
     root = reading.root(path)
     if isinstance(root, yaml.MappingNode):
         reading.top(root)
@@ -47,7 +47,7 @@ _EMPTY = "is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"
 _NOT_A_MAPPING = "is not a mapping; allowed: KEY: VALUE lines, see 'kproxy config schema'"
 
 
-class Reading:
+class YamlReader:
     """One pass over one file. A room with files of its own, in which clusters stand elsewhere, reads them with it."""
 
     def __init__(self, shown: str, layer: Layer) -> None:
@@ -145,7 +145,7 @@ class Reading:
         pairs = self.pairs(item, ("clusters", index), known)
         self.settings({key.value: (key, value) for key, value in pairs}, index, path + ".")
 
-    def settings(self, found: Found, index: int, prefix: str) -> None:
+    def settings(self, found: KeyNodes, index: int, prefix: str) -> None:
         """The keys of one cluster."""
         if UPSTREAMS in found:
             expand(self, found, index, prefix)
@@ -157,7 +157,7 @@ class Reading:
             self.setting(cluster_settings()[word], index, prefix, key, value)
 
     def pairs(
-        self, node: yaml.MappingNode, at: Loc, known: Collection[str]
+        self, node: yaml.MappingNode, at: OptionPath, known: Collection[str]
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         """The known keys of a mapping and their values, merged ones (`<<: *other`) included."""
         lines: dict[str, int] = {}
@@ -190,7 +190,7 @@ class Reading:
             elif id(other) not in seen:
                 yield from ((key, value, False) for key, value, _ in self._entries(other, seen))
 
-    def unknown(self, key: yaml.Node, place: str, word: str, at: Loc, known: Collection[str]) -> None:
+    def unknown(self, key: yaml.Node, place: str, word: str, at: OptionPath, known: Collection[str]) -> None:
         if word in REMOVED and not at:
             self.problem(key, place, REMOVED[word])
             return

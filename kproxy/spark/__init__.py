@@ -80,6 +80,6 @@ def plugin(
     With the plugin, executors that join later have kproxy before their first task. See
     `kproxy.spark.pluginjar.settings`.
     """
-    from kproxy.spark.pluginjar import settings
+    from kproxy.spark.pluginjar import plugin_settings
 
-    return settings(config, jars, packages=packages, plugins=plugins, python=python)
+    return plugin_settings(config, jars, packages=packages, plugins=plugins, python=python)

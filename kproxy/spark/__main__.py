@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from kproxy.base.errors import KproxyError, UpstreamError
 
 if TYPE_CHECKING:
-    from kproxy.spark.host import Shipped
+    from kproxy.spark.host import HostConfig
 
 _NOT_READY = 3
 
@@ -45,25 +45,25 @@ def main(words: list[str]) -> int:
             case ["conf", *options]:
                 _say(*_conf(options))
             case ["jar"]:
-                from kproxy.spark.pluginjar import jar
+                from kproxy.spark.pluginjar import build_cached_jar
 
-                _say(str(jar()))
+                _say(str(build_cached_jar()))
             case ["package", *rest] if not any(word.startswith("-") for word in rest):
                 from kproxy.spark.package import build
 
                 for path in build(Path(*rest[:1] or ["dist"]), rest[1:]):
                     _say(str(path))
             case ["ship" | "ship-openly" as how, file]:
-                from kproxy.spark.configuration import check_secrets, shipped
+                from kproxy.spark.configuration import build_host_config, check_secrets
 
-                told = shipped(file)
+                told = build_host_config(file)
                 if how == "ship-openly":
                     check_secrets(told, "spark.kproxy.allowUnauthenticated=true")
                 _say(told.to_json())
             case ["join" | "leave" as what, pid, *seconds] if pid.isdigit():
-                from kproxy.spark.host import Lease, Shipped, leave
+                from kproxy.spark.host import HostConfig, Lease, leave
 
-                told = Shipped.from_json(sys.stdin.read())
+                told = HostConfig.from_json(sys.stdin.read())
                 if what == "leave":
                     leave(told, Lease.of(int(pid)))
                 else:
@@ -77,17 +77,17 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _join(told: Shipped, pid: int, seconds: float) -> None:
-    from kproxy.spark.host import Lease, join, look, place
-    from kproxy.spark.logtail import Line, Tail, following
+def _join(told: HostConfig, pid: int, seconds: float) -> None:
+    from kproxy.spark.host import Lease, join, query_proxy, runtime_path
+    from kproxy.spark.logtail import LogLine, LogTail, follow_log
 
-    path, host = place(told.listen, "log"), socket.gethostname()
-    tail = Tail(path, from_end=look(told.listen) is not None)
+    path, host = runtime_path(told.listen, "log"), socket.gethostname()
+    tail = LogTail(path, from_end=query_proxy(told.listen) is not None)
 
-    def say(line: Line) -> None:
+    def say(line: LogLine) -> None:
         _say("said", host, line.marked, str(line.end), line.message)
 
-    with following(tail, say):
+    with follow_log(tail, say):
         answer = join(told, Lease.of(pid), seconds)
     marked, size = tail.position
     _say(str(answer.keeper), answer.bootstrap, marked, str(size), host, str(path))
@@ -95,9 +95,9 @@ def _join(told: Shipped, pid: int, seconds: float) -> None:
 
 def _conf(words: Sequence[str]) -> list[str]:
     """For a shell that divides at blanks and does not heed quotes, as it does with `$(…)`."""
-    from kproxy.spark.configuration import shipped
-    from kproxy.spark.defaults import of_spark_submit, word
-    from kproxy.spark.pluginjar import settings
+    from kproxy.spark.configuration import build_host_config
+    from kproxy.spark.defaults import shell_word, submit_settings
+    from kproxy.spark.pluginjar import plugin_settings
 
     parser = ArgumentParser(prog="python -m kproxy.spark conf", allow_abbrev=False)
     parser.add_argument("file", nargs="?")
@@ -107,15 +107,15 @@ def _conf(words: Sequence[str]) -> list[str]:
         parser.add_argument(option)
     given = parser.parse_args(words)
     if given.file is not None:
-        shipped(Path(given.file))  # its mistakes are worth more here than in a driver's log
-    found = settings(
+        build_host_config(Path(given.file))  # its mistakes are worth more here than in a driver's log
+    found = plugin_settings(
         given.file,
         [given.jars or ""],
         python=given.python,
         plugin_jar=given.plugin_jar,
-        before=of_spark_submit(given.properties_file, given.load_spark_defaults),
+        before=submit_settings(given.properties_file, given.load_spark_defaults),
     )
-    return [part for setting, value in found.items() for part in ("--conf", word(setting, value))]
+    return [part for setting, value in found.items() for part in ("--conf", shell_word(setting, value))]
 
 
 def _say(*lines: str) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.base.process import start_time
 from kproxy.spark import executorcount
-from kproxy.spark.configuration import Given, check_secrets, is_path, kind_of, shipped
-from kproxy.spark.host import Answer, Lease, Shipped, join, leave, linger, look, place
-from kproxy.spark.logtail import Line, Tail, following
+from kproxy.spark.configuration import ConfigSource, build_host_config, check_secrets, is_path, type_name
+from kproxy.spark.host import HostConfig, Lease, ProxyState, join, leave, linger, query_proxy, runtime_path
+from kproxy.spark.logtail import LogLine, LogTail, follow_log
 from kproxy.spark.pluginjar import CLASS
-from kproxy.spark.tasks import Outcome, first_line, leaver, run, starter
+from kproxy.spark.tasks import ExecutorResult, first_line, make_join_task, make_leave_task, run_on_executors
 
 log = logging.getLogger("kproxy.spark")
 
@@ -40,10 +40,12 @@ _lock = threading.Lock()
 _attached: dict[str, _Application] = {}  # by application id
 
 
-def attach(spark: Any, given: Given, timeout: float, ready_requires: str | None, allow_unauthenticated: bool) -> str:
+def attach(
+    spark: Any, given: ConfigSource, timeout: float, ready_requires: str | None, allow_unauthenticated: bool
+) -> str:
     """See `kproxy.spark.attach`."""
     context = _running(spark)
-    told = shipped(given, ready_requires)
+    told = build_host_config(given, ready_requires)
     if not (allow_unauthenticated or _authenticates(context)):
         check_secrets(told, "attach(…, allow_unauthenticated=True)")
     with _lock:
@@ -74,7 +76,7 @@ def detach(spark: Any) -> None:
         application.detach()
 
 
-def _in_place(error: KproxyError, given: Given) -> KproxyError:
+def _in_place(error: KproxyError, given: ConfigSource) -> KproxyError:
     """The error with what the keys are that it names (`kproxy.spark.wording`)."""
     if "`" not in str(error):
         return error
@@ -107,7 +109,7 @@ def _context(spark: Any) -> Any:
             "start the server with the settings of: python -m kproxy.spark conf FILE"
         )
     if not hasattr(spark, "sparkContext"):
-        raise ConfigError(f"the first argument must be a SparkSession, and not {kind_of(spark)}")
+        raise ConfigError(f"the first argument must be a SparkSession, and not {type_name(spark)}")
     return spark.sparkContext
 
 
@@ -120,7 +122,7 @@ def _authenticates(context: Any) -> bool:
 class _Application:
     """One Spark application on its driver."""
 
-    def __init__(self, context: Any, told: Shipped, timeout: float) -> None:
+    def __init__(self, context: Any, told: HostConfig, timeout: float) -> None:
         self.told = told
         self.bootstrap = ""
         self._context = context
@@ -132,7 +134,7 @@ class _Application:
         self._is_local = bool(context._jsc.sc().isLocal())
         self._covered: set[str] = set()
         self._has_plugin = not self._is_local and CLASS in context.getConf().get("spark.plugins", "")
-        self._tail = Tail(place(told.listen, "log"), from_end=look(told.listen) is not None)
+        self._tail = LogTail(runtime_path(told.listen, "log"), from_end=query_proxy(told.listen) is not None)
         self._said: set[str] = set()
         self._detached = threading.Event()
         self._thread: threading.Thread | None = None
@@ -162,9 +164,9 @@ class _Application:
         self._thread = threading.Thread(target=self._watch, args=[answer], name="kproxy.spark", daemon=True)
         self._thread.start()
 
-    def _join_here(self) -> Answer:
+    def _join_here(self) -> ProxyState:
         """Join this host's proxy. What kproxy warns of meanwhile is logged at once."""
-        with following(self._tail, self._log):
+        with follow_log(self._tail, self._log):
             answer = join(self.told, self._lease, self._timeout)
         self._warn(socket.gethostname(), answer.why_not("all"))
         return answer
@@ -172,7 +174,7 @@ class _Application:
     def _wait_for_executors(self) -> None:
         """Until all that are to come at start have a proxy. Raises UpstreamError if one cannot, or none came."""
         # Without the plugin, executors that start with the first Kafka task would have no kproxy.
-        wanted = max(executorcount.executors(self._context), 0 if self._has_plugin else 1)
+        wanted = max(executorcount.expected_executors(self._context), 0 if self._has_plugin else 1)
         say_at = time.monotonic() + _SAY_AFTER
         while True:
             there = self._executors()
@@ -186,8 +188,10 @@ class _Application:
                 say_at = now + _SAY_EVERY
                 log.warning(
                     "waiting for executors: Spark has %d of %d, kproxy is ready for %d",
-                    len(there), wanted, len(self._covered & there),
-                )  # fmt: skip
+                    len(there),
+                    wanted,
+                    len(self._covered & there),
+                )
             time.sleep(min(_LOOK_AGAIN, self._until - now))
         self._give_up(there, wanted)
 
@@ -226,22 +230,22 @@ class _Application:
     def _plugin(self) -> Any:
         return self._context._jvm.kproxy.spark.KproxyPlugin
 
-    def _told_by_plugin(self) -> Iterator[Outcome]:
+    def _told_by_plugin(self) -> Iterator[ExecutorResult]:
         for executor, problem in dict(self._plugin.executors()).items():
             yield str(executor), str(problem), ""
 
-    def _run_tasks(self, there: set[str]) -> Iterator[Outcome]:
+    def _run_tasks(self, there: set[str]) -> Iterator[ExecutorResult]:
         """Python tasks, so many that each executor that is not covered may get one; the others are faster, so this may
         have to be done again. If there is no executor, tasks make dynamic allocation start one."""
         missing = there - self._covered
         if missing or not there:
             tasks = max(2 * len(missing), self._context.defaultParallelism)
-            task, seconds = starter(self.told.to_json(), self._theirs()), self._until - time.monotonic()
-            yield from run(self._context, self._group, task, tasks, seconds, self._given_up)
+            task, seconds = make_join_task(self.told.to_json(), self._theirs()), self._until - time.monotonic()
+            yield from run_on_executors(self._context, self._group, task, tasks, seconds, self._given_up)
 
     # Afterwards
 
-    def _watch(self, answer: Answer) -> None:
+    def _watch(self, answer: ProxyState) -> None:
         """Until the application stops."""
         not_before = 0.0
         while not (self._stopped() or self._detached.wait(_LOOK_AGAIN)):
@@ -291,7 +295,13 @@ class _Application:
             if self._has_plugin:
                 self._plugin.tell(None, None, None)
             elif self._covered:
-                run(self._context, self._group, leaver(self.told.to_json()), max(2 * len(self._covered), 2), _LEAVING)
+                run_on_executors(
+                    self._context,
+                    self._group,
+                    make_leave_task(self.told.to_json()),
+                    max(2 * len(self._covered), 2),
+                    _LEAVING,
+                )
         except Exception as error:  # noqa: BLE001 - it ends with the application in any case
             log.warning("executors keep kproxy until they end: %s", first_line(error))
 
@@ -302,7 +312,7 @@ class _Application:
         for line in self._tail.look():
             self._log(line)
 
-    def _log(self, line: Line) -> None:
+    def _log(self, line: LogLine) -> None:
         log.log(line.level, "%s: %s", socket.gethostname(), line.message)
 
     def _warn(self, host: str, text: str) -> None:

@@ -13,20 +13,20 @@ from typing import Any, TypeAlias
 import yaml
 
 from kproxy.base.errors import ConfigError
-from kproxy.config import Loaded, read
+from kproxy.config import LoadedConfig, read
 from kproxy.config.options import all_settings
 from kproxy.proxy.status.readiness import LEVELS
-from kproxy.spark.host import Shipped
+from kproxy.spark.host import HostConfig
 from kproxy.spark.proxy import defaults
 
-Given: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+ConfigSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """Bootstrap servers, the path of a YAML file, or what stands in one."""
 
 # Where kproxy listens if nobody says: below the ports that Linux assigns to connections, node ports included.
 _PORTS = range(20500, 32500)
 
 
-def shipped(given: Given, ready_requires: str | None = None) -> Shipped:
+def build_host_config(given: ConfigSource, ready_requires: str | None = None) -> HostConfig:
     """Check it and make it one text. Raises ConfigError with every mistake.
 
     Text is the path of a file if it ends as those do or has a slash; else it is bootstrap servers. Variables `KPROXY_*`
@@ -44,10 +44,10 @@ def shipped(given: Given, ready_requires: str | None = None) -> Shipped:
     listen = config.clusters[0].listen
     if listen.port == 0:
         raise ConfigError("listen: port 0 would be another port on each host; allowed: one that is free on all of them")
-    return Shipped(str(listen), text, ready_requires or config.ready_requires)
+    return HostConfig(str(listen), text, ready_requires or config.ready_requires)
 
 
-def kind_of(given: object) -> str:
+def type_name(given: object) -> str:
     """For messages about an argument that is of a wrong type; not its value, which may have a secret."""
     return "None" if given is None else f"of type {type(given).__name__}"
 
@@ -57,7 +57,7 @@ def is_path(given: str | os.PathLike[str]) -> bool:
     return isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml"))
 
 
-def secrets(told: Shipped) -> list[str]:
+def find_secrets(told: HostConfig) -> list[str]:
     """The keys of the secrets that are in the text itself. Files and commands that the text names do not count."""
     document = yaml.safe_load(told.text)
     keys = [setting.key for setting in all_settings() if setting.option.secret]
@@ -68,10 +68,10 @@ def secrets(told: Shipped) -> list[str]:
     return found
 
 
-def check_secrets(told: Shipped, way_out: str) -> None:
+def check_secrets(told: HostConfig, way_out: str) -> None:
     """For a Spark that does not authenticate. Raises ConfigError if the configuration has secrets, as everybody who
     reaches the driver could get them. `way_out` says how a user can allow that."""
-    if keys := secrets(told):
+    if keys := find_secrets(told):
         raise ConfigError(
             f"the configuration has a secret ({', '.join(keys)}), and spark.authenticate is not true, so everybody who"
             " reaches the driver's port can get it; allowed: spark.authenticate=true, or the secret in a file on each"
@@ -79,13 +79,13 @@ def check_secrets(told: Shipped, way_out: str) -> None:
         )
 
 
-def _read(given: Given) -> tuple[str, Loaded]:
+def _read(given: ConfigSource) -> tuple[str, LoadedConfig]:
     if isinstance(given, Mapping):
         text = json.dumps(given, default=str, sort_keys=True)
         return text, _load_text(text)
     if not isinstance(given, str | os.PathLike):
         raise ConfigError(
-            f"the configuration must be bootstrap servers, the path of a file, or a dict, and not {kind_of(given)}"
+            f"the configuration must be bootstrap servers, the path of a file, or a dict, and not {type_name(given)}"
         )
     if is_path(given):
         path = Path(given)
@@ -95,7 +95,7 @@ def _read(given: Given) -> tuple[str, Loaded]:
     return _read({"bootstrap-servers": given})
 
 
-def _load_text(text: str) -> Loaded:
+def _load_text(text: str) -> LoadedConfig:
     # In a file of this user alone, as all that reads configurations reads files.
     with tempfile.NamedTemporaryFile("w", prefix="kproxy-") as file:
         file.write(text)

@@ -40,7 +40,7 @@ public final class Show {{
 """
 
 
-def merged(*lists: str) -> str:
+def merge_lists(*lists: str) -> str:
     """One list of all that stands in several, separated by commas; each once, in the order in which they come."""
     found: dict[str, str] = {}
     for one in (one.strip() for text in lists for one in text.split(",")):
@@ -49,7 +49,7 @@ def merged(*lists: str) -> str:
     return ",".join(found.values())
 
 
-def of_file(file: Path) -> dict[str, str]:
+def read_properties(file: Path) -> dict[str, str]:
     """The settings in a file as spark-defaults.conf, as Spark reads it. Raises ConfigError."""
     try:
         with file.open(encoding="utf-8") as text:
@@ -62,18 +62,18 @@ def of_file(file: Path) -> dict[str, str]:
     return {key: value.strip() for key, value in found.items() if key.startswith("spark.")}
 
 
-def of_spark_submit(properties_file: str | None = None, load_defaults: bool = False) -> dict[str, str]:
+def submit_settings(properties_file: str | None = None, load_defaults: bool = False) -> dict[str, str]:
     """What spark-submit begins with: spark-defaults.conf, or the file in place of it (or, since 4.0, both)."""
     home, directory = spark_home(), os.environ.get("SPARK_CONF_DIR")
     place = Path(directory) if directory else home / "conf" if home else None
     defaults = place / "spark-defaults.conf" if place else None
     found: dict[str, str] = {}
     if defaults and defaults.is_file() and (properties_file is None or load_defaults):
-        found = of_file(defaults)
-    return found | (of_file(Path(properties_file)) if properties_file else {})
+        found = read_properties(defaults)
+    return found | (read_properties(Path(properties_file)) if properties_file else {})
 
 
-def of_session(packages: Sequence[str] = ()) -> Mapping[str, str]:
+def session_settings(packages: Sequence[str] = ()) -> Mapping[str, str]:
     """What a session of this process would have, with the jars of `packages` beside those of the defaults. Where
     spark-submit runs this process, or a session was here before, Spark itself says it, but for the packages' jars.
     Raises ConfigError."""
@@ -85,16 +85,16 @@ def of_session(packages: Sequence[str] = ()) -> Mapping[str, str]:
             SparkContext._ensure_initialized()
         if SparkContext._jvm is not None:
             found = dict(SparkConf().getAll())
-            more = _asked(["--packages", merged(*packages)]).get(JARS, "") if packages else ""
-            return found | ({JARS: merged(found.get(JARS, ""), more)} if more else {})
+            more = _asked(["--packages", merge_lists(*packages)]).get(JARS, "") if packages else ""
+            return found | ({JARS: merge_lists(found.get(JARS, ""), more)} if more else {})
     options = [one for one in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if one != "pyspark-shell"]
     if any(one == "--jars" or one.startswith(("--jars=", "spark.jars=")) for one in options):
         raise ConfigError(
             "PYSPARK_SUBMIT_ARGS has jars, which replace those of a session; give them as plugin(jars=[…]) instead"
         )
-    before = of_spark_submit()
+    before = submit_settings()
     if packages:
-        options += ["--packages", merged(before.get(PACKAGES, ""), *packages)]
+        options += ["--packages", merge_lists(before.get(PACKAGES, ""), *packages)]
     return _asked(options) if options or PACKAGES in before else before
 
 
@@ -130,7 +130,7 @@ def spark_home() -> Path | None:
     return next((home for home in homes if (home / "jars").is_dir()), None)
 
 
-def word(setting: str, value: str) -> str:
+def shell_word(setting: str, value: str) -> str:
     """`setting=value` as one word for a shell that divides at blanks and does not heed quotes, as with `$(…)`.
 
     Paths with blanks are written as URIs, which Spark and kproxy's plugin understand. Raises ConfigError for other

@@ -8,7 +8,7 @@ from pathlib import Path
 from kproxy.base.process import parent_pid
 
 
-def own_jvm() -> tuple[int, str]:
+def find_own_jvm() -> tuple[int, str]:
     """The process id of the JVM for which this Python process works, and its executor's id.
 
     The parent is the JVM or, as a rule, pyspark's daemon between the two. Raises OSError if there is no such JVM.

@@ -8,7 +8,7 @@ from typing import Any
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,.*\]")
 
 
-def executors(context: Any) -> int:
+def expected_executors(context: Any) -> int:
     """Takes a SparkContext. At least one, but for dynamic allocation.
 
     - With dynamic allocation: its minimum, which is 0 unless set. More come when there is work.

@@ -37,7 +37,7 @@ _PLACES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
+class HostConfig:
     """What every host is told: where the first cluster listens, the configuration, which may have secrets, and how many
     nodes must be reachable there (`ready-requires`)."""
 
@@ -46,7 +46,7 @@ class Shipped:
     requires: str = "all"
 
     @classmethod
-    def from_json(cls, said: str) -> Shipped:
+    def from_json(cls, said: str) -> HostConfig:
         """What `to_json` made."""
         return cls(**json.loads(said))
 
@@ -81,7 +81,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProxyState:
     """The state of a host's proxy.
 
     `not_ready`: for each level of `ready-requires` why clients should wait ("" if they need not); empty while kproxy
@@ -109,7 +109,9 @@ class Answer:
         return self.problem or self.not_ready.get(requires, "kproxy is starting")
 
 
-def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callable[[], bool] = lambda: False) -> Answer:
+def join(
+    shipped: HostConfig, lease: Lease, timeout: float = 60.0, given_up: Callable[[], bool] = lambda: False
+) -> ProxyState:
     """Take a lease on this host's proxy, which is started if there is none, and wait until it is ready.
 
     Raises ConfigError if it cannot be had (another configuration or program has its port) or if waiting does not help
@@ -138,23 +140,23 @@ def join(shipped: Shipped, lease: Lease, timeout: float = 60.0, given_up: Callab
             time.sleep(_ASK_AGAIN)
 
 
-def leave(shipped: Shipped, lease: Lease) -> None:
+def leave(shipped: HostConfig, lease: Lease) -> None:
     """Give a lease back. The proxy ends a few seconds after the last one."""
     _ask(shipped.listen, {"leave": lease.to_dict()})
 
 
-def linger(shipped: Shipped, lease: Lease) -> None:
+def linger(shipped: HostConfig, lease: Lease) -> None:
     """The application has ended, but its process has not, and may still use the proxy. The lease then holds until the
     process ends or until somebody wants another configuration at the same address."""
     _ask(shipped.listen, {"linger": lease.to_dict()})
 
 
-def look(listen: str) -> Answer | None:
+def query_proxy(listen: str) -> ProxyState | None:
     """How it is, without a lease; None if there is no proxy."""
     return _ask(listen, {})
 
 
-def place(listen: str, kind: str) -> Path:
+def runtime_path(listen: str, kind: str) -> Path:
     """Where the `sock`, `lock` or `log` of a host's proxy is. Raises ConfigError if there is no safe place."""
     for directory in _directories():
         if _own(directory):
@@ -185,17 +187,17 @@ def _own(directory: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-def _ask(listen: str, request: Mapping[str, Any]) -> Answer | None:
+def _ask(listen: str, request: Mapping[str, Any]) -> ProxyState | None:
     """One question and its answer; None if nobody is there, or the keeper is just ending."""
     with socket.socket(socket.AF_UNIX) as keeper:
         keeper.settimeout(_ANSWER)
         try:
-            keeper.connect(str(place(listen, "sock")))
+            keeper.connect(str(runtime_path(listen, "sock")))
             keeper.sendall(json.dumps(request).encode() + b"\n")
             said = read_line(keeper)
         except OSError:
             return None
-    return Answer(**json.loads(said)) if said else None
+    return ProxyState(**json.loads(said)) if said else None
 
 
 def read_line(peer: socket.socket) -> str:
@@ -209,13 +211,19 @@ def read_line(peer: socket.socket) -> str:
     return said.decode()
 
 
-def _start(shipped: Shipped, attempt: str, given_up: Callable[[], bool]) -> None:
+def _start(shipped: HostConfig, attempt: str, given_up: Callable[[], bool]) -> None:
     """Start a keeper; when this returns, it listens, or another one does, or it is given up. Raises ConfigError."""
     command = [_python(), "-m", "kproxy.spark.keeper", attempt]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, cwd="/", env=_environment(),
-    ) as keeper:  # fmt: skip
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd="/",
+        env=_environment(),
+    ) as keeper:
         # Not `communicate`: what it has not written when its time is over, it never writes, and the keeper would wait.
         stdin, keeper.stdin = keeper.stdin, None
         threading.Thread(target=_tell, args=(stdin, shipped.to_json()), daemon=True).start()

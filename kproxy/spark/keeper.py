@@ -30,7 +30,7 @@ from typing import IO, Any
 
 from kproxy.base.errors import ConfigError
 from kproxy.spark import logtail
-from kproxy.spark.host import Answer, Lease, Shipped, look, place, read_line
+from kproxy.spark.host import HostConfig, Lease, ProxyState, query_proxy, read_line, runtime_path
 
 # Seconds: how long it stays without a lease, how often it looks whether processes live.
 _UNUSED, _LOOK_AGAIN = 3.0, 0.5
@@ -43,7 +43,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 class Keeper:
     """The leases, and the kproxy that is there because of them."""
 
-    def __init__(self, shipped: Shipped, listener: socket.socket, log: logtail.Log, attempt: str) -> None:
+    def __init__(self, shipped: HostConfig, listener: socket.socket, log: logtail.HostLog, attempt: str) -> None:
         self._shipped = shipped
         self._log = log
         self._listener = listener
@@ -54,7 +54,7 @@ class Keeper:
         self._unused_since = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._answer)
-        self._answered = Answer(os.getpid(), problem="kproxy is starting")
+        self._answered = ProxyState(os.getpid(), problem="kproxy is starting")
         self._worked = False
         self._python = ""  # that runs kproxy
         self._last_words = ""  # of a kproxy that could not start again
@@ -104,7 +104,7 @@ class Keeper:
             if said:
                 peer.sendall(json.dumps(asdict(self._do(json.loads(said)))).encode() + b"\n")
 
-    def _do(self, request: dict[str, Any]) -> Answer:
+    def _do(self, request: dict[str, Any]) -> ProxyState:
         if "join" in request:
             return self._join(Lease(**request["join"]), request)
         if "leave" in request:
@@ -113,7 +113,7 @@ class Keeper:
             self._lingering |= {Lease(**request["linger"])} & self._leases.keys()
         return self._now()
 
-    def _join(self, lease: Lease, request: dict[str, Any]) -> Answer:
+    def _join(self, lease: Lease, request: dict[str, Any]) -> ProxyState:
         again = request["attempt"] in self._attempts
         if request["text"] == self._shipped.text and (again or not self._answered.failed):
             if not self._worked:
@@ -123,7 +123,7 @@ class Keeper:
                 self._lingering.discard(lease)
         elif users := self._in_use():
             who = ", ".join(f"process {user.pid}" + (f" ({user.name})" if user.name else "") for user in users)
-            return Answer(
+            return ProxyState(
                 os.getpid(),
                 failed=f"kproxy with another configuration listens on {self._shipped.listen} for another application:"
                 f" {who}; give this application another listen, or wait until the other application has ended",
@@ -136,7 +136,7 @@ class Keeper:
         self._leases.pop(lease, None)
         self._lingering.discard(lease)
 
-    def _now(self) -> Answer:
+    def _now(self) -> ProxyState:
         kproxy = self._kproxy.pid if self._kproxy else None
         leases = tuple(lease.to_dict() for lease in self._in_use())
         return replace(self._answered, kproxy=kproxy, leaving=self._leaving, leases=leases)
@@ -175,13 +175,13 @@ class Keeper:
         assert self._kproxy is not None
         said = read_line(self._told_by)
         if said:
-            self._answered = Answer(os.getpid(), **json.loads(said.splitlines()[-1]))
+            self._answered = ProxyState(os.getpid(), **json.loads(said.splitlines()[-1]))
             if self._answered.ready("one"):
                 self._worked, self._pause = True, _FIRST_PAUSE
                 self._attempts.clear()
             elif self._answered.failed and self._worked:  # what was possible once will be so again
                 self._last_words = self._answered.failed
-                self._answered = Answer(os.getpid(), problem=self._last_words)
+                self._answered = ProxyState(os.getpid(), problem=self._last_words)
             elif self._answered.failed:
                 self._leases.clear()
             return
@@ -191,8 +191,8 @@ class Keeper:
         self._kproxy, self._told_by = None, None
         if not self._answered.failed:
             why, self._last_words = self._last_words or how, ""
-            self._answered = Answer(os.getpid(), problem=f"{why}; its keeper starts it again")
-            sys.stderr.write(logtail.line("WARNING", self._answered.problem))
+            self._answered = ProxyState(os.getpid(), problem=f"{why}; its keeper starts it again")
+            sys.stderr.write(logtail.format_line("WARNING", self._answered.problem))
             sys.stderr.flush()
             self._start_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -208,7 +208,7 @@ def _how(pid: int, code: int) -> str:
 
 def _lock(listen: str) -> IO[str] | None:
     """The lock of the only keeper; None if another is there and answers. Raises ConfigError."""
-    path = place(listen, "lock")
+    path = runtime_path(listen, "lock")
     until = time.monotonic() + _WAITING
     while time.monotonic() < until:
         file = path.open("w")
@@ -220,15 +220,15 @@ def _lock(listen: str) -> IO[str] | None:
             file.close()
         except BlockingIOError:
             file.close()
-            there = look(listen)
+            there = query_proxy(listen)
             if there is not None and not there.leaving:
                 return None
             time.sleep(_FIRST_PAUSE)
-    raise ConfigError(f"the keeper of kproxy on {listen} neither answers nor ends; see {place(listen, 'log')}")
+    raise ConfigError(f"the keeper of kproxy on {listen} neither answers nor ends; see {runtime_path(listen, 'log')}")
 
 
 def _listen(listen: str) -> socket.socket:
-    path = place(listen, "sock")
+    path = runtime_path(listen, "sock")
     path.unlink(missing_ok=True)  # of one that was killed
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -236,7 +236,7 @@ def _listen(listen: str) -> socket.socket:
     return listener
 
 
-def _detach(log: logtail.Log) -> None:
+def _detach(log: logtail.HostLog) -> None:
     """Go on in a process that nobody waits for, without what this one has open; this one ends."""
     if os.fork():
         os._exit(0)
@@ -248,7 +248,7 @@ def _detach(log: logtail.Log) -> None:
 
 def main(attempt: str) -> int:
     """The exit code tells who started it whether there is a keeper now, this one or another."""
-    shipped = Shipped.from_json(sys.stdin.read())
+    shipped = HostConfig.from_json(sys.stdin.read())
     os.umask(0o077)
     try:
         lock = _lock(shipped.listen)
@@ -259,16 +259,16 @@ def main(attempt: str) -> int:
         return 0
     with lock:
         keeper = _listen(shipped.listen)
-        log = logtail.Log(place(shipped.listen, "log"))
+        log = logtail.HostLog(runtime_path(shipped.listen, "log"))
         _detach(log)
         kept = Keeper(shipped, keeper, log, attempt)
         try:
             kept.run()
         finally:
-            place(shipped.listen, "sock").unlink(missing_ok=True)
+            runtime_path(shipped.listen, "sock").unlink(missing_ok=True)
             kept.stop()
             for kind in ("log", "lock"):
-                place(shipped.listen, kind).unlink(missing_ok=True)
+                runtime_path(shipped.listen, kind).unlink(missing_ok=True)
     return 0
 
 

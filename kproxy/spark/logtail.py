@@ -31,7 +31,7 @@ _MARKED = 35
 _LOOK_AGAIN = 0.5
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A warning or an error in a log with this mark: its level in `logging`, and at which byte of the log it ends."""
 
     level: int
@@ -40,12 +40,12 @@ class Line(NamedTuple):
     end: int
 
 
-def line(level: str, message: str) -> str:
+def format_line(level: str, message: str) -> str:
     """One line, as kproxy writes it."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {level:7} {message}\n"
 
 
-class Log:
+class HostLog:
     """A new log. Whatever stood at this path is not written to any more, except by those who have it open."""
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class Log:
         os.pwrite(self._file, b"# %s\n" % uuid4().hex.encode(), 0)
 
 
-def position(path: Path) -> tuple[str, int]:
+def read_position(path: Path) -> tuple[str, int]:
     """The mark of a log, and its length; what is new later comes after it. "-" and 0 if there is no log."""
     try:
         with path.open("rb") as log:
@@ -86,13 +86,13 @@ def _mark(log: BinaryIO) -> str:
     return said[2:-1].decode(errors="replace") if len(said) == _MARKED else ""
 
 
-class Tail:
+class LogTail:
     """The lines that are new since the last look. A log that is replaced or emptied is read from its beginning."""
 
     def __init__(self, path: Path, from_end: bool = False) -> None:
         """`from_end`: what stands there now is not new."""
         self._path = path
-        self._marked, self._at = position(path) if from_end else ("-", 0)
+        self._marked, self._at = read_position(path) if from_end else ("-", 0)
         self._rest = b""
 
     @property
@@ -100,7 +100,7 @@ class Tail:
         """The mark of the log, and how much of it has been read, in bytes."""
         return self._marked, self._at - len(self._rest)
 
-    def look(self) -> list[Line]:
+    def look(self) -> list[LogLine]:
         """Each new warning or error."""
         try:
             with self._path.open("rb") as log:
@@ -119,12 +119,12 @@ class Tail:
         for text in lines:
             end += len(text) + 1
             if said := _LINE.match(text.decode(errors="replace")):
-                found.append(Line(logging.getLevelNamesMapping()[said[1]], said[2], marked, end))
+                found.append(LogLine(logging.getLevelNamesMapping()[said[1]], said[2], marked, end))
         return found
 
 
 @contextmanager
-def following(tail: Tail, say: Callable[[Line], None]) -> Iterator[None]:
+def follow_log(tail: LogTail, say: Callable[[LogLine], None]) -> Iterator[None]:
     """As long as it is within, what is new is said soon; at the end, all of it has been said."""
     stop = threading.Event()
 

@@ -30,7 +30,7 @@ def build(directory: Path, more: Sequence[str] = ()) -> list[Path]:
         wheel = _wheel(place)
         version = wheel.name.split("-")[1]
         jar = place / f"kproxy-spark-{version}.jar"
-        pluginjar.make(jar, version, _CHECKOUT / "LICENSE")
+        pluginjar.build_jar(jar, version, _CHECKOUT / "LICENSE")
         environment = place / "environment"
         environment.mkdir()
         relocatable.build(environment, wheel, more)

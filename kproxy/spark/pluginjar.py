@@ -20,7 +20,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
 from kproxy.base.packages import install_command
 from kproxy.dev.devcluster.jars import cache_directory
-from kproxy.spark.defaults import JARS, PLUGINS, merged, of_session, spark_home
+from kproxy.spark.defaults import JARS, PLUGINS, merge_lists, session_settings, spark_home
 
 CLASS = "kproxy.spark.KproxyPlugin"
 CONFIG_SETTING = "spark.kproxy.config"
@@ -45,7 +45,7 @@ public final class Compile {
 """
 
 
-def settings(
+def plugin_settings(
     config: os.PathLike[str] | str | None = None,
     jars: Sequence[str] = (),
     *,
@@ -63,11 +63,11 @@ def settings(
     Spark's own Python. `plugin_jar` is one that was made before, in place of one that is made here. Raises ConfigError
     without Spark's jars or Java.
     """
-    before = of_session(packages) if before is None else before
-    there = CLASS in merged(before.get(PLUGINS, "")).split(",")  # and its jar where whoever said so has put it
-    own = plugin_jar or ("" if there else str(jar()))
-    found = {PLUGINS: merged(before.get(PLUGINS, ""), *plugins, CLASS)}
-    if listed := merged(before.get(JARS, ""), *jars, own):
+    before = session_settings(packages) if before is None else before
+    there = CLASS in merge_lists(before.get(PLUGINS, "")).split(",")  # and its jar where whoever said so has put it
+    own = plugin_jar or ("" if there else str(build_cached_jar()))
+    found = {PLUGINS: merge_lists(before.get(PLUGINS, ""), *plugins, CLASS)}
+    if listed := merge_lists(before.get(JARS, ""), *jars, own):
         found[JARS] = listed
     if config:
         found[CONFIG_SETTING] = os.path.abspath(config)
@@ -76,7 +76,7 @@ def settings(
     return found
 
 
-def jar() -> Path:
+def build_cached_jar() -> Path:
     """The plugin, compiled with the Spark that is here. Raises ConfigError."""
     source = _SOURCE.read_bytes()
     key = hashlib.sha256(b"%s\n%s" % (__version__.encode(), source)).hexdigest()[:12]
@@ -85,14 +85,14 @@ def jar() -> Path:
         made.parent.mkdir(parents=True, exist_ok=True)
         partial = made.with_name(f".{made.name}.{os.getpid()}")
         try:
-            make(partial, __version__)
+            build_jar(partial, __version__)
             partial.rename(made)
         finally:
             partial.unlink(missing_ok=True)
     return made
 
 
-def make(file: Path, version: str, *licences: Path) -> None:
+def build_jar(file: Path, version: str, *licences: Path) -> None:
     """Make the jar, the same from the same source. Raises ConfigError."""
     said = {"Manifest-Version": "1.0", "Implementation-Title": "kproxy-spark", "Implementation-Version": version}
     manifest = "".join(f"{key}: {value}\r\n" for key, value in said.items()) + "\r\n"
@@ -123,11 +123,22 @@ def _compiled() -> dict[str, bytes]:
         classes.mkdir()
         done = subprocess.run(
             [
-                java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", "org.codehaus.janino.SimpleCompiler",
-                str(compiler), "Compile", str(_SOURCE), str(classes),
+                java,
+                "-Xmx256m",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{jars}/*",
+                "org.codehaus.janino.SimpleCompiler",
+                str(compiler),
+                "Compile",
+                str(_SOURCE),
+                str(classes),
             ],
-            capture_output=True, text=True, errors="replace", check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         if done.returncode:
             why = next((line for line in done.stderr.splitlines() if "Exception" in line), f"code {done.returncode}")
             raise ConfigError(f"kproxy's Spark plugin cannot be compiled with {jars}: {why}")

@@ -20,7 +20,7 @@ from kproxy.base.errors import KproxyError
 from kproxy.config import load
 from kproxy.proxy.app.main import App, run
 from kproxy.proxy.status.readiness import LEVELS, Requires
-from kproxy.spark.wording import of_file
+from kproxy.spark.wording import replace_flags
 
 # How often it is looked whether it is ready, in seconds: until it is, and then.
 _SOON, _LATER = 0.05, 1.0
@@ -53,14 +53,14 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
 
 
 def _of_file(texts: Mapping[Requires, str]) -> Mapping[str, str]:
-    return {level: of_file(text) for level, text in texts.items()}
+    return {level: replace_flags(text) for level, text in texts.items()}
 
 
 class _Record(logging.LogRecord):
     """A line of the log, in the words of a configuration's file."""
 
     def getMessage(self) -> str:
-        return of_file(super().getMessage())
+        return replace_flags(super().getMessage())
 
 
 def _tell(keeper: socket.socket, said: str) -> None:
@@ -78,7 +78,7 @@ def main(listen: str) -> int:
             # `kproxy.spark.logtail` reads the lines.
             return run(config.model_copy(update={"log_format": "text"}), lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
-            _tell(keeper, json.dumps({"failed": of_file(str(error))}))
+            _tell(keeper, json.dumps({"failed": replace_flags(str(error))}))
             return 1
 
 

@@ -25,9 +25,19 @@ OLDEST = (3, 11)
 # kproxy opens no terminal and no database: these libraries, and the modules that need them, stay out.
 _UNUSED = re.compile(r"lib(db|ncurses|readline|sqlite|nsl|tirpc|tinfo)")
 _UNUSED_MODULES = (
-    "config-*", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter", "turtledemo", "EXTERNALLY-MANAGED",
-    "lib-dynload/_test*", "lib-dynload/_xx*", "lib-dynload/xx*",
-)  # fmt: skip
+    "config-*",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "test",
+    "tkinter",
+    "turtledemo",
+    "EXTERNALLY-MANAGED",
+    "lib-dynload/_test*",
+    "lib-dynload/_xx*",
+    "lib-dynload/xx*",
+)
 _LIBRARY = re.compile(r"(lib|zlib)[a-z0-9.+-]*")
 
 # Where the systems keep the certificates that they trust; Debian's OpenSSL looks in the first of them only.
@@ -175,9 +185,14 @@ def _run(*command: str, cwd: Path | None = None) -> str:
     """What it prints. Raises ConfigError with the last line of its errors."""
     try:
         done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"},
+            command,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
             check=False,
-        )  # fmt: skip
+        )
     except OSError as error:
         raise ConfigError(f"{command[0]} does not run: {error}") from None
     if done.returncode:

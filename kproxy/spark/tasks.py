@@ -16,29 +16,29 @@ _LOOK_AGAIN = 0.2
 # How often Spark is told that it is not, in seconds.
 _CANCEL_AGAIN = 1.0
 
-Outcome: TypeAlias = tuple[str, str, str]
+ExecutorResult: TypeAlias = tuple[str, str, str]
 """An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
 
 
-def starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
+def make_join_task(told: str, timeout: float) -> Callable[[object], Iterator[ExecutorResult]]:
     """A task that joins its host's proxy with a lease of its executor."""
 
-    def start(_: object) -> Iterator[Outcome]:
+    def start(_: object) -> Iterator[ExecutorResult]:
         import socket
         import sys
 
         try:
             from kproxy.base.errors import KproxyError
-            from kproxy.spark.executor import own_jvm
-            from kproxy.spark.host import Lease, Shipped, join
+            from kproxy.spark.executor import find_own_jvm
+            from kproxy.spark.host import HostConfig, Lease, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
             way_out = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
             yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}; {way_out}", ""
             return
         try:
-            pid, name = own_jvm()
-            answer = join(Shipped.from_json(told), Lease.of(pid), timeout)
+            pid, name = find_own_jvm()
+            answer = join(HostConfig.from_json(told), Lease.of(pid), timeout)
             lost = answer.why_not("all")
             yield name, "", f"{socket.gethostname()}: {lost}" if lost else ""
         except KproxyError as error:
@@ -49,33 +49,33 @@ def starter(told: str, timeout: float) -> Callable[[object], Iterator[Outcome]]:
     return start
 
 
-def leaver(told: str) -> Callable[[object], Iterator[Outcome]]:
+def make_leave_task(told: str) -> Callable[[object], Iterator[ExecutorResult]]:
     """A task that gives its executor's lease back."""
 
-    def end(_: object) -> Iterator[Outcome]:
-        from kproxy.spark.executor import own_jvm
-        from kproxy.spark.host import Lease, Shipped, leave
+    def end(_: object) -> Iterator[ExecutorResult]:
+        from kproxy.spark.executor import find_own_jvm
+        from kproxy.spark.host import HostConfig, Lease, leave
 
-        pid, name = own_jvm()
-        leave(Shipped.from_json(told), Lease.of(pid))
+        pid, name = find_own_jvm()
+        leave(HostConfig.from_json(told), Lease.of(pid))
         yield name, "", ""
 
     return end
 
 
-def run(
+def run_on_executors(
     context: Any,
     group: str,
-    task: Callable[[object], Iterator[Outcome]],
+    task: Callable[[object], Iterator[ExecutorResult]],
     tasks: int,
     seconds: float,
     given_up: Callable[[], bool] = lambda: False,
-) -> list[Outcome]:
+) -> list[ExecutorResult]:
     """The outcomes of a Spark job; empty if it has not come to its end in so many seconds, as it may wait for a slot
     that other jobs have, or if it was given up. Raises UpstreamError if Spark cannot run it.
 
     It runs in a thread of its own, as job groups belong to threads."""
-    outcomes: list[Outcome] = []
+    outcomes: list[ExecutorResult] = []
     errors: list[BaseException] = []
 
     def collect() -> None:

@@ -21,7 +21,7 @@ def _by_flag() -> dict[str, tuple[Setting, str]]:
     return off | found
 
 
-def of_file(text: str) -> str:
+def replace_flags(text: str) -> str:
     """A message with keys in place of flags: `--map 'node:1=HOST:PORT'` becomes "`map: [node:1=HOST:PORT]`". Flags that
     are no option of `kproxy run` stay."""
     return _FLAG.sub(_key, text)

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster, ListenerSpec
-from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.properties import CONTROLLER, Listener, controller_properties, new_uuid
+from kproxy.dev.devcluster.node import NodeProcess
+from kproxy.dev.devcluster.properties import CONTROLLER, NodeListener, controller_properties, new_uuid
 from kproxy.dev.devcluster.storage import format_storage
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.net.freeports import HOST
@@ -116,8 +116,8 @@ def test_kafkas_tool_formats_once_for_each_kind_of_settings(
 
     def formatted(name: str, port: int, **more: str) -> tuple[str, bytes]:
         """Its cluster id, and the feature levels with which it begins."""
-        node = Node(3000, tmp_path / name)
-        at = Listener(CONTROLLER, Address(HOST, port), Address(HOST, port))
+        node = NodeProcess(3000, tmp_path / name)
+        at = NodeListener(CONTROLLER, Address(HOST, port), Address(HOST, port))
         format_storage(programs, node, controller_properties(3000, node.data, at, 3, {}, more), new_uuid())
         meta = (node.data / "meta.properties").read_text()
         return re.findall(r"cluster\.id=(\S+)", meta)[0], (node.data / "bootstrap.checkpoint").read_bytes()
@@ -287,9 +287,9 @@ def _wait_until_gone(directory: Path) -> None:
 def test_a_port_that_was_taken_is_replaced() -> None:
     cluster = DevCluster(brokers=1)
     taken: list[socket.socket] = []
-    first_start = Node.start
+    first_start = NodeProcess.start
 
-    def start(self: Node, *args: object) -> None:
+    def start(self: NodeProcess, *args: object) -> None:
         """Somebody else is quicker, once for the controller and once for the broker."""
         listener = next(iter(self.listeners.values()))
         if len(taken) < 2 and listener.bound not in [one.getsockname() for one in taken]:
@@ -297,7 +297,7 @@ def test_a_port_that_was_taken_is_replaced() -> None:
         first_start(self, *args)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Node, "start", start)
+        patch.setattr(NodeProcess, "start", start)
         try:
             cluster.start()
             assert len(taken) == 2

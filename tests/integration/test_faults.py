@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from tests.harness.clients.flow import Flow, JavaFlow, create_topic
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, wait_logged, wait_until
@@ -54,7 +54,7 @@ def topic(fragile: DevCluster, request: pytest.FixtureRequest) -> str:
 
 def addresses(proxy: Kproxy) -> dict[int, Address]:
     """What a client is told at the bootstrap listener."""
-    return known_brokers(Address.parse(proxy.bootstrap))
+    return live_brokers(Address.parse(proxy.bootstrap))
 
 
 def test_a_killed_broker_comes_back(fragile: DevCluster, proxy: Kproxy, topic: str, tmp_path: Path) -> None:

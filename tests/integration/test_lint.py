@@ -20,7 +20,7 @@ from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.properties import render
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.net.freeports import free_ports
 from tests.harness.process import PATIENCE_S, wait_until
 from tests.harness.topics import needs_kcat
@@ -159,7 +159,7 @@ class Ground:
             def ready() -> bool:
                 assert node.poll() is None, log.read_text()[-2000:]
                 try:
-                    return bool(known_brokers(address))
+                    return bool(live_brokers(address))
                 except OSError:
                     return False
 
@@ -248,7 +248,7 @@ def test_a_broker_that_advertises_the_controllers_listener(programs: Programs, t
         refusal = older.refuses(ground.write("broken.properties", broken))
         assert "advertised.listeners config must not contain KRaft controller listeners" in refusal
         with ground.running(ground.write("mended.properties", mended), ground.client):
-            wait_until(lambda: {1, 2} <= known_brokers(ground.client).keys(), "both brokers")
+            wait_until(lambda: {1, 2} <= live_brokers(ground.client).keys(), "both brokers")
             works(ground.client)
 
 

@@ -33,7 +33,7 @@ from confluent_kafka.admin import (
 
 from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
 from kproxy.migrate.clusters import producerids, topic_identities
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Slice
 from kproxy.migrate.spec import document
@@ -303,7 +303,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     before = as_seen(new)
     migrate("prepare", file)
     migration = document.read_migration(file)
-    source, target = Cluster(old.direct_bootstrap), Cluster(new.direct_bootstrap)
+    source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
     copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
     for name in (topic, there):
         outcome = copier.copy(Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60))
@@ -343,7 +343,7 @@ def test_a_topic_that_was_deleted_after_it_was_copied_is_not_made_anew(
     assert second[topic].origin == first[topic].origin
     assert second[topic].destination not in ("", first[topic].destination)
 
-    source, target = Cluster(old.direct_bootstrap), Cluster(new.direct_bootstrap)
+    source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
     copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
     outcome = copier.copy(Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60))
     assert outcome.records == 10, outcome

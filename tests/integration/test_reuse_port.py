@@ -16,7 +16,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from tests.harness.clients.flow import Flow, JavaFlow
 from tests.harness.clients.rawclient import METADATA, RawClient
 from tests.harness.clusters.steady import STEADY
@@ -100,7 +100,7 @@ def test_clients_are_spread_and_told_the_same_ports(shared: Shared, two: tuple[K
     with spread(shared.bootstrap, *two) as clients:
         expected = {node: Address.parse(shared.node(node)) for node in (1, 2, 3)}
         for _ in range(8):
-            assert known_brokers(Address.parse(shared.bootstrap)) == expected
+            assert live_brokers(Address.parse(shared.bootstrap)) == expected
         assert sum(map(sessions, two)) == len(clients), "each shows itself alone"
     for proxy in two:
         assert {node["local"] for node in proxy.status()["nodes"]} == set(map(str, expected.values()))

@@ -22,10 +22,10 @@ from confluent_kafka import Producer
 from kproxy.base.process import start_time
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach, plugin
-from kproxy.spark.configuration import shipped
-from kproxy.spark.host import Lease, Shipped, join, look, place
-from kproxy.spark.logtail import position
-from kproxy.spark.tasks import starter
+from kproxy.spark.configuration import build_host_config
+from kproxy.spark.host import HostConfig, Lease, join, query_proxy, runtime_path
+from kproxy.spark.logtail import read_position
+from kproxy.spark.tasks import make_join_task
 from tests.harness.clients.spark import (
     PASSWORD,
     PLAIN,
@@ -80,8 +80,8 @@ class Site:
     config: dict[str, Any]
 
     @property
-    def told(self) -> Shipped:
-        return shipped(self.config)
+    def told(self) -> HostConfig:
+        return build_host_config(self.config)
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ def gone(listen: str, pids: set[int | None]) -> None:
     """Within the time that it may take, no process of kproxy is left, and no file."""
     left = wait_until(lambda: not any(start_time(pid) for pid in pids if pid), "kproxy has ended", GONE)
     assert left
-    assert look(listen) is None
+    assert query_proxy(listen) is None
     assert not list(Path(f"/tmp/kproxy-spark-{os.getuid()}").glob(f"{listen}.*"))
 
 
@@ -282,7 +282,9 @@ def keeper_is_killed(site: Site) -> None:
     """Whoever uses it starts another."""
     before = proxy_of(site.listen)
     os.kill(before.keeper, signal.SIGKILL)
-    wait_until(lambda: (now := look(site.listen)) and now.keeper != before.keeper and now.ready() and now, "another")
+    wait_until(
+        lambda: (now := query_proxy(site.listen)) and now.keeper != before.keeper and now.ready() and now, "another"
+    )
 
     def joined() -> bool:
         return users(site.listen) >= {*executor_pids(site.home).values()}
@@ -310,11 +312,11 @@ def test_a_log_that_is_emptied_is_read_on(site: Site) -> None:
             kept = join(site.told, Lease.of(other.pid))
             detach(site.spark)
             wait_until(lambda: users(site.listen) == {other.pid}, "the application has left")
-            log = place(site.listen, "log")
+            log = runtime_path(site.listen, "log")
             os.truncate(log, 4 << 20)  # as long as it may be
             attach(site.spark, site.config)
             said(site, kproxy_is_killed(site))
-            wait_until(lambda: position(log)[1] < 1 << 20, "it is emptied")
+            wait_until(lambda: read_position(log)[1] < 1 << 20, "it is emptied")
             said(site, kproxy_is_killed(site))
             assert proxy_of(site.listen).keeper == kept.keeper
         finally:
@@ -333,7 +335,7 @@ def test_an_executor_without_kproxy_says_so(site: Site, tmp_path: Path, monkeypa
     python = str(tmp_path / "bare" / "bin" / "python")
     context = site.spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", python)
-    [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(starter("", 1.0)).collect()
+    [(_, problem, _)] = context.parallelize([0], 1).mapPartitions(make_join_task("", 1.0)).collect()
     said = (
         f"{socket.gethostname()}: {python}, the Python of Spark's executors, has no kproxy: No module named 'kproxy'; "
     )

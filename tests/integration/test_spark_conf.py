@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import kproxy.spark
-from kproxy.spark.pluginjar import CLASS, jar
+from kproxy.spark.pluginjar import CLASS, build_cached_jar
 from tests.harness.clients.spark import environment, needs_spark, spark_home
 
 pytestmark = [pytest.mark.integration, needs_spark, pytest.mark.timeout(300)]
@@ -105,7 +105,7 @@ def test_spark_submit_gets_the_defaults_and_the_plugin(site: Site) -> None:
     conf = f"conf kproxy.yaml --jars '{other}'"
     command = f'exec "$SPARK_HOME"/bin/spark-submit $("$PYTHON" -m kproxy.spark {conf}) show.py'
     found = site.shown("/bin/sh", "-c", command)
-    assert found["spark.jars"] == uris(kafka, other, jar())
+    assert found["spark.jars"] == uris(kafka, other, build_cached_jar())
     assert found["spark.plugins"] == f"com.example.Plugin,{CLASS}"
     assert found["spark.app.name"] == "of the site"
     assert found["spark.kproxy.config"] == (site.directory / "kproxy.yaml").as_uri()
@@ -117,7 +117,7 @@ def test_a_session_gets_what_spark_submit_had(site: Site) -> None:
     site.defaults(jars=kafka, jars_packages="org.example:connector:1.0", jars_ivy=site.directory / "ivy")
     submit = str(site.directory / "spark" / "bin" / "spark-submit")
     package = site.directory / "ivy" / "jars" / "org.example_connector-1.0.jar"
-    expected = {"spark.jars": f"{uris(kafka, package)},/of/job.jar,{jar()}", "spark.plugins": CLASS}
+    expected = {"spark.jars": f"{uris(kafka, package)},/of/job.jar,{build_cached_jar()}", "spark.plugins": CLASS}
     assert site.shown(submit, "show.py", "/of/job.jar") == expected
 
 
@@ -128,7 +128,7 @@ def test_a_session_of_spark_submit_gets_other_packages(site: Site) -> None:
     submit = str(site.directory / "spark" / "bin" / "spark-submit")
     other = site.directory / "ivy" / "jars" / "org.example_other-1.0.jar"
     found = site.shown(submit, "show.py", "/of/job.jar", "org.example:other:1.0")
-    assert {*found["spark.jars"].split(",")} == {other.as_uri(), "/of/job.jar", str(jar())}
+    assert {*found["spark.jars"].split(",")} == {other.as_uri(), "/of/job.jar", str(build_cached_jar())}
 
 
 @pytest.mark.matrix
@@ -138,7 +138,7 @@ def test_a_session_gets_what_a_new_one_would_have(site: Site) -> None:
     site.defaults(jars=kafka, jars_packages="org.example:connector:1.0", jars_ivy=site.directory / "ivy")
     package = site.directory / "ivy" / "jars" / "org.example_connector-1.0.jar"
     other = package.with_name("org.example_other-1.0.jar")
-    expected = {"spark.jars": f"{uris(kafka, package)},/of/job.jar,{jar()}", "spark.plugins": CLASS}
+    expected = {"spark.jars": f"{uris(kafka, package)},/of/job.jar,{build_cached_jar()}", "spark.plugins": CLASS}
     assert site.shown(sys.executable, "show.py", "/of/job.jar") == expected
     found = site.shown(sys.executable, "show.py", "/of/job.jar", "org.example:other:1.0")
     assert {*found["spark.jars"].split(",")} == {*expected["spark.jars"].split(","), other.as_uri()}
@@ -154,7 +154,7 @@ def test_a_package_that_is_nowhere(site: Site) -> None:
 
 
 def test_commands_of_the_plugin(site: Site) -> None:
-    assert site.run(sys.executable, "-m", "kproxy.spark", "jar") == f"{jar()}\n"
+    assert site.run(sys.executable, "-m", "kproxy.spark", "jar") == f"{build_cached_jar()}\n"
     assert "bootstrap-servers: kafka.example" in site.run(sys.executable, "-m", "kproxy.spark", "ship", "kproxy.yaml")
     with pytest.raises(AssertionError, match=r"^no-such\.yaml: does not exist; allowed: a readable YAML file\n"):
         site.run(sys.executable, "-m", "kproxy.spark", "ship", "no-such.yaml")
@@ -162,7 +162,7 @@ def test_commands_of_the_plugin(site: Site) -> None:
 
 def test_a_jar_is_for_every_spark(tmp_path: Path) -> None:
     """Its classes are for Java 8, which Spark 3.5 runs on, with nothing of Scala's; and it says its version."""
-    with zipfile.ZipFile(jar()) as archive:
+    with zipfile.ZipFile(build_cached_jar()) as archive:
         classes = [name for name in archive.namelist() if name.endswith(".class")]
         assert f"{CLASS.replace('.', '/')}.class" in classes
         for name in classes:

@@ -19,7 +19,7 @@ from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.process import start_time
 from kproxy.dev.devcluster import DevCluster
 from kproxy.spark import attach, detach
-from kproxy.spark.host import look
+from kproxy.spark.host import query_proxy
 from tests.harness.clients.spark import (
     TWO_EXECUTORS,
     configuration,
@@ -55,7 +55,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
 
 
 def nothing_is_left(listen: str) -> None:
-    wait_until(lambda: look(listen) is None, "kproxy has ended")
+    wait_until(lambda: query_proxy(listen) is None, "kproxy has ended")
 
 
 def test_what_stands_in_the_way_is_said(
@@ -118,7 +118,9 @@ def test_detach_does_not_wait_for_brokers(brokers: DevCluster, start: Callable[[
             forward.kill()
     before = proxy_of(listen)
     os.kill(before.keeper, signal.SIGKILL)
-    wait_until(lambda: (now := look(listen)) and now.keeper != before.keeper and now.leases, "it is joined again")
+    wait_until(
+        lambda: (now := query_proxy(listen)) and now.keeper != before.keeper and now.leases, "it is joined again"
+    )
     detach(spark)
     nothing_is_left(listen)
 

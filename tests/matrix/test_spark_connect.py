@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.dev.devcluster import DevCluster
-from kproxy.spark.host import look
+from kproxy.spark.host import query_proxy
 from tests.harness.clients.spark import (
     TWO_EXECUTORS,
     connector,
@@ -101,7 +101,7 @@ def serving(directory: Path, brokers: DevCluster, **conf: str) -> Iterator[Serve
     until = "Spark Connect server started"
     with running(*command, env=environment(home), until=until, log=home / "log"):
         yield Server(home, f"sc://127.0.0.1:{port}", listen)
-    wait_until(lambda: look(listen) is None, "kproxy has ended", 60)
+    wait_until(lambda: query_proxy(listen) is None, "kproxy has ended", 60)
 
 
 class Client:
@@ -169,7 +169,9 @@ def test_executors_come_and_go(client_python: Path, brokers: DevCluster, tmp_pat
         keeper = proxy_of(server.listen).keeper
         os.kill(keeper, signal.SIGKILL)
         assert own.ask(topic) == str(2 * RECORDS)
-        wait_until(lambda: (now := look(server.listen)) and now.keeper != keeper and now.ready(), "another keeper")
+        wait_until(
+            lambda: (now := query_proxy(server.listen)) and now.keeper != keeper and now.ready(), "another keeper"
+        )
         assert own.ask(topic) == str(2 * RECORDS)
 
 

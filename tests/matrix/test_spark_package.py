@@ -18,7 +18,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch, fetch_spark_connector
-from kproxy.spark.host import look
+from kproxy.spark.host import query_proxy
 from kproxy.spark.package import build
 from tests.harness.clients.spark import (
     TWO_EXECUTORS,
@@ -169,7 +169,7 @@ class Site:
             assert f"kproxy is ready for this executor: {self.listen}" in log
 
     def gone(self) -> None:
-        wait_until(lambda: look(self.listen) is None, "kproxy has ended", 60)
+        wait_until(lambda: query_proxy(self.listen) is None, "kproxy has ended", 60)
 
 
 def site(directory: Path, package: Package, broker: DevCluster, home: Path) -> Site:
@@ -302,7 +302,7 @@ def test_two_applications_share_what_one_has_sent(package: Package, broker: DevC
             # Whoever comes later starts what he needs, too.
             os.kill(proxy_of(here.listen).keeper, signal.SIGKILL)
             count(two)
-            now = wait_until(lambda: (now := look(here.listen)) and now.ready() and now, "another keeper")
+            now = wait_until(lambda: (now := query_proxy(here.listen)) and now.ready() and now, "another keeper")
             assert program(now.keeper).exists()
     here.gone()
 

@@ -18,7 +18,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch
-from kproxy.spark.host import look
+from kproxy.spark.host import query_proxy
 from tests.harness.clients.spark import (
     connector,
     environment,
@@ -144,7 +144,7 @@ def test_a_job(yarn: Path, brokers: DevCluster, tmp_path: Path, mode: str, recip
         f"{prefix}-b".encode(): 700,
     }
     # A keeper that a container has started leaves it, and ends all the same.
-    wait_until(lambda: look(listen) is None, "kproxy has ended", 60)
+    wait_until(lambda: query_proxy(listen) is None, "kproxy has ended", 60)
 
 
 @contextmanager
@@ -206,12 +206,12 @@ def test_executors_come_and_go(yarn: Path, brokers: DevCluster, tmp_path: Path) 
         everyone = {*executors().values()}
         assert len(everyone) == 3
         wait_until(
-            lambda: (now := look(bootstrap)) and everyone <= {lease["pid"] for lease in now.leases},
+            lambda: (now := query_proxy(bootstrap)) and everyone <= {lease["pid"] for lease in now.leases},
             "all have joined another", PATIENCE,
         )  # fmt: skip
         assert proxy_of(bootstrap).keeper != keeper
         count()
-    wait_until(lambda: look(bootstrap) is None, "kproxy has ended", 60)
+    wait_until(lambda: query_proxy(bootstrap) is None, "kproxy has ended", 60)
 
 
 def test_two_applications_with_different_clusters(yarn: Path, brokers: DevCluster, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_two_applications_with_different_clusters(yarn: Path, brokers: DevCluste
         # Neither sees the other's topics.
         assert "UnknownTopicOrPartition" in jobs["one"].do(f"count {bootstraps['one']} {topics['two']}", "failed")
     for bootstrap in bootstraps.values():
-        wait_until(lambda listen=bootstrap: look(listen) is None, "kproxy has ended", 60)
+        wait_until(lambda listen=bootstrap: query_proxy(listen) is None, "kproxy has ended", 60)
 
 
 def logs(yarn: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.offsets.checkpoint import make
+from kproxy.migrate.offsets.checkpoint import translate_checkpoint
 from tests.harness.clients.spark import connector, needs_spark, session, settings, spark_home
 from tests.harness.clusters.twosides import two_sides
 from tests.harness.migration.carried import apart
@@ -99,10 +99,10 @@ def test_a_query_that_runs_gets_no_wrong_record_and_goes_on_with_its_checkpoint_
 
     words = r"planned with offsets of the target and has read nothing: move 1 and \.1\.crc away"
     with pytest.raises(ConfigError, match=words):
-        make(str(old), str(new), led.sides.state())
+        translate_checkpoint(str(old), str(new), led.sides.state())
     for name in ("1", ".1.crc"):
         (old / "offsets" / name).rename(tmp_path / name)
-    make(str(old), str(new), led.sides.state())
+    translate_checkpoint(str(old), str(new), led.sides.state())
     again = Query(spark, led.kproxy.bootstrap, topic, new)
     wait_until(lambda: len(again.seen) >= 300, "it goes on")
     again.running.stop()

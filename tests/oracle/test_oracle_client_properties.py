@@ -76,7 +76,7 @@ def text_of(digits: str) -> str:
 
 def of_kproxy(file: Path) -> dict[str, str]:
     try:
-        entry = jaas.parse(javaproperties.loads(file.read_text("latin-1"))["sasl.jaas.config"].strip())
+        entry = jaas.parse_entry(javaproperties.loads(file.read_text("latin-1"))["sasl.jaas.config"].strip())
     except ValueError:
         return {" wrong": ""}
     return {" module": entry.module, **entry.options}

@@ -33,7 +33,7 @@ _TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DirectFailure:
     """How a client failed without kproxy: how many brokers it was told of, and what it said, in its words."""
 
     brokers: int
@@ -43,7 +43,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class ProduceResult:
     """`one_by_one`: the median seconds from one record to its acknowledgement; `rate`: per second, all at once."""
 
     one_by_one: float
@@ -51,7 +51,7 @@ class Produced:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumeResult:
     """How many records, the seconds until the group had the first one, and the rate per second from there."""
 
     records: int
@@ -59,7 +59,7 @@ class Consumed:
     rate: float
 
 
-def fail_directly(bootstrap: str, seconds: int = 3) -> Failure | None:
+def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
     """Try to create the topic without kproxy; None if that works, which would end the story."""
     errors: list[KafkaError] = []
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "error_cb": errors.append}
@@ -78,7 +78,7 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> Failure | None:
                 who, _, what = one.str().partition(": ")
                 complaints.setdefault(who, what.partition(" (after")[0])
         outcome = error.args[0].str()
-        return Failure(brokers, [complaints[who] for who in sorted(complaints)], outcome, took)
+        return DirectFailure(brokers, [complaints[who] for who in sorted(complaints)], outcome, took)
     return None
 
 
@@ -100,7 +100,7 @@ def metadata(bootstrap: str) -> ClusterMetadata:
         raise _wrapped("the client could not get metadata", error) from None
 
 
-def produce(bootstrap: str, single: int, records: int) -> Produced:
+def produce(bootstrap: str, single: int, records: int) -> ProduceResult:
     """Produce `single` records one after another, then `records` more as fast as it goes, all numbered from 0.
 
     Idempotent, each acknowledged by all replicas in sync; raises UpstreamError if one is not.
@@ -127,10 +127,10 @@ def produce(bootstrap: str, single: int, records: int) -> Produced:
         return time.monotonic() - started
 
     median = statistics.median([send(range(number, number + 1)) for number in range(single)])
-    return Produced(one_by_one=median, rate=records / send(range(single, single + records)))
+    return ProduceResult(one_by_one=median, rate=records / send(range(single, single + records)))
 
 
-def consume(bootstrap: str, records: int) -> Consumed:
+def consume(bootstrap: str, records: int) -> ConsumeResult:
     """Read the topic to its end as a group, and check that every number came exactly once."""
     consumer = Consumer(
         {
@@ -166,7 +166,7 @@ def consume(bootstrap: str, records: int) -> Consumed:
     finally:
         consumer.close()
     _check_exactly_once(seen, records)
-    return Consumed(len(seen), first - started, len(seen) / max(latest - first, 1e-3))
+    return ConsumeResult(len(seen), first - started, len(seen) / max(latest - first, 1e-3))
 
 
 def _check_exactly_once(seen: list[str], records: int) -> None:

@@ -65,7 +65,7 @@ def _check(version: str) -> None:
     if importlib.util.find_spec("confluent_kafka") is None:
         problems.append(f"the demo needs the client confluent-kafka: {install_command('confluent-kafka')}")
     try:
-        jars.check(version)
+        jars.check_requirements(version)
     except ConfigError as error:
         problems += error.problems
     if problems:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import properties as props
-from kproxy.dev.devcluster.jars import Progress, locked
-from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, Listener
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.jars import Progress, exclusive_lock
+from kproxy.dev.devcluster.node import NodeProcess
+from kproxy.dev.devcluster.properties import CONTROLLER, INTERNAL, NodeListener
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports
@@ -38,7 +38,7 @@ def make_archive(programs: Programs, progress: Progress | None = None) -> None:
     with suppress(OSError, subprocess.TimeoutExpired):
         if archive.exists():
             return
-        with locked(jars.with_name(f"{jars.name}.lock"), progress):
+        with exclusive_lock(jars.with_name(f"{jars.name}.lock"), progress):
             if archive.exists():  # another process made it while this one waited
                 return
             if progress:
@@ -52,8 +52,10 @@ def make_archive(programs: Programs, progress: Progress | None = None) -> None:
 
 def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
     """Start a broker that is its own controller, so that it has the classes of both. At its end it writes them."""
-    node = Node(1, directory)
-    internal, controller = (Listener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True))
+    node = NodeProcess(1, directory)
+    internal, controller = (
+        NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True)
+    )
     said = props.broker_properties(1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"})
     said["listeners"] += f",{CONTROLLER}://{controller.bound}"
     path = node.write(said)
@@ -82,6 +84,6 @@ def _free(count: int) -> list[Address]:
 
 def _is_ready(broker: Address) -> bool:
     try:
-        return bool(known_brokers(broker))
+        return bool(live_brokers(broker))
     except OSError:
         return False

@@ -31,7 +31,7 @@ _SIGNS = x509.KeyUsage(
 )
 
 
-def make(directory: Path, names: Collection[str]) -> tuple[Path, Path]:
+def write_certificates(directory: Path, names: Collection[str]) -> tuple[Path, Path]:
     """Write a CA's certificate, and a key with a certificate of it for these names and addresses; PEM, the key for this
     user only. Returns both paths."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))

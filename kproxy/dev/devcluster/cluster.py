@@ -12,11 +12,11 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import properties as props
 from kproxy.dev.devcluster.archive import make_archive
-from kproxy.dev.devcluster.fleet import Ended, Fleet, Plan, find
+from kproxy.dev.devcluster.fleet import ClusterSpec, NodeFleet, ProcessExit, find_broker
 from kproxy.dev.devcluster.jars import DEFAULT_VERSION, Progress
-from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, INTERNAL, ListenerSpec
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.net.blocking import can_connect
 
@@ -61,7 +61,7 @@ class DevCluster:
         self._ids = props.check_node_ids(brokers, controller_id)
         props.check_listener_names(extra_listeners)
         client = ListenerSpec(CLIENT, advertised, client_protocol, client_bound)
-        self._plan = Plan(
+        self._plan = ClusterSpec(
             brokers=len(self._ids),
             listeners=(ListenerSpec(INTERNAL), client, *extra_listeners),
             controller_id=controller_id,
@@ -74,7 +74,7 @@ class DevCluster:
         self._parent = directory
         self._keep = keep
         self._progress = progress or (lambda _: None)
-        self._running: Fleet | None = None
+        self._running: NodeFleet | None = None
 
     # Starting and stopping the whole
 
@@ -90,7 +90,7 @@ class DevCluster:
         make_archive(programs, self._progress)
         atexit.register(self.stop)
         try:
-            self._running = Fleet(self._plan, programs, self._parent, self._keep)
+            self._running = NodeFleet(self._plan, programs, self._parent, self._keep)
             self._progress("formatting the controller's storage")
             self._running.start_controller()
             for node in self._ids:
@@ -179,7 +179,7 @@ class DevCluster:
         """Node id → process id of every process that runs, the controller's included."""
         return {node.id: pid for node in self._fleet.nodes if (pid := node.pid) is not None}
 
-    def ended(self) -> Sequence[Ended]:
+    def ended(self) -> Sequence[ProcessExit]:
         """The processes that have ended by themselves since this was asked last; the others go on."""
         return self._fleet.ended()
 
@@ -187,11 +187,11 @@ class DevCluster:
 
     def kill(self, node: int) -> None:
         """SIGKILL, and gone. The others count it as alive until its session ends: `wait_fenced`."""
-        self._fleet.kill(find(self._fleet, node))
+        self._fleet.kill(find_broker(self._fleet, node))
 
     def stop_broker(self, node: int, timeout: float = 30) -> None:
         """A clean end, with leadership handed over; SIGKILL if that takes more than `timeout` seconds."""
-        self._fleet.end([find(self._fleet, node)], timeout)
+        self._fleet.end([find_broker(self._fleet, node)], timeout)
 
     def restart(
         self, node: int, *, new_port: bool = False, advertised: str | None = None, timeout: float = 120
@@ -202,7 +202,7 @@ class DevCluster:
         listener's advertised address, kept for later restarts. A broker that was up a moment ago can come
         back only when its session with the controller has ended, four seconds after its last heartbeat.
         """
-        broker = find(self._fleet, node)
+        broker = find_broker(self._fleet, node)
         self._fleet.end([broker], 30)
         self._fleet.move(broker, new_port, advertised)
         self._fleet.start(broker)
@@ -217,7 +217,7 @@ class DevCluster:
     def remove(self, node: int) -> None:
         """Stop a broker cleanly and delete its data. Partitions that it had stay assigned to its id."""
         self.stop_broker(node)
-        self._fleet.drop_broker(find(self._fleet, node))
+        self._fleet.drop_broker(find_broker(self._fleet, node))
 
     # Waiting
 
@@ -247,7 +247,7 @@ class DevCluster:
         def fenced() -> bool:
             up = [one for one in self._fleet.brokers.values() if one.running]
             try:
-                return all(node not in known_brokers(one.bound(INTERNAL)) for one in up)
+                return all(node not in live_brokers(one.bound(INTERNAL)) for one in up)
             except OSError:
                 return False
 
@@ -267,15 +267,15 @@ class DevCluster:
         return self.programs.run(main, *args, input=input, timeout=timeout)
 
     @property
-    def _fleet(self) -> Fleet:
+    def _fleet(self) -> NodeFleet:
         if self._running is None:
             raise RuntimeError("the cluster is not started")
         return self._running
 
 
-def _is_ready(node: Node, wanted: set[int]) -> bool:
+def _is_ready(node: NodeProcess, wanted: set[int]) -> bool:
     try:
-        if not wanted <= known_brokers(node.bound(INTERNAL)).keys():
+        if not wanted <= live_brokers(node.bound(INTERNAL)).keys():
             return False
     except OSError:
         return False

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.dev.devcluster import properties as props
-from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, Listener, ListenerSpec
+from kproxy.dev.devcluster.node import NodeProcess
+from kproxy.dev.devcluster.properties import CLIENT, CONTROLLER, ListenerSpec, NodeListener
 from kproxy.dev.devcluster.storage import format_storage
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
@@ -22,7 +22,7 @@ _BIND_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClusterSpec:
     """What was asked for: how many brokers, the listeners of each, and properties that win over ours."""
 
     brokers: int
@@ -36,7 +36,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessExit:
     """A process that ended by itself; `code` is minus N if signal N ended it, `said` its last words."""
 
     node: str
@@ -48,30 +48,30 @@ class Ended:
         return f"{self.node} ended with {how}: {self.said or 'it printed nothing'}"
 
 
-class Fleet:
+class NodeFleet:
     """Owns the directory and every process in it, from the first start to `close()`."""
 
-    def __init__(self, plan: Plan, programs: Programs, parent: Path | None, keep: bool) -> None:
+    def __init__(self, plan: ClusterSpec, programs: Programs, parent: Path | None, keep: bool) -> None:
         self._plan = plan
         self.programs = programs
         self._keep = keep
-        self.brokers: dict[int, Node] = {}
+        self.brokers: dict[int, NodeProcess] = {}
         self._specs: dict[int, dict[str, ListenerSpec]] = {}
         self._properties: dict[int, Mapping[str, str]] = {}
-        self._controller: Node | None = None
+        self._controller: NodeProcess | None = None
         self.directory = Path(tempfile.mkdtemp(prefix="kproxy-devcluster-", dir=parent))
         self._watchdog = Watchdog()
         if not keep:
             self._watchdog.remove(self.directory)
 
     @property
-    def controller(self) -> Node:
+    def controller(self) -> NodeProcess:
         if self._controller is None:
             raise RuntimeError("the controller is not started")
         return self._controller
 
     @property
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[NodeProcess]:
         """The controller, then the brokers."""
         if self._controller is not None:
             yield self._controller
@@ -80,7 +80,7 @@ class Fleet:
     def start_controller(self) -> None:
         """Format its storage, and start it."""
         plan = self._plan
-        node = Node(plan.controller_id, self.directory / f"node-{plan.controller_id}")
+        node = NodeProcess(plan.controller_id, self.directory / f"node-{plan.controller_id}")
         self._controller = node
         self._bind(node, [plan.controller])
         format_storage(self.programs, node, self._controller_settings(), plan.cluster_id)
@@ -88,7 +88,7 @@ class Fleet:
 
     def add_broker(self, node_id: int, properties: Mapping[str, str]) -> None:
         """Make a broker's directory and start it."""
-        node = Node(node_id, self.directory / f"node-{node_id}")
+        node = NodeProcess(node_id, self.directory / f"node-{node_id}")
         self.brokers[node_id] = node
         self._specs[node_id] = {spec.name: spec for spec in self._plan.listeners}
         self._properties[node_id] = properties
@@ -98,12 +98,12 @@ class Fleet:
         self._configure(node)
         self.start(node)
 
-    def drop_broker(self, node: Node) -> None:
+    def drop_broker(self, node: NodeProcess) -> None:
         """Forget a broker that is down, and its data."""
         del self.brokers[node.id], self._specs[node.id], self._properties[node.id]
         shutil.rmtree(node.directory, ignore_errors=True)
 
-    def move(self, node: Node, new_port: bool, advertised: str | None) -> None:
+    def move(self, node: NodeProcess, new_port: bool, advertised: str | None) -> None:
         """Change a broker's client listener; the next start uses it."""
         specs, old = self._specs[node.id], node.listeners[CLIENT]
         if advertised is not None:
@@ -112,11 +112,11 @@ class Fleet:
         node.listeners[CLIENT] = _listener(specs[CLIENT], node.id, port)
         self._configure(node)
 
-    def start(self, node: Node) -> None:
+    def start(self, node: NodeProcess) -> None:
         """Start the JVM and return at once."""
         node.start(self.programs, self._plan.heap, self._watchdog)
 
-    def end(self, nodes: Sequence[Node], timeout: float) -> None:
+    def end(self, nodes: Sequence[NodeProcess], timeout: float) -> None:
         """End processes together: cleanly, or by SIGKILL those that have not ended in `timeout` seconds."""
         for node in nodes:
             node.terminate()
@@ -125,13 +125,13 @@ class Fleet:
             if not node.wait(max(0.0, until - time.monotonic()), self._watchdog):
                 self.kill(node)
 
-    def kill(self, node: Node) -> None:
+    def kill(self, node: NodeProcess) -> None:
         """SIGKILL, and wait until it is gone."""
         node.kill()
         if not node.wait(30, self._watchdog):
             raise UpstreamError("other", f"Kafka node {node.id} (process {node.pid}) does not end")
 
-    def revive(self, node: Node, attempts: dict[int, int]) -> None:
+    def revive(self, node: NodeProcess, attempts: dict[int, int]) -> None:
         """A node ended while it should run: if somebody took one of its ports, start it on others.
 
         Raises UpstreamError if it ended for another reason, or after too many `attempts`.
@@ -156,13 +156,13 @@ class Fleet:
             if running:
                 self.start(broker)
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[ProcessExit]:
         """Of what should be running; each is told once."""
         found = []
         for node in self.nodes:
             if (code := node.exit_code) is not None:
                 name = "the controller" if node is self._controller else f"broker {node.id}"
-                found.append(Ended(name, code, node.complaint()))
+                found.append(ProcessExit(name, code, node.complaint()))
                 node.reap(self._watchdog)
         return found
 
@@ -176,7 +176,7 @@ class Fleet:
                 shutil.rmtree(self.directory, ignore_errors=True)
             self._watchdog.close()
 
-    def _bind(self, node: Node, specs: Sequence[ListenerSpec]) -> None:
+    def _bind(self, node: NodeProcess, specs: Sequence[ListenerSpec]) -> None:
         ports = free_ports(len(specs), self._ports())
         pairs = zip(specs, ports, strict=True)
         node.listeners = {spec.name: _listener(spec, node.id, port) for spec, port in pairs}
@@ -195,7 +195,7 @@ class Fleet:
             plan.controller_properties,
         )
 
-    def _configure(self, node: Node) -> None:
+    def _configure(self, node: NodeProcess) -> None:
         properties = props.broker_properties(
             node.id,
             node.data,
@@ -207,7 +207,7 @@ class Fleet:
         node.write(properties)
 
 
-def find(fleet: Fleet, node: int) -> Node:
+def find_broker(fleet: NodeFleet, node: int) -> NodeProcess:
     """The broker with this node id; raises ConfigError if there is none."""
     if node not in fleet.brokers:
         known = ", ".join(map(str, fleet.brokers)) or "none"
@@ -215,6 +215,6 @@ def find(fleet: Fleet, node: int) -> Node:
     return fleet.brokers[node]
 
 
-def _listener(spec: ListenerSpec, node: int, free_port: int) -> Listener:
+def _listener(spec: ListenerSpec, node: int, free_port: int) -> NodeListener:
     bound = spec.bind(node, free_port)
-    return Listener(spec.name, bound, spec.advertise(node, bound.port), spec.protocol)
+    return NodeListener(spec.name, bound, spec.advertise(node, bound.port), spec.protocol)

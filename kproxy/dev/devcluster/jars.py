@@ -94,7 +94,7 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
     mvn = _find_maven(what)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / f"{complete.name}.lock", progress):
+        with exclusive_lock(cache / f"{complete.name}.lock", progress):
             if not complete.is_dir():  # another process may have fetched it while this one waited
                 _fetch(mvn, what, pom, complete, progress)
     except OSError as error:
@@ -102,7 +102,7 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
     return complete
 
 
-def check(version: str = DEFAULT_VERSION) -> None:
+def check_requirements(version: str = DEFAULT_VERSION) -> None:
     """Look for Java and, if there is something to fetch, for Maven. Raises ConfigError with all that is missing."""
     problems: list[str] = []
     try:
@@ -173,7 +173,7 @@ def _pom(version: str) -> str:
 
 
 @contextmanager
-def locked(path: Path, progress: Progress | None) -> Iterator[None]:
+def exclusive_lock(path: Path, progress: Progress | None) -> Iterator[None]:
     """While one process is within, no other is."""
     import fcntl  # not on every platform; only needed when something has to be fetched
 

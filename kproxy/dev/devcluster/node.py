@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kproxy.base.address import Address
-from kproxy.dev.devcluster.properties import Listener, render
+from kproxy.dev.devcluster.properties import NodeListener, render
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 
@@ -17,13 +17,13 @@ from kproxy.dev.devcluster.watchdog import Watchdog
 _LOG_TAIL = 64 << 10
 
 
-class Node:
+class NodeProcess:
     """Starts and ends one JVM. What its properties are, and when it is ready, others decide."""
 
     def __init__(self, node_id: int, directory: Path) -> None:
         self.id = node_id
         self.directory = directory
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, NodeListener] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self.data.mkdir(parents=True)

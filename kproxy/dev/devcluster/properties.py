@@ -56,7 +56,7 @@ class ListenerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class NodeListener:
     """One listener of one node: where it is bound, and what it says of itself."""
 
     name: str
@@ -100,7 +100,7 @@ def check_listener_names(specs: Sequence[ListenerSpec]) -> None:
 def controller_properties(
     node: int,
     data: Path,
-    listener: Listener,
+    listener: NodeListener,
     brokers: int,
     broker_extra: Mapping[str, str],
     extra: Mapping[str, str],
@@ -129,8 +129,8 @@ def controller_properties(
 def broker_properties(
     node: int,
     data: Path,
-    listeners: Sequence[Listener],
-    controller: tuple[int, Listener],
+    listeners: Sequence[NodeListener],
+    controller: tuple[int, NodeListener],
     brokers: int,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
@@ -185,7 +185,7 @@ def _escaped(value: str) -> str:
     return "\\" + text if text[:1] in (" ", "\t") else text
 
 
-def _quorum(node: int, listener: Listener) -> dict[str, str]:
+def _quorum(node: int, listener: NodeListener) -> dict[str, str]:
     return {
         "controller.listener.names": CONTROLLER,
         "controller.quorum.voters": f"{node}@{listener.bound}",

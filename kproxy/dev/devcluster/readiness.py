@@ -19,7 +19,7 @@ _TIMEOUT_S = 2.0
 _LARGEST = 1 << 20
 
 
-def known_brokers(address: Address) -> dict[int, Address]:
+def live_brokers(address: Address) -> dict[int, Address]:
     """Node id → address of every live broker, as the broker at `address` says.
 
     The addresses are those of the listener that was asked. Raises OSError if it cannot be asked or its

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import properties as props
-from kproxy.dev.devcluster.node import Node
+from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.tools import Programs
 
 _META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
@@ -25,7 +25,7 @@ _META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
 _OF_ONE_CLUSTER = ("node.id", "log.dirs", "listeners", "advertised.listeners", "controller.quorum.voters")
 
 
-def format_storage(programs: Programs, node: Node, settings: Mapping[str, str], cluster_id: str) -> None:
+def format_storage(programs: Programs, node: NodeProcess, settings: Mapping[str, str], cluster_id: str) -> None:
     """Write the settings of a controller and format its data directory, which is empty.
 
     Raises UpstreamError with what Kafka's tool says if it refuses the settings.

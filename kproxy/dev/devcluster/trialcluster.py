@@ -28,16 +28,16 @@ _TLS, _SASL = "TLS", "SASL"
 _LOOK_AGAIN_S = 0.25
 
 
-def run(brokers: int, advertise: str, screen: Screen) -> int:
+def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
     """Start the cluster, say how to use it, and stay until Ctrl-C, or until nothing of it runs.
 
     `advertise` is a host, in which `{id}` stands for the node id. Returns the exit code. Raises ConfigError for what is
     missing or cannot be, UpstreamError if it does not start; nothing is left running then.
     """
     names = _names(brokers, advertise)
-    jars.check()
+    jars.check_requirements()
     with terminated_like_ctrl_c(), _directory() as directory:
-        stand = Stand(brokers, advertise, names, directory, screen)
+        stand = TrialCluster(brokers, advertise, names, directory, screen)
         try:
             stand.start()
             stand.explain()
@@ -74,13 +74,13 @@ def _directory() -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-class Stand:
+class TrialCluster:
     """The cluster, its certificates and its user."""
 
     def __init__(self, brokers: int, advertise: str, names: list[str], directory: Path, screen: Screen) -> None:
         self.explained = False
         self._screen = screen
-        self._ca, store = certificates.make(directory, [*names, HOST, "localhost"])
+        self._ca, store = certificates.write_certificates(directory, [*names, HOST, "localhost"])
         password = secrets.token_urlsafe(12)
         self._password = directory / "password"
         self._password.touch(mode=0o600)

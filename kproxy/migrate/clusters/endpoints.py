@@ -87,9 +87,9 @@ def open_target(migration: Migration, timeout: float = _READY_TIMEOUT) -> Iterat
 def _host_proxy(migration: Migration, config: dict[str, Any], timeout: float) -> Iterator[None]:
     """This process uses the host's proxy, which has this configuration."""
     from kproxy.spark import host
-    from kproxy.spark.configuration import shipped
+    from kproxy.spark.configuration import build_host_config
 
-    told, lease = shipped(config), host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
+    told, lease = build_host_config(config), host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
     try:
         host.join(told, lease, timeout)
         yield

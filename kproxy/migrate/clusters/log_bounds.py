@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import EARLIEST, LATEST
 
 _TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
@@ -29,7 +29,7 @@ def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> di
     begins: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
     until = time.monotonic() + _TIMEOUT
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
         while True:
             begins |= cluster.offsets(wanted - begins.keys(), EARLIEST)

@@ -18,9 +18,9 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.connection import Link
-from kproxy.migrate.copier.errorcodes import PASSING, Refused
-from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.connection import BrokerConnection
+from kproxy.migrate.copier.errorcodes import RETRIABLE, BrokerError
+from kproxy.migrate.copier.requests import parse_response
 
 # Ids that the source may still hand out before the switch, in the default.
 MARGIN = 20_000
@@ -67,14 +67,14 @@ def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsag
     handed_out: int | None = -1
     try:
         handed_out = max(take_one_id_each(nodes).values(), default=-1)
-    except Refused as error:
+    except BrokerError as error:
         handed_out = None
         why.append(str(error))
     return ProducerIdUsage(inventory.producer_id, handed_out, len(nodes), tuple(why))
 
 
 def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
-    """One id of each broker. Raises Refused if one may not ask, and UpstreamError."""
+    """One id of each broker. Raises BrokerError if one may not ask, and UpstreamError."""
     found = {}
     for node, address in nodes.items():
         with _BrokerLinks({node: address}, 1) as brokers:
@@ -86,7 +86,7 @@ def raise_to(
     nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int], progress: Callable[[int], None] = lambda _: None
 ) -> RaisedProducerIds:
     """Use up ids until every broker hands out `floor` or more. `lowest` is what they gave last. `progress` is told the
-    lowest of all. Raises Refused and UpstreamError."""
+    lowest of all. Raises BrokerError and UpstreamError."""
     began, asked, last = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, given in last.items() if given < floor}:
         with _BrokerLinks(behind, _LINKS_PER_BROKER) as brokers:
@@ -105,13 +105,13 @@ class _BrokerLinks:
     """Some connections to each of some brokers."""
 
     def __init__(self, nodes: Mapping[int, str], links: int) -> None:
-        self._links: dict[int, list[Link]] = {}
+        self._links: dict[int, list[BrokerConnection]] = {}
         try:
             for node, address in nodes.items():
                 where = Address.parse(address)
                 self._links[node] = []
                 for _ in range(links):
-                    self._links[node].append(Link(where.host, where.port))
+                    self._links[node].append(BrokerConnection(where.host, where.port))
         except BaseException:
             self.close()
             raise
@@ -134,23 +134,23 @@ class _BrokerLinks:
         found: dict[int, list[int]] = {node: [] for node in wanted}
         while missing := [node for node in wanted if not found[node]]:
             links = [(node, link) for node in missing for link in self._links[node]]
-            body = requests.init_producer_id(None, 60_000)
+            body = requests.encode_init_producer_id(None, 60_000)
             for _, link in links:
                 for _ in range(count):
                     link.send(requests.INIT_PRODUCER_ID, _VERSION, body)
             passing = 0
             for node, link in links:
                 for _ in range(count):
-                    error, given, _ = reading(requests.read_init_producer_id, link.receive())
-                    if error and error not in PASSING:
-                        raise Refused(error, f"producer ids of the broker at {link.address}")
+                    error, given, _ = parse_response(requests.read_init_producer_id, link.receive())
+                    if error and error not in RETRIABLE:
+                        raise BrokerError(error, f"producer ids of the broker at {link.address}")
                     if error:
                         passing = error
                     else:
                         found[node].append(given)
             if passing and time.monotonic() > until:
                 raise UpstreamError(
-                    "timeout", f"the brokers give no producer ids: {Refused(passing, 'InitProducerId')}"
+                    "timeout", f"the brokers give no producer ids: {BrokerError(passing, 'InitProducerId')}"
                 )
             if any(not found[node] for node in wanted):
                 time.sleep(_RETRY_INTERVAL)

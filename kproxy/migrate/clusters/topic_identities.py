@@ -14,12 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC
-from kproxy.migrate.copier.requests import Layout
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.state import State, differ, identity, key, merged, parts_of, shorter
-from kproxy.migrate.copier.statetopic import read_all
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION
+from kproxy.migrate.copier.requests import ClusterMetadata
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.state import (
+    PartitionState,
+    identities_differ,
+    merge_identities,
+    parse_key,
+    state_key,
+    topic_identity,
+    truncation_text,
+)
+from kproxy.migrate.copier.statetopic import read_state_topic
 from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import SOURCE, TARGET
 
@@ -64,7 +72,7 @@ class MigratedTopic:
 
 def topic_key(topic: str) -> bytes:
     """The key of what is known of this topic of the source."""
-    return key("topic", topic)
+    return state_key("topic", topic)
 
 
 def is_topic_record(name: bytes) -> bool:
@@ -77,32 +85,34 @@ def migrated_topics(values: Mapping[bytes, bytes]) -> dict[str, MigratedTopic]:
     return merge_topics(values, partition_states(values))
 
 
-def partition_states(values: Mapping[bytes, bytes]) -> dict[TopicPartition, State]:
+def partition_states(values: Mapping[bytes, bytes]) -> dict[TopicPartition, PartitionState]:
     """How far each partition was copied, from what the state topic has. Raises WireError."""
     found = {}
     for name, value in values.items():
         if name.startswith(_PARTITION):
-            match parts_of(name):
+            match parse_key(name):
                 case ["partition", str(topic), int(partition)]:
-                    found[topic, partition] = State.from_json(value)
+                    found[topic, partition] = PartitionState.from_json(value)
     return found
 
 
-def merge_topics(values: Mapping[bytes, bytes], states: Mapping[TopicPartition, State]) -> dict[str, MigratedTopic]:
+def merge_topics(
+    values: Mapping[bytes, bytes], states: Mapping[TopicPartition, PartitionState]
+) -> dict[str, MigratedTopic]:
     """The same with the states that are in `values`. What was copied says more than what was prepared."""
     prepared: dict[str, MigratedTopic] = {}
     for name, value in values.items():
         if name.startswith(_TOPIC):
-            match parts_of(name):
+            match parse_key(name):
                 case ["topic", str(topic)] if (one := _prepared_topic(topic, value)) is not None:
                     prepared[topic] = one
-    copied: dict[str, dict[int, State]] = {}
+    copied: dict[str, dict[int, PartitionState]] = {}
     for (topic, partition), state in states.items():
         copied.setdefault(topic, {})[partition] = state
     return prepared | {topic: _copied_topic(topic, parts, prepared.get(topic)) for topic, parts in copied.items()}
 
 
-def _copied_topic(topic: str, parts: Mapping[int, State], prepared: MigratedTopic | None) -> MigratedTopic:
+def _copied_topic(topic: str, parts: Mapping[int, PartitionState], prepared: MigratedTopic | None) -> MigratedTopic:
     name, origin, destination = next(iter(parts.values())).target_topic, "", ""
     for state in parts.values():
         origin, destination = (
@@ -129,28 +139,33 @@ def _prepared_topic(topic: str, value: bytes) -> MigratedTopic | None:
 
 def _complete_identity(one: str, other: str) -> str:
     """The first, completed by the other if that is of the same topic."""
-    return one if differ(one, other) else merged(one, other)
+    return one if identities_differ(one, other) else merge_identities(one, other)
 
 
-def learn_topics(cluster: Cluster, topics: Iterable[str]) -> Layout:
+def learn_topics(cluster: ClusterClient, topics: Iterable[str]) -> ClusterMetadata:
     """What a cluster says of these topics. One that it does not know is asked for again, for some seconds. Raises
     UpstreamError and WireError."""
     wanted = sorted(set(topics))
     until = time.monotonic() + _PROPAGATION
     while True:
         layout = cluster.learn(wanted)
-        unknown = any(layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0] == UNKNOWN_TOPIC for topic in wanted)
+        unknown = any(
+            layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0] == UNKNOWN_TOPIC_OR_PARTITION
+            for topic in wanted
+        )
         if not unknown or time.monotonic() >= until:
             return layout
         time.sleep(_RETRY_INTERVAL)
 
 
-def identity_in(layout: Layout, topic: str) -> str:
+def identity_in(layout: ClusterMetadata, topic: str) -> str:
     """The topic's identity, as this cluster tells it."""
-    return identity(layout.cluster_id, layout.ids.get(topic, ""))
+    return topic_identity(layout.cluster_id, layout.ids.get(topic, ""))
 
 
-def prepared_topics(topics: Mapping[str, str], source: Layout, target: Layout) -> dict[str, MigratedTopic]:
+def prepared_topics(
+    topics: Mapping[str, str], source: ClusterMetadata, target: ClusterMetadata
+) -> dict[str, MigratedTopic]:
     """What `prepare` writes down, by topic of the source. `topics`: source topic → target topic."""
     return {
         topic: MigratedTopic(topic, name, identity_in(source, topic), identity_in(target, name))
@@ -159,19 +174,19 @@ def prepared_topics(topics: Mapping[str, str], source: Layout, target: Layout) -
     }
 
 
-def _exists_or_leaderless(layout: Layout, topic: str) -> bool:
+def _exists_or_leaderless(layout: ClusterMetadata, topic: str) -> bool:
     """With or without a leader."""
-    return layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0] in (0, _LEADER_NOT_AVAILABLE)
+    return layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0] in (0, _LEADER_NOT_AVAILABLE)
 
 
-def describe_change(one: MigratedTopic, side: str, layout: Layout) -> str:
+def describe_change(one: MigratedTopic, side: str, layout: ClusterMetadata) -> str:
     """Words for a topic that is not there any more, or is another one than before; "" for all others (pure)."""
     name = one.name_on(side)
-    error = layout.topics.get(name, (UNKNOWN_TOPIC, ()))[0]
-    if error not in (0, UNKNOWN_TOPIC):
+    error = layout.topics.get(name, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0]
+    if error not in (0, UNKNOWN_TOPIC_OR_PARTITION):
         return ""
     before = one.origin if side == SOURCE else one.destination
-    if not error and not differ(before, identity_in(layout, name)):
+    if not error and not identities_differ(before, identity_in(layout, name)):
         return ""
     if not one.ends:
         what = "is not there any more" if error else "is not the topic that was prepared: its topic id is another"
@@ -186,23 +201,23 @@ def describe_change(one: MigratedTopic, side: str, layout: Layout) -> str:
     )
 
 
-def describe_changes(side: str, those: Mapping[str, MigratedTopic], layout: Layout) -> dict[str, str]:
+def describe_changes(side: str, those: Mapping[str, MigratedTopic], layout: ClusterMetadata) -> dict[str, str]:
     """The same for several topics, by their names on the source; those that are as they were are left out (pure)."""
     return {topic: why for topic, one in sorted(those.items()) if (why := describe_change(one, side, layout))}
 
 
-def find_replaced(source: Cluster, those: Mapping[str, MigratedTopic]) -> dict[str, str]:
+def find_replaced(source: ClusterClient, those: Mapping[str, MigratedTopic]) -> dict[str, str]:
     """The topics that are others on the source now, in words; those that were deleted there are left out. Raises
     UpstreamError and WireError."""
     layout = source.learn([one.topic for one in those.values()])
     return describe_changes(SOURCE, {topic: one for topic, one in those.items() if _exists(layout, topic)}, layout)
 
 
-def _exists(layout: Layout, topic: str) -> bool:
-    return not layout.topics.get(topic, (UNKNOWN_TOPIC, ()))[0]
+def _exists(layout: ClusterMetadata, topic: str) -> bool:
+    return not layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0]
 
 
-def find_truncated(cluster: Cluster, those: Mapping[str, MigratedTopic]) -> dict[TopicPartition, str]:
+def find_truncated(cluster: ClusterClient, those: Mapping[str, MigratedTopic]) -> dict[TopicPartition, str]:
     """By topic and partition of the source: partitions of the target that end before the last record that was copied
     there, in words. One of which its leader does not tell is left out. Raises UpstreamError and WireError."""
     wanted = {(one.target_topic, partition): one for one in those.values() for partition in one.ends}
@@ -211,11 +226,11 @@ def find_truncated(cluster: Cluster, those: Mapping[str, MigratedTopic]) -> dict
     for (name, partition), end in sorted(ends.items()):
         one = wanted[name, partition]
         if end < one.ends[partition]:
-            found[one.topic, partition] = shorter(name, partition, end, one.ends[partition])
+            found[one.topic, partition] = truncation_text(name, partition, end, one.ends[partition])
     return found
 
 
-def find_lost(target: Cluster, those: Mapping[str, MigratedTopic]) -> dict[str, str]:
+def find_lost(target: ClusterClient, those: Mapping[str, MigratedTopic]) -> dict[str, str]:
     """By topic of the source, why the target has not what was copied any more. Raises UpstreamError and WireError."""
     found = (
         describe_changes(TARGET, those, learn_topics(target, [one.target_topic for one in those.values()]))
@@ -235,10 +250,10 @@ def find_topic_problems(source: str, target: str, those: Mapping[str, MigratedTo
     copied = {topic: one for topic, one in those.items() if one.ends}
     if not copied:
         return {}
-    here, there = Cluster(source), Cluster(target)
+    here, there = ClusterClient(source), ClusterClient(target)
     try:
-        anew = insist(here, lambda: find_replaced(here, copied), _TIMEOUT)
-        return insist(there, lambda: find_lost(there, copied), _TIMEOUT) | anew
+        anew = retry(here, lambda: find_replaced(here, copied), _TIMEOUT)
+        return retry(there, lambda: find_lost(there, copied), _TIMEOUT) | anew
     finally:
         here.close()
         there.close()
@@ -247,9 +262,9 @@ def find_topic_problems(source: str, target: str, those: Mapping[str, MigratedTo
 def read_migrated_topics(target: str, name: str) -> dict[str, MigratedTopic]:
     """The topics of the migration with this name. Raises ConfigError if nothing was prepared; UpstreamError and
     WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        return migrated_topics(read_all(cluster, name, is_topic_record).values)
+        return migrated_topics(read_state_topic(cluster, name, is_topic_record).values)
     finally:
         cluster.close()
 
@@ -257,12 +272,16 @@ def read_migrated_topics(target: str, name: str) -> dict[str, MigratedTopic]:
 class TopicWatcher:
     """The topics of a copy while it goes on. `topics`: source topic → target topic."""
 
-    def __init__(self, target: Cluster, topics: Mapping[str, str]) -> None:
+    def __init__(self, target: ClusterClient, topics: Mapping[str, str]) -> None:
         self._target, self._topics = target, topics
         self._lost: dict[str, str] = {}
 
     def check(
-        self, values: Mapping[bytes, bytes], states: Mapping[TopicPartition, State], source: Layout, target: Layout
+        self,
+        values: Mapping[bytes, bytes],
+        states: Mapping[TopicPartition, PartitionState],
+        source: ClusterMetadata,
+        target: ClusterMetadata,
     ) -> tuple[dict[str, str], dict[TopicPartition, str]]:
         """By topic and by partition of the source: what is not as it was, in words. What was said once is said again.
         Raises UpstreamError and WireError."""

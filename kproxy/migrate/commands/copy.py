@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kproxy.migrate.copy.copyrun import Copy
+    from kproxy.migrate.copy.copyrun import CopyRun
 
 FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 _INCOMPLETE = 1
@@ -57,10 +57,10 @@ def copy(
     The exit code is 0, or 1 if not everything is copied (the last lines say why), or 2 if the copy cannot begin.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
-    from kproxy.migrate.copy.copyrun import Copy
-    from kproxy.migrate.copy.display import by_way, showing, summary, words
-    from kproxy.migrate.copy.prometheus import exposed
-    from kproxy.migrate.copy.scope import what_to_copy
+    from kproxy.migrate.copy.copyrun import CopyRun
+    from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
+    from kproxy.migrate.copy.prometheus import serve_metrics
+    from kproxy.migrate.copy.scope import build_copy_spec
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
@@ -79,19 +79,22 @@ def copy(
             migration, endpoints = read_reverse_migration(first, there), swap_endpoints(there)
             allowed = partial(check_reverse_copy_allowed, there.target, first.name)
             allowed()
-        what = what_to_copy(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
-        running: list[Copy] = []
-        with exposed(metrics, lambda: running[0].progress if running else None), showing(sys.stderr) as shown:
-            running.append(Copy(spark, endpoints.source, endpoints.target, what, shown, allowed))
+        what = build_copy_spec(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
+        running: list[CopyRun] = []
+        with (
+            serve_metrics(metrics, lambda: running[0].progress if running else None),
+            display_progress(sys.stderr) as shown,
+        ):
+            running.append(CopyRun(spark, endpoints.source, endpoints.target, what, shown, allowed))
             with _stopping_on_signal(running[0]) as asked, suppress(KeyboardInterrupt):
                 progress = running[0].run()
             if asked:
                 click.echo("ended: the same command goes on from here", err=True)
                 return 130
-    click.echo(summary(progress))
+    click.echo(summary_line(progress))
     if progress.ways:
-        click.echo(by_way(progress))
-    for line in words(progress):
+        click.echo(batches_line(progress))
+    for line in message_lines(progress):
         click.echo(line, err=True)
     if progress.lag and not progress.stuck:
         click.echo(
@@ -101,7 +104,7 @@ def copy(
 
 
 @contextmanager
-def _stopping_on_signal(running: Copy) -> Iterator[list[int]]:
+def _stopping_on_signal(running: CopyRun) -> Iterator[list[int]]:
     """SIGTERM ends as Ctrl-C does: the round is broken off. The list gets the signals that came.
 
     An exception out of a signal handler is lost in a round: py4j takes it for a connection that has failed, and Python
@@ -147,17 +150,17 @@ def resume(file: Path) -> int:
 
 def _send_order(file: Path, *, paused: bool) -> int:
     from kproxy.migrate.clusters.endpoints import open_target
-    from kproxy.migrate.copier.clusterclient import Cluster
+    from kproxy.migrate.copier.clusterclient import ClusterClient
     from kproxy.migrate.copier.slices import Job
-    from kproxy.migrate.copier.statetopic import prepared
+    from kproxy.migrate.copier.statetopic import count_state_partitions
     from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
     from kproxy.migrate.spec.document import read_migration
 
     migration = read_migration(file)
     with open_target(migration) as target:
-        cluster = Cluster(target)
+        cluster = ClusterClient(target)
         try:
-            partitions = prepared(cluster, migration.name)
+            partitions = count_state_partitions(cluster, migration.name)
         finally:
             cluster.close()
         job = Job(migration.name, migration.state_topic, partitions)

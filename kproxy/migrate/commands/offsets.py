@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from kproxy.migrate.copier.statetopic import Copied
-    from kproxy.migrate.offsets.groupsync import Result
+    from kproxy.migrate.copier.statetopic import CopiedPartition
+    from kproxy.migrate.offsets.groupsync import GroupResult
     from kproxy.migrate.spec.migration import Migration
 
 _FINE, _INCOMPLETE = 0, 1
@@ -86,26 +86,26 @@ def _group_filter(migration: Migration, globs: tuple[str, ...]) -> Callable[[str
     return wants
 
 
-def _read_offset_maps(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str, int], Copied]:
+def _read_offset_maps(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str, int], CopiedPartition]:
     """What was copied, of all partitions; and the partitions of this checkpoint that have nothing to copy. The source
     is only asked if there may be such."""
     from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
-    from kproxy.migrate.copier.statetopic import copied
-    from kproxy.migrate.offsets.checkpoint import places
-    from kproxy.migrate.offsets.groupsync import empty_partitions, read_topic
+    from kproxy.migrate.copier.statetopic import parse_copied_partitions
+    from kproxy.migrate.offsets.checkpoint import kafka_partitions
+    from kproxy.migrate.offsets.groupsync import find_empty_partitions, load_state_topic
 
-    wanted = places(checkpoint)
+    wanted = kafka_partitions(checkpoint)
     if back:
         from kproxy.migrate.switch.checkpoint_rollback import read_inverse_maps
 
         with open_endpoints(migration) as endpoints:
             return read_inverse_maps(migration, endpoints, wanted)
     with open_target(migration) as target:
-        known = copied(read_topic(target, migration).values)
+        known = parse_copied_partitions(load_state_topic(target, migration).values)
     left = {place for place in wanted - known.keys() if migration.selects_topic(place[0])}
     if left:
         with open_endpoints(migration) as endpoints:
-            known |= empty_partitions(endpoints.source, endpoints.target, migration, left)
+            known |= find_empty_partitions(endpoints.source, endpoints.target, migration, left)
     return known
 
 
@@ -114,12 +114,12 @@ def _translate_groups(
 ) -> int:
     from kproxy.migrate.clusters.administration import Admin
     from kproxy.migrate.clusters.endpoints import open_endpoints
-    from kproxy.migrate.offsets.groupsync import Offsets, incomplete
+    from kproxy.migrate.offsets.groupsync import GroupOffsetSync, count_unwritten
 
     with open_endpoints(migration) as endpoints, Admin(endpoints.source) as source, Admin(endpoints.target) as target:
-        offsets = Offsets(migration, source, target, force).read_state().check_topics()
+        offsets = GroupOffsetSync(migration, source, target, force).read_state().check_topics()
         results = offsets.run(wants, dry_run=dry_run)
-    problems = incomplete(results, migration)
+    problems = count_unwritten(results, migration)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))
     else:
@@ -129,7 +129,7 @@ def _translate_groups(
     return _INCOMPLETE if problems else _FINE
 
 
-def _print_table(results: list[Result]) -> None:
+def _print_table(results: list[GroupResult]) -> None:
     from kproxy.migrate.clusters.group_offsets import SHARE
     from kproxy.migrate.offsets.groupsync import LOST
 
@@ -155,12 +155,12 @@ def _print_table(results: list[Result]) -> None:
         _echo(LOST)
 
 
-def _translate_checkpoint(known: dict[tuple[str, int], Copied], old: str, new: str, as_json: bool) -> int:
-    from kproxy.migrate.offsets.checkpoint import as_record, make
+def _translate_checkpoint(known: dict[tuple[str, int], CopiedPartition], old: str, new: str, as_json: bool) -> int:
+    from kproxy.migrate.offsets.checkpoint import to_record, translate_checkpoint
 
-    made = make(old, new, known)
+    made = translate_checkpoint(old, new, known)
     if as_json:
-        click.echo(json.dumps(as_record(made), indent=2))
+        click.echo(json.dumps(to_record(made), indent=2))
         return _FINE
     _echo(f"{new}: goes on after batch {made.batch}" if not made.again else _rerun_text(new, made.batch))
     for before, after in made.topics.items():
@@ -175,7 +175,7 @@ def _rerun_text(new: str, batch: int) -> str:
     return f"{new}: batch {batch} was begun and is not done: it is run again, with the same records"
 
 
-def _print_starting_offsets(known: dict[tuple[str, int], Copied], old: str, as_json: bool) -> int:
+def _print_starting_offsets(known: dict[tuple[str, int], CopiedPartition], old: str, as_json: bool) -> int:
     from kproxy.migrate.offsets.checkpoint import starting_offsets
 
     found = starting_offsets(old, known)

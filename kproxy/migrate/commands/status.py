@@ -9,14 +9,14 @@ from typing import Any
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.state import State, parts_of
-from kproxy.migrate.copier.statetopic import read_all
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.state import PartitionState, parse_key
+from kproxy.migrate.copier.statetopic import read_state_topic
 from kproxy.migrate.format import format_count, format_size
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
-from kproxy.migrate.verify.results import Kept, kept_in
+from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges
 from kproxy.proxy.switching.twophase import JournalDecision
 
 # While a leader moves, in seconds.
@@ -31,8 +31,8 @@ class MigrationStatus:
     more."""
 
     name: str
-    partitions: Mapping[tuple[str, int], State]
-    verified: Mapping[tuple[str, int], Kept]
+    partitions: Mapping[tuple[str, int], PartitionState]
+    verified: Mapping[tuple[str, int], VerifiedRange]
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
     paused: bool
@@ -87,25 +87,25 @@ class MigrationStatus:
 
 def read_status(target: str, name: str) -> MigrationStatus:
     """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        topic = read_all(cluster, name, lambda found: not found.startswith(b'["map",'))
+        topic = read_state_topic(cluster, name, lambda found: not found.startswith(b'["map",'))
         topics = migrated_topics(topic.values)
-        missing = insist(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
+        missing = retry(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
     finally:
         cluster.close()
-    partitions: dict[tuple[str, int], State] = {}
+    partitions: dict[tuple[str, int], PartitionState] = {}
     groups: set[str] = set()
     for found, value in topic.values.items():
-        match parts_of(found):
+        match parse_key(found):
             case ["partition", str(of), int(partition)]:
-                partitions[of, partition] = State.from_json(value)
+                partitions[of, partition] = PartitionState.from_json(value)
             case ["offsets", str(group)]:
                 groups.add(group)
     return MigrationStatus(
         name,
         partitions,
-        kept_in(topic.values),
+        parse_verified_ranges(topic.values),
         tuple(sorted(groups)),
         _object(topic.values.get(JOB_KEY, b"{}")),
         DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
@@ -137,7 +137,7 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
         yield _switch_line(standing.last_switch)
     if standing.paused:
         yield "paused: kproxy migrate resume goes on"
-    topics: dict[str, list[tuple[int, State]]] = {}
+    topics: dict[str, list[tuple[int, PartitionState]]] = {}
     for (topic, partition), state in sorted(standing.partitions.items()):
         topics.setdefault(topic, []).append((partition, state))
     for topic, parts in topics.items():
@@ -170,7 +170,7 @@ def _switch_line(last: SwitchEntry) -> str:
     return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
 
 
-def _verification_text(standing: MigrationStatus, topic: str, parts: list[tuple[int, State]]) -> str:
+def _verification_text(standing: MigrationStatus, topic: str, parts: list[tuple[int, PartitionState]]) -> str:
     upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
     if not any(upto):
         return "not verified"

@@ -12,23 +12,23 @@ import click
 from kproxy.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kproxy.migrate.verify.results import Sample
+    from kproxy.migrate.verify.results import LagSample
 
 
-def _read_lag_samples(target: str, name: str) -> list[Sample]:
+def _read_lag_samples(target: str, name: str) -> list[LagSample]:
     """How far the copy was behind, as its driver has noted."""
-    from kproxy.migrate.copier.clusterclient import Cluster
-    from kproxy.migrate.copier.statetopic import read_all
+    from kproxy.migrate.copier.clusterclient import ClusterClient
+    from kproxy.migrate.copier.statetopic import read_state_topic
     from kproxy.migrate.journal.driver import JOB_KEY
-    from kproxy.migrate.verify.results import Sample
+    from kproxy.migrate.verify.results import LagSample
 
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        value = read_all(cluster, name, JOB_KEY.__eq__).values.get(JOB_KEY, b"{}")
+        value = read_state_topic(cluster, name, JOB_KEY.__eq__).values.get(JOB_KEY, b"{}")
     finally:
         cluster.close()
     try:
-        return [Sample(int(at), int(lag)) for at, lag in json.loads(value).get("lag", [])]
+        return [LagSample(int(at), int(lag)) for at, lag in json.loads(value).get("lag", [])]
     except (ValueError, TypeError, AttributeError):  # it is for a picture
         return []
 
@@ -72,17 +72,17 @@ def verify_command(
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read_migration
-    from kproxy.migrate.verify.report import as_json as said_json
-    from kproxy.migrate.verify.report import text
-    from kproxy.migrate.verify.reportpage import page
-    from kproxy.migrate.verify.runner import verify
+    from kproxy.migrate.verify.report import render_text
+    from kproxy.migrate.verify.report import to_json as said_json
+    from kproxy.migrate.verify.reportpage import render_page
+    from kproxy.migrate.verify.runner import run_verification
 
     migration = read_migration(file)
     with (
         spark_session(f"kproxy migrate {migration.name}", master, reads_kafka=True) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        found = verify(
+        found = run_verification(
             spark,
             endpoints.source,
             endpoints.target,
@@ -97,11 +97,11 @@ def verify_command(
         click.echo(json.dumps(said_json(found), indent=2))
     else:
         fancy = "utf" in (sys.stdout.encoding or "").lower()
-        for line in text(found, fancy=fancy):
+        for line in render_text(found, fancy=fancy):
             click.echo(line)
     if report is not None:
         try:
-            report.write_text(page(found), encoding="utf-8")
+            report.write_text(render_page(found), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"--report {report}: {error.strerror}") from None
     return found.exit_code

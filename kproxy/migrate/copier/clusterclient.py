@@ -11,32 +11,32 @@ from collections.abc import Iterable, Mapping
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.connection import Link
-from kproxy.migrate.copier.errorcodes import check
-from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.connection import BrokerConnection
+from kproxy.migrate.copier.errorcodes import raise_for_code
+from kproxy.migrate.copier.requests import parse_response
 
 
-class Cluster:
+class ClusterClient:
     """Reached by one local address of kproxy's."""
 
     def __init__(self, bootstrap: str) -> None:
         addresses = [Address.parse(part.strip()) for part in bootstrap.split(",")]
         self.bootstrap = bootstrap
         self._bootstrap = [(address.host, address.port) for address in addresses]
-        self._links: dict[tuple[str, int], Link] = {}
+        self._links: dict[tuple[str, int], BrokerConnection] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     # Connections
 
-    def _link(self, address: tuple[str, int]) -> Link:
+    def _link(self, address: tuple[str, int]) -> BrokerConnection:
         link = self._links.get(address)
         if link is None or not link.open:
-            link = self._links[address] = Link(*address)
+            link = self._links[address] = BrokerConnection(*address)
         return link
 
-    def any(self) -> Link:
+    def any(self) -> BrokerConnection:
         """To some broker. Raises UpstreamError if none can be reached."""
         for link in self._links.values():
             if link.open and not link.in_flight:
@@ -50,7 +50,7 @@ class Cluster:
         assert failure is not None
         raise failure
 
-    def leader(self, topic: str, partition: int) -> Link:
+    def leader(self, topic: str, partition: int) -> BrokerConnection:
         """To the broker that leads this partition. Raises UpstreamError and Refused."""
         if (topic, partition) not in self._leaders:
             self.learn([topic])
@@ -59,13 +59,13 @@ class Cluster:
             raise UpstreamError("unreachable", f"nobody leads partition {partition} of {topic} now")
         return self._link(self._brokers[leader])
 
-    def coordinator(self, transactional_id: str) -> Link:
+    def coordinator(self, transactional_id: str) -> BrokerConnection:
         """To the broker that keeps this id's transactions. Raises UpstreamError and Refused."""
         address = self._coordinators.get(transactional_id)
         if address is None:
-            body = self.any().ask(requests.FIND_COORDINATOR, 1, requests.find_coordinator(transactional_id, 1))
-            error, _, address = reading(requests.read_find_coordinator, body)
-            check(error, f"who coordinates transactions of {transactional_id}")
+            body = self.any().ask(requests.FIND_COORDINATOR, 1, requests.encode_find_coordinator(transactional_id, 1))
+            error, _, address = parse_response(requests.read_find_coordinator, body)
+            raise_for_code(error, f"who coordinates transactions of {transactional_id}")
             self._coordinators[transactional_id] = address
         return self._link(address)
 
@@ -85,13 +85,13 @@ class Cluster:
 
     # What it has
 
-    def learn(self, topics: Iterable[str] | None = None) -> requests.Layout:
+    def learn(self, topics: Iterable[str] | None = None) -> requests.ClusterMetadata:
         """Ask who leads these topics' partitions, or all. A topic that is not there has its error code."""
         names = None if topics is None else list(topics)
         link = self.any()
         version = link.version(requests.METADATA)
-        body = link.ask(requests.METADATA, version, requests.metadata(version, names))
-        layout = reading(requests.read_metadata, version, body)
+        body = link.ask(requests.METADATA, version, requests.encode_metadata(version, names))
+        layout = parse_response(requests.read_metadata, version, body)
         if not layout.brokers:
             raise UpstreamError("unreachable", f"the cluster behind {self.bootstrap} has no broker now")
         self._brokers = layout.brokers
@@ -124,12 +124,12 @@ class Cluster:
     ) -> dict[tuple[str, int], int]:
         try:
             body = self._link(self._brokers[leader]).ask(
-                requests.LIST_OFFSETS, 2, requests.list_offsets(topics, which, committed=committed)
+                requests.LIST_OFFSETS, 2, requests.encode_list_offsets(topics, which, committed=committed)
             )
         except UpstreamError:
             self.forget()
             return {}
-        told = reading(requests.read_list_offsets, body)
+        told = parse_response(requests.read_list_offsets, body)
         if any(error for error, _ in told.values()):
             self._leaders.clear()
         return {where: offset for where, (error, offset) in told.items() if not error}
@@ -137,5 +137,5 @@ class Cluster:
     def partitions(self, topic: str) -> int:
         """How many a topic has. Raises Refused if it is not there."""
         error, led = self.learn([topic]).topics.get(topic, (3, ()))
-        check(error, f"topic {topic}")
+        raise_for_code(error, f"topic {topic}")
         return len(led)

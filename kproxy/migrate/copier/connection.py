@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from kproxy.base.errors import UpstreamError
-from kproxy.migrate.copier.requests import API_VERSIONS, VERSIONS, read_versions, reading
+from kproxy.migrate.copier.requests import API_VERSIONS, VERSIONS, parse_response, read_versions
 from kproxy.net.blocking import connect
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
@@ -26,7 +26,7 @@ _FIRST = Struct(">ii")
 _HEADER = Struct(">ihhih")
 
 
-class Link:
+class BrokerConnection:
     """Requests go out at once; their answers come in the same order, each as a memoryview without its correlation
     id."""
 
@@ -44,7 +44,7 @@ class Link:
         except OSError as error:
             raise self._lost(error) from None
         try:
-            self.versions = reading(read_versions, self.ask(API_VERSIONS, 0, b""))
+            self.versions = parse_response(read_versions, self.ask(API_VERSIONS, 0, b""))
         except BaseException:
             self.close()
             raise

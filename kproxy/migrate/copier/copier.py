@@ -17,24 +17,24 @@ from crc32c import crc32c
 
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.producer import Producer
-from kproxy.migrate.copier.retries import passes, pauses
-from kproxy.migrate.copier.slices import Job, Outcome, Slice
-from kproxy.migrate.copier.sourcelog import Later, SourceLog, Stopped
+from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.migrate.copier.retries import backoff, is_retriable
+from kproxy.migrate.copier.slices import Job, Slice, SliceResult
+from kproxy.migrate.copier.sourcelog import CopyBlocked, SourceLog, SourceStartMoved
 from kproxy.migrate.copier.state import (
-    SEALED,
-    State,
-    differ,
-    key,
-    merged,
-    partition_of,
-    piece_to_json,
-    shorter,
+    SEAL_THRESHOLD,
+    PartitionState,
+    encode_map_piece,
+    identities_differ,
+    merge_identities,
+    state_key,
+    state_partition,
     transactional_id,
+    truncation_text,
 )
-from kproxy.migrate.copier.statetopic import read_one
+from kproxy.migrate.copier.statetopic import read_value
 from kproxy.protocol.records.header import Batch
 from kproxy.protocol.records.producebatches import produce_batches
 from kproxy.protocol.records.readcommitted import filter_committed
@@ -48,41 +48,51 @@ _NEVER = 1 << 63  # a slice ends between two batches
 class Copier:
     """Of one process. Its connections serve one slice after the other."""
 
-    def __init__(self, source: Cluster, target: Cluster, job: Job) -> None:
+    def __init__(self, source: ClusterClient, target: ClusterClient, job: Job) -> None:
         self._source, self._target, self._job = source, target, job
 
-    def copy(self, slice: Slice) -> Outcome:
+    def copy(self, slice: Slice) -> SliceResult:
         """Never raises for what a cluster or the network does: the outcome says it."""
         began = time.monotonic()
         until = began + slice.seconds
-        seen = Seen()
+        seen = SliceProgress()
         attempts, stuck, final = 0, "", False
-        for pause in pauses():
+        for pause in backoff():
             attempts += 1
-            run = _Run(self._source, self._target, self._job, slice, until, seen)
+            run = _Attempt(self._source, self._target, self._job, slice, until, seen)
             stuck, final = "", False
             try:
                 run.run()
             except KproxyError as error:
-                stuck, final = str(error), not passes(error)
+                stuck, final = str(error), not is_retriable(error)
                 run.give_up()
-                if isinstance(error, Later):
+                if isinstance(error, SourceStartMoved):
                     break
             seen.state = run.state or seen.state
             if not stuck or final or time.monotonic() + pause >= until:
                 break
             time.sleep(pause)
-        return Outcome(
-            slice.topic, slice.partition, seen.state or slice.state, seen.records, seen.size,
-            time.monotonic() - began, seen.log_start, seen.stable, stuck, final, attempts, dict(seen.ways),
-        )  # fmt: skip
+        return SliceResult(
+            slice.topic,
+            slice.partition,
+            seen.state or slice.state,
+            seen.records,
+            seen.size,
+            time.monotonic() - began,
+            seen.log_start,
+            seen.stable,
+            stuck,
+            final,
+            attempts,
+            dict(seen.ways),
+        )
 
 
 @dataclass(slots=True)
-class Seen:
+class SliceProgress:
     """What the attempts at one slice have done together."""
 
-    state: State | None = None
+    state: PartitionState | None = None
     records: int = 0
     size: int = 0
     log_start: int = -1
@@ -90,18 +100,18 @@ class Seen:
     ways: Counter[str] = field(default_factory=Counter)
 
 
-class _Run:
+class _Attempt:
     """One attempt."""
 
     def __init__(
-        self, source: Cluster, target: Cluster, job: Job, slice: Slice, until: float, seen: Seen
-    ) -> None:  # fmt: skip
-        self.state: State | None = None  # what is committed
+        self, source: ClusterClient, target: ClusterClient, job: Job, slice: Slice, until: float, seen: SliceProgress
+    ) -> None:
+        self.state: PartitionState | None = None  # what is committed
         self._source, self._target, self._job, self._slice = source, target, job, slice
         self._until, self._seen = until, seen
-        self._producer = Producer(target, transactional_id(job.name, slice.topic, slice.partition))
-        self._key = key("partition", slice.topic, slice.partition)
-        self._state_partition = partition_of(self._key, job.state_partitions)
+        self._producer = TransactionalProducer(target, transactional_id(job.name, slice.topic, slice.partition))
+        self._key = state_key("partition", slice.topic, slice.partition)
+        self._state_partition = state_partition(self._key, job.state_partitions)
         self._log = SourceLog(source, slice, until)
         self._began = time.monotonic()
         self._taken = 0
@@ -111,7 +121,7 @@ class _Run:
         slice, producer = self._slice, self._producer
         producer.start(self._until)
         self.state = self._committed()
-        step = _Step(self.state, slice.skip_to)
+        step = _Transaction(self.state, slice.skip_to)
         self._seen.state = self.state
         # Once at least, however long the start took: then there is something to say.
         while step.position < slice.upto and self._taken < slice.size and (not self._taken or self._has_time()):
@@ -131,23 +141,26 @@ class _Run:
     def _has_time(self) -> bool:
         return time.monotonic() < self._until
 
-    def _committed(self) -> State:
+    def _committed(self) -> PartitionState:
         """What the target has, now that nobody else can write it any more."""
         slice, job = self._slice, self._job
-        value = read_one(self._target, job.state_topic, self._state_partition, slice.state_from, self._key)
+        value = read_value(self._target, job.state_topic, self._state_partition, slice.state_from, self._key)
         if value is not None:
-            state = State.from_json(value)
+            state = PartitionState.from_json(value)
         else:
-            state = slice.state or State(slice.target_topic, slice.begin, slice.begin, 0)
+            state = slice.state or PartitionState(slice.target_topic, slice.begin, slice.begin, 0)
         self._same(state)
-        origin, destination = merged(state.origin, slice.origin), merged(state.destination, slice.destination)
+        origin, destination = (
+            merge_identities(state.origin, slice.origin),
+            merge_identities(state.destination, slice.destination),
+        )
         return replace(state, origin=origin, destination=destination)
 
-    def _same(self, state: State) -> None:
+    def _same(self, state: PartitionState) -> None:
         """Raises Stopped if the state is that of other topics."""
         slice = self._slice
         if state.target_topic != slice.target_topic:
-            raise Stopped(
+            raise CopyBlocked(
                 f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} until now, and would"
                 f" go on in {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
             )
@@ -155,14 +168,14 @@ class _Run:
             (state.origin, slice.origin, slice.topic, "source"),
             (state.destination, slice.destination, slice.target_topic, "target"),
         ):
-            if differ(then, now):
-                raise Stopped(
+            if identities_differ(then, now):
+                raise CopyBlocked(
                     f"{what} on the {side} is not the topic of which the copy has got to offset {state.source_next}:"
                     " it was deleted and made anew, or the file names another cluster; give the migration another name"
                     " to begin again"
                 )
 
-    def _fetch(self, position: int) -> tuple[requests.Fetched, list[Batch], int]:
+    def _fetch(self, position: int) -> tuple[requests.FetchResponse, list[Batch], int]:
         state, log = self.state, self._log
         assert state is not None
         try:
@@ -172,7 +185,7 @@ class _Run:
 
     # The target
 
-    def _write(self, step: _Step, answer: requests.Fetched, found: list[Batch]) -> None:
+    def _write(self, step: _Transaction, answer: requests.FetchResponse, found: list[Batch]) -> None:
         slice, producer = self._slice, self._producer
         self._log.look_for_gaps(step.position, found)
         topic, partition = slice.target_topic, slice.partition
@@ -193,9 +206,11 @@ class _Run:
         """Raises Stopped if the target's log is shorter than it was."""
         assert self.state is not None
         if base < self.state.target_next:
-            raise Stopped(shorter(self._slice.target_topic, self._slice.partition, base, self.state.target_next))
+            raise CopyBlocked(
+                truncation_text(self._slice.target_topic, self._slice.partition, base, self.state.target_next)
+            )
 
-    def _commit(self, step: _Step) -> _Step:
+    def _commit(self, step: _Transaction) -> _Transaction:
         """Write the state, end the transaction; the next begins."""
         producer, job, slice = self._producer, self._job, self._slice
         assert self.state is not None
@@ -203,14 +218,20 @@ class _Run:
         known = self.state
         whole = OffsetMap([*known.map, *step.map])
         state = replace(
-            known, source_next=step.position, records=known.records + step.records, size=known.size + step.size,
+            known,
+            source_next=step.position,
+            records=known.records + step.records,
+            size=known.size + step.size,
             target_next=whole.targets[-1] + whole.counts[-1] if whole else known.target_next,
-            checksum=step.checksum, skipped=known.skipped + step.skipped, map=whole, at=time.time_ns() // 1_000_000,
-        )  # fmt: skip
+            checksum=step.checksum,
+            skipped=known.skipped + step.skipped,
+            map=whole,
+            at=time.time_ns() // 1_000_000,
+        )
         written = []
-        if len(whole) and len(whole.to_bytes()) >= SEALED:
+        if len(whole) and len(whole.to_bytes()) >= SEAL_THRESHOLD:
             state, piece = state.sealed()
-            written.append((key("map", slice.topic, slice.partition, piece.sources[0]), piece_to_json(piece)))
+            written.append((state_key("map", slice.topic, slice.partition, piece.sources[0]), encode_map_piece(piece)))
         written.append((self._key, state.to_json()))
         producer.add({job.state_topic: [self._state_partition]})
         producer.write(job.state_topic, self._state_partition, written, state.at)
@@ -218,7 +239,7 @@ class _Run:
         self.state = state
         self._seen.records += step.records
         self._seen.size += step.size
-        return _Step(state)
+        return _Transaction(state)
 
     def _keep_rate(self) -> None:
         """Wait until no more than `rate` bytes a second have been taken."""
@@ -238,12 +259,12 @@ class _Run:
             self._target.forget()  # the next attempt, or the coordinator after a minute, ends the transaction
 
 
-class _Step:
+class _Transaction:
     """What one transaction has until now."""
 
     __slots__ = ("began", "checksum", "data", "map", "position", "records", "size", "skipped")
 
-    def __init__(self, state: State, skip_to: int = 0) -> None:
+    def __init__(self, state: PartitionState, skip_to: int = 0) -> None:
         self.position = max(state.source_next, skip_to)
         self.skipped = self.position - state.source_next
         self.checksum = state.checksum
@@ -252,9 +273,7 @@ class _Step:
         self.data = False
         self.began = time.monotonic()
 
-    def acknowledged(
-        self, runs: Sequence[tuple[int, int, int]], judge: Callable[[int], None]
-    ) -> Callable[[int], None]:  # fmt: skip
+    def acknowledged(self, runs: Sequence[tuple[int, int, int]], judge: Callable[[int], None]) -> Callable[[int], None]:
         """Notes where these records are, when the target has told the offset of the first, and `judge` accepts it."""
 
         def note(base: int) -> None:

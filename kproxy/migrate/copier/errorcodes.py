@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from kproxy.base.errors import WireError
 
-OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TOO_LARGE, NOT_COORDINATOR = 1, 3, 6, 10, 16
+OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, NOT_COORDINATOR = (
+    1,
+    3,
+    6,
+    10,
+    16,
+)
 INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED = 47, 51, 90
 
 NAMES: Mapping[int, str] = {
@@ -57,7 +63,7 @@ NAMES: Mapping[int, str] = {
 }
 
 # It passes: a leader moves, a coordinator loads, a broker starts. The copier asks again, from its committed state on.
-PASSING = frozenset(
+RETRIABLE = frozenset(
     {-1, 3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 45, 46, 48, 49, 51, 52, 56, 59, 74, 75, 78, 89, 100, 120}
 )
 FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
@@ -81,32 +87,32 @@ ADVICE: Mapping[int, str] = {
 }
 
 
-def name(code: int) -> str:
+def error_name(code: int) -> str:
     """What Kafka calls it."""
     return NAMES.get(code, f"error {code}")
 
 
-class Refused(WireError):
+class BrokerError(WireError):
     """A broker's answer is an error. `code` is Kafka's."""
 
     def __init__(self, code: int, what: str) -> None:
         self.code = code
         advice = f": {ADVICE[code]}" if code in ADVICE else ""
-        super().__init__("refused", f"{what}: {name(code)}{advice}")
+        super().__init__("refused", f"{what}: {error_name(code)}{advice}")
 
     @property
     def passes(self) -> bool:
         """Whether it helps to try again."""
-        return self.code in PASSING
+        return self.code in RETRIABLE
 
 
-class Fenced(Refused):
+class ProducerFenced(BrokerError):
     """Somebody else copies this partition, or this process was thought dead."""
 
 
-def check(code: int, what: str) -> None:
+def raise_for_code(code: int, what: str) -> None:
     """Raises Refused or Fenced, unless the code is 0."""
     if code in FENCED:
-        raise Fenced(code, what)
+        raise ProducerFenced(code, what)
     if code:
-        raise Refused(code, what)
+        raise BrokerError(code, what)

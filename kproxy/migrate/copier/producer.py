@@ -12,10 +12,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.connection import Link
-from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, check
-from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.connection import BrokerConnection
+from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, raise_for_code
+from kproxy.migrate.copier.requests import parse_response
 from kproxy.protocol.records.codecs import NONE
 from kproxy.protocol.records.encoding import ProducerState as Stamp
 from kproxy.protocol.records.encoding import RecordEntry, encode_batch, tail
@@ -30,23 +30,23 @@ _WINDOW = 32
 # While the coordinator ends what this id did before.
 _ASK_AGAIN = 0.01
 
-Acknowledged = Callable[[int], None]
+OnAcknowledged = Callable[[int], None]
 """Is given a batch's base offset on the target."""
 
 
-class Producer:
+class TransactionalProducer:
     """`start` comes first; then for each transaction `add`, `send` or `write`, and `commit`."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
         self.id = transactional_id
         self.producer_id = self.epoch = -1
         self._cluster = cluster
         self._timeout_ms = timeout_ms
         self._sequences: defaultdict[tuple[str, int], int] = defaultdict(int)
-        self._waiting: deque[tuple[Link, str, int, int, Acknowledged]] = deque()
+        self._waiting: deque[tuple[BrokerConnection, str, int, int, OnAcknowledged]] = deque()
         self._added: set[tuple[str, int]] = set()
 
-    def move(self, cluster: Cluster) -> None:
+    def move(self, cluster: ClusterClient) -> None:
         """Go on with another's connections. Nothing may be under way."""
         self._cluster = cluster
 
@@ -57,18 +57,18 @@ class Producer:
         self._waiting.clear()
         self._added.clear()
         self._sequences.clear()
-        body = requests.init_producer_id(self.id, self._timeout_ms)
+        body = requests.encode_init_producer_id(self.id, self._timeout_ms)
         while True:
-            error, self.producer_id, self.epoch = reading(
+            error, self.producer_id, self.epoch = parse_response(
                 requests.read_init_producer_id, self._coordinator.ask(requests.INIT_PRODUCER_ID, 0, body)
             )
             if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= until:
                 break
             time.sleep(_ASK_AGAIN)
-        check(error, f"a producer id for {self.id}")
+        raise_for_code(error, f"a producer id for {self.id}")
 
     @property
-    def _coordinator(self) -> Link:
+    def _coordinator(self) -> BrokerConnection:
         return self._cluster.coordinator(self.id)
 
     def stamp(self, topic: str, partition: int) -> Stamp:
@@ -80,18 +80,20 @@ class Producer:
         new = {(topic, index) for topic, indexes in partitions.items() for index in indexes} - self._added
         if not new:
             return
-        body = requests.add_partitions(self.id, self.producer_id, self.epoch, partitions)
+        body = requests.encode_add_partitions(self.id, self.producer_id, self.epoch, partitions)
         until = time.monotonic() + self._timeout_ms / 1000
         while True:
             answer = self._coordinator.ask(requests.ADD_PARTITIONS, 0, body)
-            error = reading(requests.read_add_partitions, answer)
+            error = parse_response(requests.read_add_partitions, answer)
             if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= until:
                 break
             time.sleep(_ASK_AGAIN)  # the markers of the transaction before are still being written
-        check(error, f"a transaction on the target with {' and '.join(sorted({topic for topic, _ in new}))}")
+        raise_for_code(error, f"a transaction on the target with {' and '.join(sorted({topic for topic, _ in new}))}")
         self._added |= new
 
-    def send(self, topic: str, partition: int, batch: Sequence[Buffer], count: int, acknowledged: Acknowledged) -> None:
+    def send(
+        self, topic: str, partition: int, batch: Sequence[Buffer], count: int, acknowledged: OnAcknowledged
+    ) -> None:
         """Write a batch of `count` records, in parts; waits only if many are under way. Raises Refused of an earlier
         one, and UpstreamError."""
         link = self._cluster.leader(topic, partition)
@@ -99,7 +101,7 @@ class Producer:
         size = sum(map(len, batch))
         self._waiting.append((link, topic, partition, size, acknowledged))
         self._sequences[topic, partition] = self._sequences[topic, partition] + count & 0x7FFFFFFF
-        link.send(requests.PRODUCE, version, requests.produce(self.id, topic, partition, size, _ACKS_MS), *batch)
+        link.send(requests.PRODUCE, version, requests.encode_produce(self.id, topic, partition, size, _ACKS_MS), *batch)
         while link.in_flight >= _WINDOW:
             self._take()
 
@@ -116,8 +118,8 @@ class Producer:
 
     def _take(self) -> None:
         link, topic, partition, size, acknowledged = self._waiting.popleft()
-        error, offset = reading(requests.read_produce, link.receive())
-        check(error, f"partition {partition} of {topic} on the target, a batch of {size} bytes")
+        error, offset = parse_response(requests.read_produce, link.receive())
+        raise_for_code(error, f"partition {partition} of {topic} on the target, a batch of {size} bytes")
         acknowledged(offset)
 
     def commit(self) -> None:
@@ -135,7 +137,7 @@ class Producer:
             self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
-        body = requests.end_txn(self.id, self.producer_id, self.epoch, commit=commit)
-        error = reading(requests.read_end_txn, self._coordinator.ask(requests.END_TXN, 0, body))
-        check(error, f"the end of a transaction of {self.id}")
+        body = requests.encode_end_txn(self.id, self.producer_id, self.epoch, commit=commit)
+        error = parse_response(requests.read_end_txn, self._coordinator.ask(requests.END_TXN, 0, body))
+        raise_for_code(error, f"the end of a transaction of {self.id}")
         self._added.clear()

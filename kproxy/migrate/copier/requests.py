@@ -42,7 +42,7 @@ _TOPIC = Struct(">ih")  # of a Produce answer: how many topics, and the length o
 _PRODUCED = Struct(">iihq")  # how many partitions, and of the first one: index, error, base offset
 
 
-def reading(read: Callable[..., T], *arguments: object) -> T:
+def parse_response(read: Callable[..., T], *arguments: object) -> T:
     """Read an answer that may be cut. Raises WireError."""
     try:
         return read(*arguments)
@@ -74,7 +74,7 @@ def _three(reader: ResponseReader) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class PartitionMetadata:
     """A partition and the id of the broker that leads it, -1 if none does; `error` is Kafka's code."""
 
     error: int
@@ -83,17 +83,17 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClusterMetadata:
     """Brokers, (host, port) by id, and for each topic its error code and its partitions. `ids`: the topics' ids, which
     change when a topic is deleted and made anew; brokers before Kafka 2.8 do not tell them (KIP-516)."""
 
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
-    topics: Mapping[str, tuple[int, tuple[Led, ...]]]
+    topics: Mapping[str, tuple[int, tuple[PartitionMetadata, ...]]]
     ids: Mapping[str, str]
 
 
-def metadata(version: int, topics: Sequence[str] | None) -> bytes:
+def encode_metadata(version: int, topics: Sequence[str] | None) -> bytes:
     """Of these topics, or of all. None is created by being asked for."""
     if version < _WITH_IDS:
         names = b"\xff\xff\xff\xff" if topics is None else _array([_text(topic) for topic in topics])
@@ -105,7 +105,7 @@ def metadata(version: int, topics: Sequence[str] | None) -> bytes:
     return found + b"\0\0\0"  # do not create topics, do not tell what is allowed, no tagged fields
 
 
-def read_metadata(version: int, body: Buffer) -> Layout:
+def read_metadata(version: int, body: Buffer) -> ClusterMetadata:
     new = version >= _WITH_IDS
     reader = ResponseReader(body, compact=new)
     reader.tags()  # of the header
@@ -117,8 +117,8 @@ def read_metadata(version: int, body: Buffer) -> Layout:
         reader.tags()
         return found
 
-    def partition() -> Led:
-        led = Led(reader.int16(), reader.int32(), reader.int32())
+    def partition() -> PartitionMetadata:
+        led = PartitionMetadata(reader.int16(), reader.int32(), reader.int32())
         if new:
             reader.int32()  # the leader's epoch
         for _ in range(3 if new else 2):  # replicas, in sync, offline
@@ -129,7 +129,7 @@ def read_metadata(version: int, body: Buffer) -> Layout:
     brokers = reader.array(broker)
     cluster_id = reader.text()
     reader.int32()  # the controller
-    topics: dict[str, tuple[int, tuple[Led, ...]]] = {}
+    topics: dict[str, tuple[int, tuple[PartitionMetadata, ...]]] = {}
     ids: dict[str, str] = {}
     for _ in range(reader.count()):
         error, name = reader.int16(), reader.text()
@@ -139,19 +139,18 @@ def read_metadata(version: int, body: Buffer) -> Layout:
         if new:
             reader.int32()  # what is allowed
         reader.tags()
-    return Layout(cluster_id, dict(brokers), topics, ids)
+    return ClusterMetadata(cluster_id, dict(brokers), topics, ids)
 
 
 # Offsets
 
 
-def list_offsets(partitions: Mapping[str, Sequence[int]], which: int, *, committed: bool = True) -> bytes:
+def encode_list_offsets(partitions: Mapping[str, Sequence[int]], which: int, *, committed: bool = True) -> bytes:
     """LATEST is the last stable offset, where readers of committed records end; without `committed` the high
     watermark, which is beyond it while a transaction is open."""
     topics = [
-        _text(topic) + _array([pack(">iq", index, which) for index in indexes])
-        for topic, indexes in partitions.items()
-    ]  # fmt: skip
+        _text(topic) + _array([pack(">iq", index, which) for index in indexes]) for topic, indexes in partitions.items()
+    ]
     return pack(">ib", -1, committed) + _array(topics)
 
 
@@ -173,7 +172,7 @@ def read_list_offsets(body: Buffer) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResponse:
     """What a broker has of one partition. `stable`: the last stable offset. `start`: the log's first offset, -1 before
     Kafka 1.0. `aborted`: producer id and first offset of each aborted transaction in `records`."""
 
@@ -185,7 +184,7 @@ class Fetched:
     records: Buffer
 
 
-def fetch(
+def encode_fetch(
     version: int, topic: str, partition: int, offset: int, *, size: int, wait_ms: int, committed: bool = True
 ) -> bytes:
     """One partition, from an offset on, about `size` bytes. With `committed` the broker ends at the last stable offset
@@ -205,7 +204,7 @@ def fetch(
     return body + (_text("") if version >= 11 else b"")
 
 
-def read_fetch(version: int, body: Buffer) -> Fetched:
+def read_fetch(version: int, body: Buffer) -> FetchResponse:
     """Of the one partition that was asked for. Raises WireError and Underflow."""
     reader = ResponseReader(body)
     reader.int32()
@@ -213,7 +212,7 @@ def read_fetch(version: int, body: Buffer) -> Fetched:
         error = reader.int16()
         reader.int32()
         if error:
-            return Fetched(error, -1, -1, -1, (), b"")
+            return FetchResponse(error, -1, -1, -1, (), b"")
     for _ in range(reader.count()):
         reader.text()
         for _ in range(reader.count()):
@@ -223,8 +222,8 @@ def read_fetch(version: int, body: Buffer) -> Fetched:
             aborted = reader.array(lambda: (reader.int64(), reader.int64()))
             if version >= 11:
                 reader.int32()  # a replica that is nearer
-            return Fetched(error, high, stable, start, aborted, reader.blob())
-    return Fetched(_UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
+            return FetchResponse(error, high, stable, start, aborted, reader.blob())
+    return FetchResponse(_UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
 
 
 _UNKNOWN_SERVER_ERROR = -1
@@ -233,7 +232,7 @@ _UNKNOWN_SERVER_ERROR = -1
 # Produce and transactions
 
 
-def produce(transactional_id: str | None, topic: str, partition: int, size: int, timeout_ms: int) -> bytes:
+def encode_produce(transactional_id: str | None, topic: str, partition: int, size: int, timeout_ms: int) -> bytes:
     """The body up to the batch, which follows and has `size` bytes: a partition gets one batch in a request."""
     head = _text(transactional_id) + pack(">hi", -1, timeout_ms)
     return head + INT32.pack(1) + _text(topic) + pack(">iii", 1, partition, size)
@@ -249,7 +248,7 @@ def read_produce(body: Buffer) -> tuple[int, int]:
     return error, offset
 
 
-def find_coordinator(key: str, kind: int) -> bytes:
+def encode_find_coordinator(key: str, kind: int) -> bytes:
     """Of a group (kind 0) or a transactional id (1)."""
     return _text(key) + pack(">b", kind)
 
@@ -263,7 +262,7 @@ def read_find_coordinator(body: Buffer) -> tuple[int, int, tuple[str, int]]:
     return error, reader.int32(), (reader.text(), reader.int32())
 
 
-def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
+def encode_init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
     return _text(transactional_id) + INT32.pack(timeout_ms)
 
 
@@ -274,7 +273,7 @@ def read_init_producer_id(body: Buffer) -> tuple[int, int, int]:
     return reader.int16(), reader.int64(), reader.int16()
 
 
-def add_partitions(
+def encode_add_partitions(
     transactional_id: str, producer_id: int, epoch: int, partitions: Mapping[str, Sequence[int]]
 ) -> bytes:
     topics = [_text(topic) + _array([INT32.pack(index) for index in indexes]) for topic, indexes in partitions.items()]
@@ -296,7 +295,7 @@ def read_add_partitions(body: Buffer) -> int:
     return worst
 
 
-def end_txn(transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bytes:
+def encode_end_txn(transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bytes:
     return _text(transactional_id) + pack(">qh?", producer_id, epoch, commit)
 
 

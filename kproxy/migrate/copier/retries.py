@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import BrokerError
 
 T = TypeVar("T")
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 _FIRST, _LONGEST = 0.1, 3.0
 
 
-def passes(error: KproxyError) -> bool:
+def is_retriable(error: KproxyError) -> bool:
     """Whether another attempt may help."""
-    if isinstance(error, Refused):
+    if isinstance(error, BrokerError):
         return error.passes
     return isinstance(error, UpstreamError)
 
 
-def pauses() -> Iterator[float]:
+def backoff() -> Iterator[float]:
     """How long to wait before each further attempt, in seconds."""
     pause = _FIRST
     while True:
@@ -31,14 +31,14 @@ def pauses() -> Iterator[float]:
         pause = min(2 * pause, _LONGEST)
 
 
-def insist(cluster: Cluster, ask: Callable[[], T], seconds: float) -> T:
+def retry(cluster: ClusterClient, ask: Callable[[], T], seconds: float) -> T:
     """What `ask` returns. Raises what it raised last, if that does not pass or `seconds` are over."""
     until = time.monotonic() + seconds
-    for pause in pauses():
+    for pause in backoff():
         try:
             return ask()
         except KproxyError as error:
-            if not passes(error) or time.monotonic() + pause >= until:
+            if not is_retriable(error) or time.monotonic() + pause >= until:
                 raise
         cluster.forget()
         time.sleep(pause)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.migrate.copier.state import State
+from kproxy.migrate.copier.state import PartitionState
 
 # What a topic takes as a batch if nobody said otherwise: the default of max.message.bytes.
-LARGEST = 1_048_588
+DEFAULT_MAX_BATCH = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,18 @@ class Slice:
     upto: int
     size: int
     seconds: float
-    state: State | None = None
+    state: PartitionState | None = None
     state_from: int = 0
     skip_to: int = 0
     sparse: bool = False
-    largest: int = LARGEST
+    largest: int = DEFAULT_MAX_BATCH
     rate: float = 0.0
     origin: str = ""
     destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SliceResult:
     """`state` is what the target has committed, None if nothing; the copy goes on from there.
 
     `stuck`: why it could not go on, in words. With `final` it does not help to try again. `log_start` and `stable`: of
@@ -59,7 +59,7 @@ class Outcome:
 
     topic: str
     partition: int
-    state: State | None
+    state: PartitionState | None
     records: int = 0
     size: int = 0
     seconds: float = 0.0

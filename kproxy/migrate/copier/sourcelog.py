@@ -10,10 +10,10 @@ import time
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.connection import Link
-from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, check
-from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.connection import BrokerConnection
+from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, raise_for_code
+from kproxy.migrate.copier.requests import parse_response
 from kproxy.migrate.copier.slices import Slice
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch, read_batches
@@ -26,14 +26,14 @@ _LEAST = 64 * 1024
 _WAIT_MS = 500
 
 
-class Stopped(WireError):
+class CopyBlocked(WireError):
     """The partition cannot be copied on, and only a person can decide what to do."""
 
     def __init__(self, text: str) -> None:
         super().__init__("stopped", text)
 
 
-class Later(UpstreamError):
+class SourceStartMoved(UpstreamError):
     """The source has deleted what the copy was to begin with: it begins later. The driver plans it again."""
 
     def __init__(self, text: str) -> None:
@@ -43,10 +43,10 @@ class Later(UpstreamError):
 class SourceLog:
     """`start` and `stable`: the log's first offset and its last stable one, when it was last asked, -1 before."""
 
-    def __init__(self, cluster: Cluster, slice: Slice, until: float) -> None:
+    def __init__(self, cluster: ClusterClient, slice: Slice, until: float) -> None:
         self.start = self.stable = -1
         self._cluster, self._slice, self._until = cluster, slice, until
-        self._fetching: Link | None = None
+        self._fetching: BrokerConnection | None = None
         self._where = f"partition {slice.partition} of {slice.topic}"
 
     def ask(self, offset: int) -> None:
@@ -56,12 +56,13 @@ class SourceLog:
         version = link.version(requests.FETCH)
         size = max(_LEAST, min(_FETCH, slice.size, int(2 * slice.rate) or _FETCH))
         link.send(
-            requests.FETCH, version,
-            requests.fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
-        )  # fmt: skip
+            requests.FETCH,
+            version,
+            requests.encode_fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
+        )
         self._fetching = link
 
-    def fetch(self, position: int, *, begun: bool) -> tuple[requests.Fetched, list[Batch], int]:
+    def fetch(self, position: int, *, begun: bool) -> tuple[requests.FetchResponse, list[Batch], int]:
         """What is there from `position` on, at least a batch: its batches, and where the next ones begin. `begun`:
         whether something was copied before. Raises Stopped, Later, Refused and UpstreamError."""
         while True:
@@ -71,7 +72,7 @@ class SourceLog:
             self.start, self.stable = answer.start, answer.stable
             if answer.error == OFFSET_OUT_OF_RANGE or position < answer.start:
                 raise self._out_of_range(position, answer, begun)
-            check(answer.error, f"{self._where} on the source")
+            raise_for_code(answer.error, f"{self._where} on the source")
             found = _all_batches(answer.records)
             if found:
                 return answer, found, found[-1].last_offset + 1
@@ -80,25 +81,27 @@ class SourceLog:
                     "timeout", f"{self._where} on the source has records from offset {position} on, but gives none"
                 )
 
-    def _answer(self) -> requests.Fetched:
+    def _answer(self) -> requests.FetchResponse:
         link, self._fetching = self._fetching, None
         assert link is not None
-        return reading(requests.read_fetch, link.version(requests.FETCH), link.receive())
+        return parse_response(requests.read_fetch, link.version(requests.FETCH), link.receive())
 
-    def _out_of_range(self, position: int, answer: requests.Fetched, begun: bool) -> KproxyError:
+    def _out_of_range(self, position: int, answer: requests.FetchResponse, begun: bool) -> KproxyError:
         slice, where = self._slice, self._where
         ends = self._cluster.offsets([(slice.topic, slice.partition)], requests.EARLIEST)
         start = ends.get((slice.topic, slice.partition), answer.start)
         self.start = start
         if start > position and not begun:
-            return Later(f"{where}: the source deletes records while the copy begins: it begins at offset {start}")
+            return SourceStartMoved(
+                f"{where}: the source deletes records while the copy begins: it begins at offset {start}"
+            )
         if start > position:
-            return Stopped(
+            return CopyBlocked(
                 f"{where}: the source has deleted offsets {position} to {start - 1} before they were copied (retention,"
                 " or DeleteRecords); the copy does not leave them out by itself: accept the loss with"
                 f" --skip-deleted {slice.topic}:{slice.partition}:{start}"
             )
-        return Stopped(
+        return CopyBlocked(
             f"{where}: the copy has got to offset {position}, and the source ends before it: its log was truncated"
             " (unclean leader election), or the topic was made anew; the target has records that the source has not"
         )
@@ -117,7 +120,7 @@ class SourceLog:
         for batch in found:
             first = _first(batch)
             if first > expected:
-                raise Stopped(
+                raise CopyBlocked(
                     f"{self._where}: the source has no offsets {expected} to"
                     f" {first - 1}, and the topic is not compacted; the copy does not leave them out by"
                     " itself: if the topic was compacted once, say so with topics.gaps in the file"

@@ -17,12 +17,12 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.protocol.wire.primitives import malformed
 
 # How many bytes of offset map stand in the state before they are sealed.
-SEALED = 16 * 1024
+SEAL_THRESHOLD = 16 * 1024
 # How many partitions a new state topic has.
-PARTITIONS = 16
+STATE_PARTITIONS = 16
 
 
-def topic_of(name: str) -> str:
+def state_topic_name(name: str) -> str:
     """The state topic of the migration with this name."""
     return f"kproxy-migration-{name}"
 
@@ -33,25 +33,25 @@ def transactional_id(name: str, topic: str, partition: int) -> str:
     return f"kproxy-migration-{name}/{topic}/{partition}"
 
 
-def identity(cluster_id: str, topic_id: str) -> str:
+def topic_identity(cluster_id: str, topic_id: str) -> str:
     """Of a topic; what a broker does not tell is left out. A topic that is made anew has another id (KIP-516)."""
     return f"{cluster_id}/{topic_id}"
 
 
-def differ(one: str, other: str) -> bool:
+def identities_differ(one: str, other: str) -> bool:
     """Whether two identities are those of two topics: what only one of them knows tells nothing."""
     pairs = zip(one.split("/"), other.split("/"), strict=False)
     return any(left and right and left != right for left, right in pairs)
 
 
-def merged(one: str, other: str) -> str:
+def merge_identities(one: str, other: str) -> str:
     """An identity with all that either of two knows, which do not differ."""
     if not (one and other):
         return one or other
     return "/".join(left or right for left, right in zip(one.split("/"), other.split("/"), strict=False))
 
 
-def shorter(topic: str, partition: int, end: int, upto: int) -> str:
+def truncation_text(topic: str, partition: int, end: int, upto: int) -> str:
     """Words for a partition of the target that ends before the records that were copied to it."""
     return (
         f"partition {partition} of {topic} on the target ends at offset {end}, and records were copied up to {upto}:"
@@ -60,12 +60,12 @@ def shorter(topic: str, partition: int, end: int, upto: int) -> str:
     )
 
 
-def key(*parts: str | int) -> bytes:
+def state_key(*parts: str | int) -> bytes:
     """A key: a kind ("partition", "map", …) and of what."""
     return json.dumps(list(parts), separators=(",", ":")).encode()
 
 
-def parts_of(key: bytes) -> list[Any]:
+def parse_key(key: bytes) -> list[Any]:
     """What `key` was made of. Raises WireError if nothing was."""
     try:
         found = json.loads(key)
@@ -76,16 +76,16 @@ def parts_of(key: bytes) -> list[Any]:
     return found
 
 
-def partition_of(key: bytes, partitions: int) -> int:
+def state_partition(key: bytes, partitions: int) -> int:
     """In which partition of the state topic the records of a key are. The pieces of a map are with their state."""
-    parts = parts_of(key)[:3]
+    parts = parse_key(key)[:3]
     if parts[0] == "map":
         parts[0] = "partition"
     return crc32(json.dumps(parts, separators=(",", ":")).encode()) % partitions
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PartitionState:
     """How far one partition of the source has been copied.
 
     `source_next`: the source's offset from which the copy goes on. `target_next`: one beyond the last record's offset
@@ -131,7 +131,7 @@ class State:
         return json.dumps(said).encode()
 
     @classmethod
-    def from_json(cls, value: bytes) -> State:
+    def from_json(cls, value: bytes) -> PartitionState:
         """What `to_json` made. Raises WireError for anything else."""
         said = _object(value)
         try:
@@ -150,7 +150,7 @@ class State:
         except (KeyError, ValueError, TypeError):
             raise malformed("the state topic has a record that kproxy did not write") from None
 
-    def sealed(self) -> tuple[State, OffsetMap]:
+    def sealed(self) -> tuple[PartitionState, OffsetMap]:
         """The same state without runs, and its runs as a piece that is written beside it."""
         return replace(self, map=OffsetMap()), self.map
 
@@ -158,12 +158,12 @@ class State:
 _NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "checksum", "skipped", "at")
 
 
-def piece_to_json(piece: OffsetMap) -> bytes:
+def encode_map_piece(piece: OffsetMap) -> bytes:
     """The value of a sealed piece of the map."""
     return json.dumps({"v": 1, "map": b64encode(piece.to_bytes()).decode()}).encode()
 
 
-def piece_from_json(value: bytes) -> OffsetMap:
+def decode_map_piece(value: bytes) -> OffsetMap:
     """What `piece_to_json` made. Raises WireError for anything else."""
     said = _object(value)
     try:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC, Refused, check
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for_code
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.requests import reading
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.state import State, parts_of, piece_from_json, topic_of
+from kproxy.migrate.copier.requests import parse_response
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.state import PartitionState, decode_map_piece, parse_key, state_topic_name
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches
 
@@ -31,7 +31,7 @@ _EMPTY = 50
 _YOUNG, _PATIENCE = 3.0, 30.0
 
 
-class Log:
+class StateLog:
     """One partition of the state topic, as far as it was read. `values` has what is committed, by key."""
 
     def __init__(
@@ -48,21 +48,26 @@ class Log:
         """Somebody who has `values` and reads from this offset on misses nothing."""
         return min([self._next, *self._since.values()])
 
-    def read(self, cluster: Cluster) -> None:
+    def read(self, cluster: ClusterClient) -> None:
         """Up to what is there now. Raises UpstreamError, Refused and WireError."""
         link = cluster.leader(self._topic, self._partition)
         version = link.version(requests.FETCH)
         end, empty = -1, 0
         while end < 0 or self._next < end:
-            body = requests.fetch(
-                version, self._topic, self._partition, self._next, size=_AT_ONCE, wait_ms=_WAIT_MS if end > 0 else 0,
+            body = requests.encode_fetch(
+                version,
+                self._topic,
+                self._partition,
+                self._next,
+                size=_AT_ONCE,
+                wait_ms=_WAIT_MS if end > 0 else 0,
                 committed=False,
-            )  # fmt: skip
-            answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+            )
+            answer = parse_response(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
             if answer.error == 1 and answer.start > self._next:  # begins later: records were compacted, or deleted
                 self._next = answer.start
                 continue
-            check(answer.error, f"partition {self._partition} of {self._topic}")
+            raise_for_code(answer.error, f"partition {self._partition} of {self._topic}")
             end = answer.high if end < 0 else end
             before = self._next
             for batch in read_batches(memoryview(answer.records)):
@@ -100,10 +105,10 @@ class Log:
 class StateTopic:
     """The whole of it."""
 
-    def __init__(self, cluster: Cluster, topic: str, wants: Callable[[bytes], bool] | None = None) -> None:
+    def __init__(self, cluster: ClusterClient, topic: str, wants: Callable[[bytes], bool] | None = None) -> None:
         """Raises Refused if it is not there, and UpstreamError."""
         self._cluster = cluster
-        self.logs = [Log(topic, partition, wants=wants) for partition in range(cluster.partitions(topic))]
+        self.logs = [StateLog(topic, partition, wants=wants) for partition in range(cluster.partitions(topic))]
 
     def read(self) -> None:
         """What came since. Raises UpstreamError, Refused and WireError."""
@@ -116,34 +121,34 @@ class StateTopic:
         return {name: value for log in self.logs for name, value in log.values.items()}
 
 
-def prepared(cluster: Cluster, name: str) -> int:
+def count_state_partitions(cluster: ClusterClient, name: str) -> int:
     """How many partitions the state topic of this migration has. Raises ConfigError if it is not there; UpstreamError
     and WireError."""
-    topic = topic_of(name)
+    topic = state_topic_name(name)
     try:
         # A broker may not know yet what was created just now.
-        return insist(cluster, lambda: cluster.partitions(topic), _YOUNG)
-    except Refused as error:
-        if error.code != UNKNOWN_TOPIC:
+        return retry(cluster, lambda: cluster.partitions(topic), _YOUNG)
+    except BrokerError as error:
+        if error.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise
         raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
 
 
-def read_all(cluster: Cluster, name: str, wants: Callable[[bytes], bool] | None = None) -> StateTopic:
+def read_state_topic(cluster: ClusterClient, name: str, wants: Callable[[bytes], bool] | None = None) -> StateTopic:
     """The state topic of this migration, read to its end, although a leader may move meanwhile. Raises ConfigError if
     it is not there; UpstreamError and WireError."""
-    prepared(cluster, name)
+    count_state_partitions(cluster, name)
 
     def once() -> StateTopic:
-        topic = StateTopic(cluster, topic_of(name), wants)
+        topic = StateTopic(cluster, state_topic_name(name), wants)
         topic.read()
         return topic
 
-    return insist(cluster, once, _PATIENCE)
+    return retry(cluster, once, _PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPartition:
     """What was copied of one partition of the source, as `State` has it, with the whole offset map."""
 
     topic: str
@@ -161,24 +166,24 @@ class Copied:
     destination: str = ""
 
 
-def copied(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Copied]:
+def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], CopiedPartition]:
     """From what a state topic has. Raises WireError if it does not fit together."""
     pieces: defaultdict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
-    states: dict[tuple[str, int], State] = {}
+    states: dict[tuple[str, int], PartitionState] = {}
     verified: dict[tuple[str, int], int] = {}
     for name, value in values.items():
-        match parts_of(name):
+        match parse_key(name):
             case ["map", str(topic), int(partition), int(begin)]:
                 pieces[topic, partition].append((begin, value))
             case ["partition", str(topic), int(partition)]:
-                states[topic, partition] = State.from_json(value)
+                states[topic, partition] = PartitionState.from_json(value)
             case ["verified", str(topic), int(partition)]:
                 verified[topic, partition] = _upto(value)
     found = {}
     for (topic, partition), state in states.items():
         whole = OffsetMap()
         for _, piece in sorted(pieces[topic, partition]):
-            _append(whole, piece_from_json(piece))
+            _append(whole, decode_map_piece(piece))
         _append(whole, state.map)
         if whole.records != state.records:
             raise WireError(
@@ -186,11 +191,21 @@ def copied(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Copied]:
                 f"the offset map of partition {partition} of {topic} has {whole.records} records, and {state.records}"
                 " were copied: the state topic has lost records; was its cleanup.policy changed from compact?",
             )
-        found[topic, partition] = Copied(
-            topic, partition, state.target_topic, state.source_begin, state.source_next, state.target_next,
-            state.records, state.size, whole, verified.get((topic, partition), 0), state.target_begin,
-            state.origin, state.destination,
-        )  # fmt: skip
+        found[topic, partition] = CopiedPartition(
+            topic,
+            partition,
+            state.target_topic,
+            state.source_begin,
+            state.source_next,
+            state.target_next,
+            state.records,
+            state.size,
+            whole,
+            verified.get((topic, partition), 0),
+            state.target_begin,
+            state.origin,
+            state.destination,
+        )
     return found
 
 
@@ -209,19 +224,19 @@ def _upto(value: bytes) -> int:
         raise WireError("malformed", "the state topic has a record that kproxy did not write") from None
 
 
-def read_state(target: str, name: str) -> dict[tuple[str, int], Copied]:
+def read_copied_partitions(target: str, name: str) -> dict[tuple[str, int], CopiedPartition]:
     """Of the migration with this name, from its target cluster. Raises ConfigError if nothing was prepared there;
     UpstreamError, WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        topic = read_all(cluster, name)
+        topic = read_state_topic(cluster, name)
     finally:
         cluster.close()
-    return copied(topic.values)
+    return parse_copied_partitions(topic.values)
 
 
-def read_one(cluster: Cluster, topic: str, partition: int, begin: int, name: bytes) -> bytes | None:
+def read_value(cluster: ClusterClient, topic: str, partition: int, begin: int, name: bytes) -> bytes | None:
     """The newest value of one key, if it came since the offset `begin`."""
-    log = Log(topic, partition, begin, lambda found: found == name)
+    log = StateLog(topic, partition, begin, lambda found: found == name)
     log.read(cluster)
     return log.values.get(name)

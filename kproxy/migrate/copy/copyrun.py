@@ -16,17 +16,17 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in, is_topic_record
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Fenced
-from kproxy.migrate.copier.retries import insist, passes
-from kproxy.migrate.copier.slices import LARGEST, Job, Outcome, Slice
-from kproxy.migrate.copier.state import State, key, partition_of, topic_of
-from kproxy.migrate.copier.statetopic import StateTopic, prepared, read_all
-from kproxy.migrate.copy.progress import Progress
-from kproxy.migrate.copy.repartition import Applications
-from kproxy.migrate.copy.rounds import Ahead, packed, share
-from kproxy.migrate.copy.sparksession import unfit_python
-from kproxy.migrate.copy.tasks import copying
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import ProducerFenced
+from kproxy.migrate.copier.retries import is_retriable, retry
+from kproxy.migrate.copier.slices import DEFAULT_MAX_BATCH, Job, Slice, SliceResult
+from kproxy.migrate.copier.state import PartitionState, state_key, state_partition, state_topic_name
+from kproxy.migrate.copier.statetopic import StateTopic, count_state_partitions, read_state_topic
+from kproxy.migrate.copy.progress import CopyProgress
+from kproxy.migrate.copy.repartition import StreamsApplications
+from kproxy.migrate.copy.rounds import PartitionBacklog, pack_tasks, task_rate
+from kproxy.migrate.copy.sparksession import python_problem
+from kproxy.migrate.copy.tasks import make_copy_task
 from kproxy.migrate.journal.driver import BEAT_INTERVAL, LEAVE_KEY, ORDER_KEY, CopyDriver, DriverOrder
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.spark.tasks import first_line
@@ -45,7 +45,7 @@ _PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class What:
+class CopySpec:
     """What is copied. `topics`: source topic → target topic. `sparse`: source topics in which offsets may be missing.
     `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
     although the source has deleted what is before. `repartition`: those source topics of which that may be without
@@ -69,29 +69,34 @@ class What:
     grace: float = 40.0
 
 
-class Copy:
+class CopyRun:
     """One run of the driver. `shown` is called whenever there is something new to show, from any thread. `allowed`
     raises ConfigError if records must not be copied in this direction now; without, the state topic says it."""
 
     def __init__(
-        self, spark: Any, source: str, target: str, what: What, shown: Callable[[Progress], None] = lambda _: None,
+        self,
+        spark: Any,
+        source: str,
+        target: str,
+        what: CopySpec,
+        shown: Callable[[CopyProgress], None] = lambda _: None,
         allowed: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = spark.sparkContext
         self._source_address, self._target_address = source, target
-        self._source, self._target = Cluster(source), Cluster(target)
+        self._source, self._target = ClusterClient(source), ClusterClient(target)
         self._what, self._shown = what, shown
-        self._applications = Applications(source)
+        self._applications = StreamsApplications(source)
         self._same = TopicWatcher(self._target, what.topics)
         self._allowed = allowed or self._not_switched
         self._group = f"kproxy migrate {what.name}"
-        self.progress = Progress(what.name)
+        self.progress = CopyProgress(what.name)
         self._ended = threading.Event()  # no further round
         self._over = threading.Event()  # no round any more
         # Whether the round is to be broken off (True), or there is none any more. This kind of queue, and not an Event:
         # a signal handler may put something here whatever its thread is just doing.
         self._cancel: SimpleQueue[bool] = SimpleQueue()
-        self._fenced: Fenced | None = None
+        self._fenced: ProducerFenced | None = None
         self._leaves = False  # as another driver has asked
         self._broken_off = False  # the round, by `stop`
         self.copying = False  # whether `run` has come to its rounds
@@ -100,7 +105,7 @@ class Copy:
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
         self._goals: dict[tuple[str, int], int] = {}  # where each partition ended when it was seen first
 
-    def run(self) -> Progress:
+    def run(self) -> CopyProgress:
         """Until all is copied that was there, or with `follow` until `end` is called. What is stuck, the progress says.
 
         Raises ConfigError (not prepared; another driver copies; tasks without kproxy), UpstreamError and WireError (a
@@ -146,7 +151,11 @@ class Copy:
 
     def _job(self) -> Job:
         name = self._what.name
-        return Job(name, topic_of(name), insist(self._target, lambda: prepared(self._target, name), _PATIENCE))
+        return Job(
+            name,
+            state_topic_name(name),
+            retry(self._target, lambda: count_state_partitions(self._target, name), _PATIENCE),
+        )
 
     def _not_switched(self) -> None:
         """Raises ConfigError when clients have gone: what comes to the source then was copied back from the target."""
@@ -160,7 +169,7 @@ class Copy:
     # Rounds
 
     def _rounds(self, job: Job) -> None:
-        known = read_all(self._target, self._what.name, is_topic_record)
+        known = read_state_topic(self._target, self._what.name, is_topic_record)
         number, patient = 0, time.monotonic() + self._what.patience
         while not self._ended.is_set():
             if self._order.paused:
@@ -170,7 +179,7 @@ class Copy:
                 known.read()
                 slices = self._slices(job, known)
             except KproxyError as error:
-                if not passes(error) or (not self._what.follow and time.monotonic() > patient):
+                if not is_retriable(error) or (not self._what.follow and time.monotonic() > patient):
                     raise
                 self._trouble(str(error))
                 continue
@@ -209,8 +218,8 @@ class Copy:
         begins = self._source.offsets(partitions, requests.EARLIEST)
         ends = self._source.offsets(partitions, requests.LATEST)
         values = known.values
-        written = {where: values.get(key("partition", *where)) for where in partitions}
-        states = {where: State.from_json(value) for where, value in written.items() if value is not None}
+        written = {where: values.get(state_key("partition", *where)) for where in partitions}
+        states = {where: PartitionState.from_json(value) for where, value in written.items() if value is not None}
         lost, shorter = self._same.check(values, states, layout, there)
         found = []
         for where in partitions:
@@ -231,7 +240,7 @@ class Copy:
                 state is not None and left_out > state.source_next
             )  # which the state must have, even at the end
             if (ahead.lag or leaves_out) and where not in self._stopped:
-                at = partition_of(key("partition", *where), job.state_partitions)
+                at = state_partition(state_key("partition", *where), job.state_partitions)
                 slice = replace(
                     self._slice(ahead, state, known.logs[at].resume, left_out),
                     origin=identity_in(layout, ahead.topic),
@@ -242,7 +251,7 @@ class Copy:
         self._shown(self.progress)
         return found
 
-    def _left_out(self, where: tuple[str, int], state: State | None, begin: int) -> int:
+    def _left_out(self, where: tuple[str, int], state: PartitionState | None, begin: int) -> int:
         """Up to which offset nothing need be copied although the source has deleted it."""
         allowed = self._what.skip.get(where, 0)
         if state is None or begin <= max(state.source_next, allowed) or not self._were_read(where, begin):
@@ -254,25 +263,34 @@ class Copy:
         return where[0] in self._what.repartition and self._applications.have_read(*where, begin)
 
     @staticmethod
-    def _ahead(where: tuple[str, int], state: State | None, position: int, stable: int) -> Ahead:
+    def _ahead(where: tuple[str, int], state: PartitionState | None, position: int, stable: int) -> PartitionBacklog:
         each = _GUESS
         if state is not None and state.source_next > state.source_begin and state.size:
             each = state.size / (state.source_next - state.source_begin)
-        return Ahead(*where, position, stable, each)
+        return PartitionBacklog(*where, position, stable, each)
 
-    def _slice(self, ahead: Ahead, state: State | None, resume: int, left_out: int) -> Slice:
+    def _slice(self, ahead: PartitionBacklog, state: PartitionState | None, resume: int, left_out: int) -> Slice:
         what = self._what
         target = what.topics[ahead.topic]
         return Slice(
-            ahead.topic, ahead.partition, target, ahead.position, ahead.stable, what.slice_size, what.slice_seconds,
-            state=state, state_from=resume, skip_to=left_out,
-            sparse=ahead.topic in what.sparse, largest=what.largest.get(target, LARGEST),
-        )  # fmt: skip
+            ahead.topic,
+            ahead.partition,
+            target,
+            ahead.position,
+            ahead.stable,
+            what.slice_size,
+            what.slice_seconds,
+            state=state,
+            state_from=resume,
+            skip_to=left_out,
+            sparse=ahead.topic in what.sparse,
+            largest=what.largest.get(target, DEFAULT_MAX_BATCH),
+        )
 
-    def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[Outcome]:
+    def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
         slots = max(1, int(self._context.defaultParallelism))
-        tasks = packed(slices, slots)
-        rate = share(self._what.max_rate, slots, tasks)
+        tasks = pack_tasks(slices, slots)
+        rate = task_rate(self._what.max_rate, slots, tasks)
         if rate:
             tasks = [[replace(one, rate=rate) for one in task] for task in tasks]
         size = sum(size for size, _ in slices)
@@ -281,7 +299,7 @@ class Copy:
             f"kproxy migrate {self._what.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
         )
         self.progress.round = number
-        outcomes = self._job_of(tasks, copying(self._source_address, self._target_address, job))
+        outcomes = self._job_of(tasks, make_copy_task(self._source_address, self._target_address, job))
         begins = {(one.topic, one.partition): max(one.begin, one.skip_to) for _, one in slices}
         outcomes = [self._excused(one, begins[one.topic, one.partition]) for one in outcomes]
         for outcome in outcomes:
@@ -291,7 +309,7 @@ class Copy:
         self._shown(self.progress)
         return outcomes
 
-    def _excused(self, outcome: Outcome, begin: int) -> Outcome:
+    def _excused(self, outcome: SliceResult, begin: int) -> SliceResult:
         """Records of a repartition topic were deleted since the round began: the next one leaves them out. `begin`:
         where the slice began."""
         position = begin if outcome.state is None else max(begin, outcome.state.source_next)
@@ -301,14 +319,14 @@ class Copy:
                 return replace(outcome, stuck="", final=False)
         return outcome
 
-    def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[Outcome]]) -> list[Outcome]:
+    def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[SliceResult]]) -> list[SliceResult]:
         """What the tasks of a Spark job say; nothing if the job failed. What its tasks had committed stays so."""
         try:
             return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
         except Exception as error:
             if self._broken_off:
                 return []
-            if why := unfit_python(error):
+            if why := python_problem(error):
                 raise ConfigError(why) from None
             if "PythonException" in str(error):
                 raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
@@ -324,18 +342,18 @@ class Copy:
     def _watch(self, driver: CopyDriver, job: Job) -> None:
         """In a thread of its own, with connections of its own: the driver's record, orders, and what is new."""
         # `driver` is this thread's from now on; the rounds have connections of their own.
-        cluster = Cluster(self._target_address)
+        cluster = ClusterClient(self._target_address)
         driver.use_cluster(cluster)
         topic: StateTopic | None = None
         try:
             while self._fenced is None and not self._over.wait(BEAT_INTERVAL / 3):
                 try:
                     if topic is None:
-                        topic = read_all(cluster, self._what.name, _of_interest)
+                        topic = read_state_topic(cluster, self._what.name, _of_interest)
                     topic.read()
                     self._look(topic, driver)
                     driver.heartbeat_if_due(**self._said())
-                except Fenced as error:
+                except ProducerFenced as error:
                     self._fenced = error
                     self.stop()
                 except KproxyError:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from kproxy.base.printable import one_line
-from kproxy.migrate.copy.progress import Line, Progress
+from kproxy.migrate.copy.progress import CopyProgress, TopicProgress
 from kproxy.migrate.format import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _WIDTH = 80
 _HEADINGS = ("topic", "done", "records", "copied", "lag (offsets)", "per s", "left")
 
 
-def summary(progress: Progress) -> str:
+def summary_line(progress: CopyProgress) -> str:
     """One line."""
     total = progress.total()
     said = (
@@ -39,12 +39,12 @@ def summary(progress: Progress) -> str:
     return said
 
 
-def by_way(progress: Progress) -> str:
+def batches_line(progress: CopyProgress) -> str:
     """How the batches were written that this run has copied: one line."""
     return "batches written: " + ", ".join(f"{count:,} {way}" for way, count in sorted(progress.ways.items()))
 
 
-def words(progress: Progress) -> Iterator[str]:
+def message_lines(progress: CopyProgress) -> Iterator[str]:
     """What a person should know beside the numbers: what is stuck and why, what is coming."""
     if progress.trouble:
         yield f"trying again: {progress.trouble}"
@@ -58,7 +58,7 @@ def words(progress: Progress) -> Iterator[str]:
     yield from progress.warnings()[:_WORDS]
 
 
-def _table(progress: Progress, width: int) -> Group:
+def _table(progress: CopyProgress, width: int) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -76,19 +76,24 @@ def _table(progress: Progress, width: int) -> Group:
     for row in rows:
         table.add_row(*row)
     rest = [Text(f"{len(lines) - len(shown)} more topics", "dim")] if len(lines) > len(shown) else []
-    said = [Text(one_line(line, _LONGEST), "yellow") for line in words(progress)]
+    said = [Text(one_line(line, _LONGEST), "yellow") for line in message_lines(progress)]
     state = "paused: kproxy migrate resume goes on" if progress.paused else f"round {progress.round}"
     return Group(Text(f"{progress.name}: {state}", "bold"), table, *rest, *said)
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: TopicProgress) -> tuple[str, ...]:
     return (
-        one_line(line.topic, _WIDTH), f"{100 * line.share:.1f}%", f"{line.records:,}", format_size(line.size),
-        f"{line.lag:,}", format_size(line.rate), "stuck" if line.stuck else format_duration(line.left),
-    )  # fmt: skip
+        one_line(line.topic, _WIDTH),
+        f"{100 * line.share:.1f}%",
+        f"{line.records:,}",
+        format_size(line.size),
+        f"{line.lag:,}",
+        format_size(line.rate),
+        "stuck" if line.stuck else format_duration(line.left),
+    )
 
 
-class Shown:
+class ProgressDisplay:
     """Takes what is new, from any thread, and shows it now and then."""
 
     def __init__(self, to: TextIO) -> None:
@@ -99,24 +104,24 @@ class Shown:
         self.update: object = None
         self.width = _WIDTH
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CopyProgress) -> None:
         with self._lock:
             if callable(self.update):
                 self.update(_table(progress, self.width))
                 return
-            for line in words(progress):
+            for line in message_lines(progress):
                 if line not in self._said:
                     self._said.add(line)
                     print(one_line(line, _LONGEST), file=self._to, flush=True)
             if time.monotonic() >= self._next:
                 self._next = time.monotonic() + _SAY_EVERY
-                print(summary(progress), file=self._to, flush=True)
+                print(summary_line(progress), file=self._to, flush=True)
 
 
 @contextmanager
-def showing(to: TextIO = sys.stderr) -> Iterator[Shown]:
+def display_progress(to: TextIO = sys.stderr) -> Iterator[ProgressDisplay]:
     """For as long as the context is open."""
-    shown = Shown(to)
+    shown = ProgressDisplay(to)
     if not to.isatty():
         yield shown
         return

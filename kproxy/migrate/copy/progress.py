@@ -7,9 +7,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.migrate.copier.slices import Outcome
-from kproxy.migrate.copier.state import State, key
-from kproxy.migrate.copy.rounds import Ahead
+from kproxy.migrate.copier.slices import SliceResult
+from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.copy.rounds import PartitionBacklog
 
 # Rates are those of the last seconds.
 _WINDOW = 30.0
@@ -19,7 +19,7 @@ _NEAR = 3600.0
 
 
 @dataclass(slots=True)
-class Part:
+class PartitionProgress:
     """One partition. Offsets are the source's; -1 is not known. `lost`: the target has not what was copied any more."""
 
     begin: int = -1
@@ -50,7 +50,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TopicProgress:
     """A topic in the display. `share` of the source's offsets is done, `lag` of them are not; `records` are
     those that were copied. Rate in bytes a second, `left` in seconds, None: nobody
     knows."""
@@ -66,7 +66,7 @@ class Line:
     stuck: str
 
 
-class Progress:
+class CopyProgress:
     """Filled by the driver's threads; each call replaces small values, so readers see a state that was there."""
 
     def __init__(self, name: str) -> None:
@@ -75,14 +75,14 @@ class Progress:
         self.paused = False
         self.trouble = ""
         self.ways: Counter[str] = Counter()  # batches written by this run, by the way they took
-        self.parts: dict[tuple[str, int], Part] = {}
+        self.parts: dict[tuple[str, int], PartitionProgress] = {}
         self.history: list[tuple[int, int]] = []
         self._apart = 1000
 
-    def _part(self, topic: str, partition: int) -> Part:
-        return self.parts.setdefault((topic, partition), Part())
+    def _part(self, topic: str, partition: int) -> PartitionProgress:
+        return self.parts.setdefault((topic, partition), PartitionProgress())
 
-    def see(self, ahead: Ahead, state: State | None, log_start: int) -> None:
+    def see(self, ahead: PartitionBacklog, state: PartitionState | None, log_start: int) -> None:
         """At the begin of a round."""
         part = self._part(ahead.topic, ahead.partition)
         part.stable, part.each = ahead.stable, ahead.each
@@ -92,7 +92,7 @@ class Progress:
             part.stuck, part.lost = "", False
         self._move(part, ahead.position, state)
 
-    def _move(self, part: Part, position: int, state: State | None) -> None:
+    def _move(self, part: PartitionProgress, position: int, state: PartitionState | None) -> None:
         if part.lost:
             return
         part.position = max(part.position, position)
@@ -106,12 +106,12 @@ class Progress:
     def committed(self, values: Mapping[bytes, bytes]) -> None:
         """What the state topic has now."""
         for (topic, partition), part in list(self.parts.items()):
-            value = values.get(key("partition", topic, partition))
+            value = values.get(state_key("partition", topic, partition))
             if value is not None:
-                state = State.from_json(value)
+                state = PartitionState.from_json(value)
                 self._move(part, state.source_next, state)
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: SliceResult) -> None:
         part = self._part(outcome.topic, outcome.partition)
         part.stuck = outcome.stuck
         self.ways.update(outcome.ways)
@@ -175,18 +175,18 @@ class Progress:
                 )
         return said
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TopicProgress]:
         """By topic."""
-        topics: dict[str, list[Part]] = {}
+        topics: dict[str, list[PartitionProgress]] = {}
         for (topic, partition), part in sorted(self.parts.items()):
             if partition >= 0 or part.stuck:
                 topics.setdefault(topic, []).append(part)
         return [self._line(topic, parts) for topic, parts in topics.items()]
 
-    def total(self) -> Line:
+    def total(self) -> TopicProgress:
         return self._line("all", list(self.parts.values()))
 
-    def _line(self, topic: str, parts: Iterable[Part]) -> Line:
+    def _line(self, topic: str, parts: Iterable[PartitionProgress]) -> TopicProgress:
         parts = list(parts)
         whole = sum(part.stable - part.begin for part in parts if part.stable >= 0)
         done = sum(part.position - part.begin for part in parts if part.stable >= 0)
@@ -195,10 +195,17 @@ class Progress:
         ahead = sum(part.lag * part.each for part in parts)
         left = 0.0 if not lag else ahead / rate if rate else None
         stuck = [part.stuck for part in parts if part.stuck]
-        return Line(
-            topic, len(parts), _share(done, whole, stuck), sum(part.records for part in parts),
-            sum(part.size for part in parts), lag, rate, left, stuck[0] if stuck else "",
-        )  # fmt: skip
+        return TopicProgress(
+            topic,
+            len(parts),
+            _share(done, whole, stuck),
+            sum(part.records for part in parts),
+            sum(part.size for part in parts),
+            lag,
+            rate,
+            left,
+            stuck[0] if stuck else "",
+        )
 
 
 _NEARLY = 0.999
@@ -212,7 +219,7 @@ def _share(done: int, whole: int, stuck: Sequence[str]) -> float:
     return min(_NEARLY if stuck else 1.0, done / whole)
 
 
-def _rate(part: Part) -> float:
+def _rate(part: PartitionProgress) -> float:
     """Bytes a second, of the last half minute."""
     if len(part.rates) < 2:
         return 0.0

@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.copy.progress import Progress
+from kproxy.migrate.copy.progress import CopyProgress
 
 
-class _Numbers(Collector):
-    def __init__(self, progress: Callable[[], Progress | None]) -> None:
+class _ProgressCollector(Collector):
+    def __init__(self, progress: Callable[[], CopyProgress | None]) -> None:
         self._progress = progress
 
     def collect(self) -> Iterator[Metric]:
@@ -51,7 +51,7 @@ class _Numbers(Collector):
 
 
 @contextmanager
-def exposed(address: str | None, progress: Callable[[], Progress | None]) -> Iterator[None]:
+def serve_metrics(address: str | None, progress: Callable[[], CopyProgress | None]) -> Iterator[None]:
     """Serve `/metrics` at HOST:PORT, if there is one, for as long as the context is open. Raises ConfigError."""
     if address is None:
         yield
@@ -60,7 +60,7 @@ def exposed(address: str | None, progress: Callable[[], Progress | None]) -> Ite
 
     where = Address.parse(address)
     registry = CollectorRegistry()
-    registry.register(_Numbers(progress))
+    registry.register(_ProgressCollector(progress))
     try:
         server, thread = start_http_server(where.port, where.host, registry)
     except OSError as error:

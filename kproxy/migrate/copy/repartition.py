@@ -20,7 +20,7 @@ def is_repartition(topic: str, settings: Mapping[str, str | None]) -> bool:
     return topic.endswith(_SUFFIX) and policy == "delete" and retention == "-1"
 
 
-class Applications:
+class StreamsApplications:
     """Those of the cluster behind these bootstrap servers. Their groups have their names."""
 
     def __init__(self, bootstrap: str) -> None:

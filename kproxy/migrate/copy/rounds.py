@@ -20,7 +20,7 @@ _TASKS_EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PartitionBacklog:
     """What is still to be copied of a partition: from `position` up to `stable`, about `each` bytes an offset."""
 
     topic: str
@@ -40,7 +40,7 @@ class Ahead:
         return int(self.lag * self.each)
 
 
-def packed(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Slice]]:
+def pack_tasks(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Slice]]:
     """Slices with their sizes, as tasks: each slice goes, largest first, to the task that has least. The tasks come
     largest first."""
     ordered = sorted(slices, key=lambda each: (-each[0], each[1].topic, each[1].partition))
@@ -56,6 +56,6 @@ def packed(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Slice]]
     return [tasks[at] for at in sorted(range(count), key=lambda at: -sizes[at])]
 
 
-def share(max_rate: float, slots: int, tasks: Sequence[object]) -> float:
+def task_rate(max_rate: float, slots: int, tasks: Sequence[object]) -> float:
     """Of the whole job's bytes a second, what one task may take while all slots are busy; 0 is without a limit."""
     return max_rate / max(1, min(slots, len(tasks))) if max_rate else 0.0

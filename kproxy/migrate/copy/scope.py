@@ -7,17 +7,22 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import read_migrated_topics
-from kproxy.migrate.copy.copyrun import What
+from kproxy.migrate.copy.copyrun import CopySpec
 from kproxy.migrate.copy.repartition import is_repartition
 from kproxy.migrate.spec.migration import Migration
 
 _MB = 1_000_000
 
 
-def what_to_copy(
-    migration: Migration, source: str, target: str, follow: bool, max_rate: float | None, take_over: bool,
+def build_copy_spec(
+    migration: Migration,
+    source: str,
+    target: str,
+    follow: bool,
+    max_rate: float | None,
+    take_over: bool,
     skip: dict[tuple[str, int], int],
-) -> What:  # fmt: skip
+) -> CopySpec:
     """From the file and from what both clusters have. A topic to which records were copied and that is not there any
     more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
     with Admin(source) as admin:
@@ -46,12 +51,18 @@ def what_to_copy(
         or migration.allows_offset_gaps(topic)
     ]
     repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective_configs))
-    return What(
-        migration.name, topics, sparse=frozenset(compacted), repartition=frozenset(repartition),
+    return CopySpec(
+        migration.name,
+        topics,
+        sparse=frozenset(compacted),
+        repartition=frozenset(repartition),
         largest={name: size for name in wanted if (size := _largest(here, name))},
-        skip=skip, max_rate=(rate or 0.0) * _MB, slice_size=migration.limits.slice_mb * _MB,
-        follow=follow, take_over=take_over,
-    )  # fmt: skip
+        skip=skip,
+        max_rate=(rate or 0.0) * _MB,
+        slice_size=migration.limits.slice_mb * _MB,
+        follow=follow,
+        take_over=take_over,
+    )
 
 
 def _copied_to(target: str, name: str) -> set[str]:

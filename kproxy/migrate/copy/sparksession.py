@@ -105,7 +105,7 @@ def _own_python(master: str) -> Iterator[None]:
             os.environ[_PYTHON] = before
 
 
-def unfit_python(error: Exception) -> str:
+def python_problem(error: Exception) -> str:
     """What is wrong with the interpreter of Spark's Python tasks, in one line, if that is why a job failed; else ""."""
     text = str(error)
     remedy = (
@@ -126,7 +126,7 @@ def _interpreter() -> str:
 
 
 @contextmanager
-def short_job(spark: Any) -> Iterator[None]:
+def tuned_for_short_job(spark: Any) -> Iterator[None]:
     """For a job of few records: nearly all of its time is Spark's own, for planning, compiling, and tasks that have
     nothing to do. What the user has set stays."""
     given, had = spark.sparkContext.getConf(), {}

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.slices import Job, Outcome, Slice
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.slices import Job, Slice, SliceResult
 
 # Of this process, by address.
-_clusters: dict[str, Cluster] = {}
+_clusters: dict[str, ClusterClient] = {}
 
 
-def _cluster(bootstrap: str) -> Cluster:
+def _cluster(bootstrap: str) -> ClusterClient:
     if bootstrap not in _clusters:
-        _clusters[bootstrap] = Cluster(bootstrap)
+        _clusters[bootstrap] = ClusterClient(bootstrap)
     return _clusters[bootstrap]
 
 
-def copying(source: str, target: str, job: Job) -> Callable[[Iterator[Sequence[Slice]]], Iterator[Outcome]]:
+def make_copy_task(source: str, target: str, job: Job) -> Callable[[Iterator[Sequence[Slice]]], Iterator[SliceResult]]:
     """A function for `RDD.mapPartitions`; the addresses are those of kproxy on every host."""
 
-    def run(tasks: Iterator[Sequence[Slice]]) -> Iterator[Outcome]:
+    def run(tasks: Iterator[Sequence[Slice]]) -> Iterator[SliceResult]:
         from kproxy.migrate.copier.copier import Copier
 
         copier = Copier(_cluster(source), _cluster(target), job)

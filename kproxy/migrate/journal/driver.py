@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Fenced
-from kproxy.migrate.copier.producer import Producer
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import ProducerFenced
+from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import key, partition_of, topic_of
-from kproxy.migrate.copier.statetopic import prepared, read_one
+from kproxy.migrate.copier.state import state_key, state_partition, state_topic_name
+from kproxy.migrate.copier.statetopic import count_state_partitions, read_value
 
 # How often the driver writes its record, and how long another one looks whether it does, in seconds.
 BEAT_INTERVAL, LOOK_TIMEOUT = 3.0, 10.0
@@ -31,20 +31,20 @@ BEAT_INTERVAL, LOOK_TIMEOUT = 3.0, 10.0
 _SILENCE_LIMIT = 3 * BEAT_INTERVAL
 _POLL_INTERVAL = 0.5
 _PATIENCE = 60.0
-JOB_KEY, ORDER_KEY, LEAVE_KEY = key("job"), key("order"), key("leave")
+JOB_KEY, ORDER_KEY, LEAVE_KEY = state_key("job"), state_key("order"), state_key("leave")
 
 
 Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
 """Of the state topic, by key; None removes one."""
 
 
-def write_records(job: Job, producer: Producer, records: Records) -> None:
+def write_records(job: Job, producer: TransactionalProducer, records: Records) -> None:
     """Write records of the state topic in one transaction. Raises UpstreamError and WireError; Fenced if
     another process has the producer's id."""
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
     for name, value in records.items():
         said = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-        by_partition.setdefault(partition_of(name, job.state_partitions), []).append((name, said))
+        by_partition.setdefault(state_partition(name, job.state_partitions), []).append((name, said))
     producer.add({job.state_topic: list(by_partition)})
     at = time.time_ns() // 1_000_000
     for partition, written in by_partition.items():
@@ -55,9 +55,9 @@ def write_records(job: Job, producer: Producer, records: Records) -> None:
 def write_once(target: str, job: Job, records: Records, what: str) -> None:
     """The same from a command that does nothing else: `what` names it. Whoever reads the state topic after this returns
     sees the records. Raises UpstreamError and WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        producer = Producer(cluster, f"kproxy-migration-{job.name}/{what}")
+        producer = TransactionalProducer(cluster, f"kproxy-migration-{job.name}/{what}")
 
         def once() -> None:
             producer.start(time.monotonic() + _PATIENCE)
@@ -66,7 +66,7 @@ def write_once(target: str, job: Job, records: Records, what: str) -> None:
             # before they are.
             producer.start(time.monotonic() + _PATIENCE)
 
-        insist(cluster, once, _PATIENCE)
+        retry(cluster, once, _PATIENCE)
     finally:
         cluster.close()
 
@@ -106,13 +106,13 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
 def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) -> dict[str, Any] | None:
     """What the driver says that copies now, to this cluster; None if there is none, or its record does not change for
     so long. Raises UpstreamError and WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
         try:
-            partitions = insist(cluster, lambda: prepared(cluster, name), _PATIENCE)
+            partitions = retry(cluster, lambda: count_state_partitions(cluster, name), _PATIENCE)
         except ConfigError:  # nothing was prepared there, or is any more
             return None
-        driver = CopyDriver(cluster, Job(name, topic_of(name), partitions))
+        driver = CopyDriver(cluster, Job(name, state_topic_name(name), partitions))
         seen = driver.read_record()
         until = time.monotonic() + seconds
         while seen and not seen.get("ended") and time.monotonic() < until:
@@ -133,13 +133,13 @@ class CopyAlreadyRunning(ConfigError):
 class CopyDriver:
     """This process as the one that copies."""
 
-    def __init__(self, target: Cluster, job: Job) -> None:
+    def __init__(self, target: ClusterClient, job: Job) -> None:
         self._target, self._job = target, job
-        self._producer = Producer(target, f"kproxy-migration-{job.name}/driver")
+        self._producer = TransactionalProducer(target, f"kproxy-migration-{job.name}/driver")
         self._since = time.time_ns() // 1_000_000
         self._beat = 0
         self._due = 0.0
-        self._partition = partition_of(JOB_KEY, job.state_partitions)
+        self._partition = state_partition(JOB_KEY, job.state_partitions)
 
     def acquire(self, *, take_over: bool = False) -> None:
         """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
@@ -155,7 +155,7 @@ class CopyDriver:
                     " it first, or take its place with --take-over"
                 )
             seen = now
-        insist(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
+        retry(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         self.heartbeat()
 
     def request_handover(self, target: str, seconds: float) -> None:
@@ -189,14 +189,14 @@ class CopyDriver:
     def read_record(self) -> dict[str, Any]:
         """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
         topic = self._job.state_topic
-        value = insist(self._target, lambda: read_one(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
+        value = retry(self._target, lambda: read_value(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
         try:
             said = json.loads(value or b"{}")
         except ValueError:
             said = {}
         return said if isinstance(said, dict) else {}
 
-    def use_cluster(self, target: Cluster) -> None:
+    def use_cluster(self, target: ClusterClient) -> None:
         """Go on with other connections, as a thread of its own must."""
         self._target = target
         self._producer.move(target)
@@ -224,7 +224,7 @@ class CopyDriver:
         }
         try:
             write_records(self._job, self._producer, {JOB_KEY: record})
-        except Fenced:
+        except ProducerFenced:
             raise
         except KproxyError:
             self._target.forget()
@@ -236,10 +236,10 @@ class CopyDriver:
         seen = self._read_record_or_empty()
         mine = seen.get("pid") == os.getpid() and seen.get("since") == self._since
         if seen and not mine:
-            raise Fenced(90, "the driver's record")
+            raise ProducerFenced(90, "the driver's record")
         try:
             self._producer.start(time.monotonic() + BEAT_INTERVAL)
-        except Fenced:
+        except ProducerFenced:
             raise
         except KproxyError:
             self._target.forget()

@@ -15,18 +15,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Fenced
-from kproxy.migrate.copier.producer import Producer
-from kproxy.migrate.copier.retries import insist, passes, pauses
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import ProducerFenced
+from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.migrate.copier.retries import backoff, is_retriable, retry
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import key, partition_of, topic_of
-from kproxy.migrate.copier.statetopic import prepared, read_one
+from kproxy.migrate.copier.state import state_key, state_partition, state_topic_name
+from kproxy.migrate.copier.statetopic import count_state_partitions, read_value
 from kproxy.migrate.journal.driver import write_records
 from kproxy.proxy.switching.parts import split_unit
 from kproxy.proxy.switching.twophase import JournalDecision, driver_number, last_decision
 
-SWITCH_KEY = key("switch")
+SWITCH_KEY = state_key("switch")
 _PATIENCE = 30.0
 
 SWITCHING, ROLLBACK = "switch", "rollback"
@@ -151,17 +151,17 @@ def _texts(value: Any) -> tuple[str, ...]:
 def read_last_switch(target: str, name: str) -> SwitchEntry | None:
     """What was decided last, in any switch of this migration. Raises ConfigError if nothing was prepared;
     UpstreamError and WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        return _read_last(cluster, name, insist(cluster, lambda: prepared(cluster, name), _PATIENCE))
+        return _read_last(cluster, name, retry(cluster, lambda: count_state_partitions(cluster, name), _PATIENCE))
     finally:
         cluster.close()
 
 
-def _read_last(cluster: Cluster, name: str, partitions: int) -> SwitchEntry | None:
-    partition = partition_of(SWITCH_KEY, partitions)
+def _read_last(cluster: ClusterClient, name: str, partitions: int) -> SwitchEntry | None:
+    partition = state_partition(SWITCH_KEY, partitions)
     return SwitchEntry.read(
-        insist(cluster, lambda: read_one(cluster, topic_of(name), partition, 0, SWITCH_KEY), _PATIENCE)
+        retry(cluster, lambda: read_value(cluster, state_topic_name(name), partition, 0, SWITCH_KEY), _PATIENCE)
     )
 
 
@@ -170,10 +170,10 @@ class SwitchJournal:
 
     def __init__(self, target: str, name: str) -> None:
         """Raises ConfigError if nothing was prepared; UpstreamError and WireError."""
-        self._cluster = Cluster(target)
-        partitions = insist(self._cluster, lambda: prepared(self._cluster, name), _PATIENCE)
-        self._job = Job(name, topic_of(name), partitions)
-        self._producer = Producer(self._cluster, f"kproxy-migration-{name}/switch")
+        self._cluster = ClusterClient(target)
+        partitions = retry(self._cluster, lambda: count_state_partitions(self._cluster, name), _PATIENCE)
+        self._job = Job(name, state_topic_name(name), partitions)
+        self._producer = TransactionalProducer(self._cluster, f"kproxy-migration-{name}/switch")
         self._host, self._pid = platform.node(), os.getpid()
         self.last: SwitchEntry | None = None
 
@@ -190,7 +190,7 @@ class SwitchJournal:
 
     def take_over(self) -> SwitchEntry | None:
         """From now on only this driver decides. Returns what the one before decided last. Raises as `read` does."""
-        insist(self._cluster, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
+        retry(self._cluster, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         return self.read()
 
     def write(self, entry: SwitchEntry, seconds: float = _PATIENCE) -> SwitchEntry:
@@ -198,15 +198,15 @@ class SwitchJournal:
         nobody knows whether it is there."""
         entry = replace(entry, at=time.time_ns() // 1_000_000, host=self._host, pid=self._pid)
         until = time.monotonic() + seconds
-        for pause in pauses():
+        for pause in backoff():
             try:
                 write_records(self._job, self._producer, {SWITCH_KEY: entry.to_record()})
                 self.last = entry
                 return entry
-            except Fenced:
+            except ProducerFenced:
                 raise self._taken_over() from None
             except KproxyError as error:
-                if not passes(error) or time.monotonic() + pause >= until:
+                if not is_retriable(error) or time.monotonic() + pause >= until:
                     raise
             self._cluster.forget()
             time.sleep(pause)
@@ -221,7 +221,7 @@ class SwitchJournal:
             if now not in (self.last, entry):
                 raise self._taken_over()
             self._producer.start(until)
-        except Fenced:
+        except ProducerFenced:
             raise self._taken_over() from None
         except ConfigError:
             raise

@@ -6,30 +6,32 @@ from collections.abc import Iterator
 
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import check
-from kproxy.migrate.copier.requests import reading
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import raise_for_code
+from kproxy.migrate.copier.requests import parse_response
 from kproxy.protocol.records.header import Batch, read_batches
 
 _AT_ONCE = 1024 * 1024
 
 
-def between(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> Iterator[tuple[int, bool]]:
+def count_by_batch(
+    cluster: ClusterClient, topic: str, partition: int, first: int, last: int
+) -> Iterator[tuple[int, bool]]:
     """Of each batch from `first` up to `last`, as far as its outcome is decided: how many records it has there, and
     whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
-    for batch, aborted in batches_between(cluster, topic, partition, first, last):
-        yield records_in(batch, first, last), aborted
+    for batch, aborted in fetch_batches(cluster, topic, partition, first, last):
+        yield count_in_range(batch, first, last), aborted
 
 
-def records_in(batch: Batch, first: int, last: int) -> int:
+def count_in_range(batch: Batch, first: int, last: int) -> int:
     """How many records a batch has between two offsets; at most so many, if compaction has removed some and the batch
     goes beyond these offsets (pure)."""
     span = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
     return span if batch.count < 0 else min(span, batch.count)
 
 
-def batches_between(
-    cluster: Cluster, topic: str, partition: int, first: int, last: int, *, whole: bool = False
+def fetch_batches(
+    cluster: ClusterClient, topic: str, partition: int, first: int, last: int, *, whole: bool = False
 ) -> Iterator[tuple[Batch, bool]]:
     """The same, the batches themselves; the first and the last one may have records beyond these offsets. With `whole`,
     a broker that gives less is an UpstreamError."""
@@ -37,9 +39,9 @@ def batches_between(
     version = link.version(requests.FETCH)
     at = first
     while at < last:
-        body = requests.fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
-        answer = reading(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
-        check(answer.error, f"partition {partition} of {topic}")
+        body = requests.encode_fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
+        answer = parse_response(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+        raise_for_code(answer.error, f"partition {partition} of {topic}")
         before, aborted = at, list(answer.aborted)
         for batch in read_batches(memoryview(answer.records)):
             if batch.base_offset >= last:

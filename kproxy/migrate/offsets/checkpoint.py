@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.positions import Position, translate
 
 # How Spark writes the end of a source that has none so far.
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\d+")
 _NEEDED = 2  # Spark reads the newest batch, and the one before
 
 Offsets = Mapping[str, Mapping[str, int]]
-Known = Mapping[tuple[str, int], Copied]
+CopiedPartitions = Mapping[tuple[str, int], CopiedPartition]
 
 
 class _UntranslatableError(Exception):
@@ -41,7 +41,7 @@ class _UntranslatableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TranslatedCheckpoint:
     """What the new checkpoint has. `batch`: the newest. `again`: whether it is run again. `left_out`: batches so old
     that their offsets cannot be translated; Spark does not need them. `topics`: old names and new ones."""
 
@@ -68,7 +68,9 @@ def kafka_offsets(line: str) -> Offsets | None:
     return said
 
 
-def translated(offsets: Offsets, known: Known, seen: Callable[[Position], None]) -> dict[str, dict[str, int]]:
+def translate_offsets(
+    offsets: Offsets, known: CopiedPartitions, seen: Callable[[Position], None]
+) -> dict[str, dict[str, int]]:
     """The same on the target (pure). Raises ConfigError if one cannot be translated: no position may be left out."""
     found: dict[str, dict[str, int]] = {}
     for topic, partitions in offsets.items():
@@ -81,7 +83,7 @@ def translated(offsets: Offsets, known: Known, seen: Callable[[Position], None])
     return found
 
 
-def batch_on_target(text: str, known: Known, seen: Callable[[Position], None]) -> str:
+def translate_batch(text: str, known: CopiedPartitions, seen: Callable[[Position], None]) -> str:
     """A file of `offsets` (pure): a version, a line about the batch, and one for each source."""
     lines = text.split("\n")
     if lines[0] != _VERSION:
@@ -90,11 +92,11 @@ def batch_on_target(text: str, known: Known, seen: Callable[[Position], None]) -
     return "\n".join([*lines[:2], *sources])
 
 
-def _line(offsets: Offsets, known: Known, seen: Callable[[Position], None]) -> str:
-    return json.dumps(translated(offsets, known, seen), separators=(",", ":"))
+def _line(offsets: Offsets, known: CopiedPartitions, seen: Callable[[Position], None]) -> str:
+    return json.dumps(translate_offsets(offsets, known, seen), separators=(",", ":"))
 
 
-def make(old: str, new: str, known: Known) -> Made:
+def translate_checkpoint(old: str, new: str, known: CopiedPartitions) -> TranslatedCheckpoint:
     """Make the directory `new` from `old`, which stays as it is. Nothing is left of `new` if it cannot be done.
 
     Raises ConfigError.
@@ -114,7 +116,7 @@ def make(old: str, new: str, known: Known) -> Made:
     return made
 
 
-def places(old: str) -> set[tuple[str, int]]:
+def kafka_partitions(old: str) -> set[tuple[str, int]]:
     """The partitions, by topic and number, of which the newest batches have an offset. Raises ConfigError."""
     source = _directory(old)
     return {
@@ -126,7 +128,7 @@ def places(old: str) -> set[tuple[str, int]]:
     }
 
 
-def starting_offsets(old: str, known: Known) -> list[tuple[int, str]]:
+def starting_offsets(old: str, known: CopiedPartitions) -> list[tuple[int, str]]:
     """For each Kafka source of a checkpoint its number and the option `startingOffsets` of a new query, which begins
     after the last batch that is done. Raises ConfigError."""
     source = _directory(old)
@@ -135,13 +137,13 @@ def starting_offsets(old: str, known: Known) -> list[tuple[int, str]]:
         raise ConfigError(f"{old} has no batch that is done: start the new query with the first record (earliest)")
     text = _text(source / "offsets" / str(done[-1]))
     try:
-        made = batch_on_target(text, known, lambda _: None)
+        made = translate_batch(text, known, lambda _: None)
     except _UntranslatableError as error:
         raise ConfigError(f"{old}: batch {done[-1]}: {error}") from None
     return [(at, line) for at, line in enumerate(made.split("\n")[2:]) if kafka_offsets(line) is not None]
 
 
-def _translate(source: Path, known: Known) -> tuple[Made, dict[Path, bytes | None]]:
+def _translate(source: Path, known: CopiedPartitions) -> tuple[TranslatedCheckpoint, dict[Path, bytes | None]]:
     """What is made, and the files that are other than before, by their path in the
     checkpoint; None for those that are left out."""
     batches = _numbers(source / "offsets")
@@ -157,7 +159,7 @@ def _translate(source: Path, known: Known) -> tuple[Made, dict[Path, bytes | Non
         try:
             if left_out:
                 raise _UntranslatableError("a newer one cannot be translated")
-            files[path] = batch_on_target(_text(source / path), known, positions.append).encode()
+            files[path] = translate_batch(_text(source / path), known, positions.append).encode()
         except _UntranslatableError as error:
             if batch > batches[-1] - _NEEDED:
                 advice = _advice(error, source / path if again and batch == batches[-1] else None)
@@ -173,7 +175,7 @@ def _translate(source: Path, known: Known) -> tuple[Made, dict[Path, bytes | Non
     if not newest:
         raise ConfigError(f"{source}: batch {batches[-1]} has no offsets of Kafka: is this the query's checkpoint?")
     names = {position.topic: position.target_topic for position in newest}
-    return Made(batches[-1], again, tuple(reversed(left_out)), names, tuple(newest)), files
+    return TranslatedCheckpoint(batches[-1], again, tuple(reversed(left_out)), names, tuple(newest)), files
 
 
 def _advice(error: _UntranslatableError, again: Path | None) -> str:
@@ -207,7 +209,7 @@ def _goes_back(source: Path, batches: Sequence[int]) -> str:
     return ""
 
 
-def _beginnings(source: Path, known: Known) -> dict[Path, bytes | None]:
+def _beginnings(source: Path, known: CopiedPartitions) -> dict[Path, bytes | None]:
     """What Kafka sources began with, in `sources/N/0`: a zero byte, a version, offsets. It only matters until the first
     batch is there, so what cannot be translated is left out."""
     files: dict[Path, bytes | None] = {}
@@ -271,7 +273,7 @@ def _local(name: str) -> Path:
     return Path(rest if colon else name.removeprefix("file:"))
 
 
-def as_record(made: Made) -> dict[str, Any]:
+def to_record(made: TranslatedCheckpoint) -> dict[str, Any]:
     """For JSON."""
     return {
         "batch": made.batch,

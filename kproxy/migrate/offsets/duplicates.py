@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.aborted_ranges import between
-from kproxy.migrate.offsets.groupsync import Result
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.offsets.aborted_ranges import count_by_batch
+from kproxy.migrate.offsets.groupsync import GroupResult
 
 # Gaps of one partition that are looked into: each takes a request at least.
 _MOST_GAPS = 200
@@ -24,7 +24,7 @@ Where = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class DuplicateRecords:
     """So many records of aborted attempts lie behind the position of this group on the target, at least, in a topic and
     partition of it."""
 
@@ -43,7 +43,9 @@ class Repeated:
         )
 
 
-def repeated(target: str, results: Iterable[Result], copied: Mapping[Where, Copied]) -> Iterator[Repeated]:
+def find_duplicates(
+    target: str, results: Iterable[GroupResult], copied: Mapping[Where, CopiedPartition]
+) -> Iterator[DuplicateRecords]:
     """For each group and partition. Raises UpstreamError and WireError."""
     aborted: dict[Where, list[tuple[int, int]]] = {}
     lowest: dict[Where, int] = {}
@@ -55,13 +57,13 @@ def repeated(target: str, results: Iterable[Result], copied: Mapping[Where, Copi
     ]
     for _, where, position in rows:
         lowest[where] = min(position, lowest.get(where, position))
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
         for where, position in lowest.items():
             one = copied[where]
             aborted[where] = [
                 (first, count)
-                for first, last in gaps(one, position)
+                for first, last in find_gaps(one, position)
                 if (count := _aborted(cluster, one.target_topic, one.partition, first, last))
             ]
     finally:
@@ -69,10 +71,10 @@ def repeated(target: str, results: Iterable[Result], copied: Mapping[Where, Copi
     for group, where, position in rows:
         records = sum(count for first, count in aborted[where] if first >= position)
         if records:
-            yield Repeated(group, copied[where].target_topic, where[1], records)
+            yield DuplicateRecords(group, copied[where].target_topic, where[1], records)
 
 
-def gaps(copied: Copied, position: int) -> list[tuple[int, int]]:
+def find_gaps(copied: CopiedPartition, position: int) -> list[tuple[int, int]]:
     """Where an attempt may lie behind this position on the target: the last ones, if there are many (pure). Between two
     copied records, a single offset is the marker of a transaction."""
     found, at = [], copied.target_begin
@@ -83,6 +85,6 @@ def gaps(copied: Copied, position: int) -> list[tuple[int, int]]:
     return found[-_MOST_GAPS:]
 
 
-def _aborted(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> int:
+def _aborted(cluster: ClusterClient, topic: str, partition: int, first: int, last: int) -> int:
     """How many records of aborted transactions there are from `first` up to `last`."""
-    return sum(count for count, aborted in between(cluster, topic, partition, first, last) if aborted)
+    return sum(count for count, aborted in count_by_batch(cluster, topic, partition, first, last) if aborted)

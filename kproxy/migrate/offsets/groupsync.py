@@ -29,16 +29,16 @@ from kproxy.migrate.clusters.group_offsets import (
     TopicPartition,
 )
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import key, parts_of
-from kproxy.migrate.copier.statetopic import Copied, StateTopic, copied, read_all
+from kproxy.migrate.copier.state import parse_key, state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, StateTopic, parse_copied_partitions, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.offsets.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
 from kproxy.migrate.spec.migration import Migration
 
-WRITTEN, THERE, WOULD, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
+WRITTEN, UNCHANGED, PLANNED, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
 LOST = (
     "of a share group only its start offset is kept: what was acknowledged beyond it, is in flight or was delivered"
     " before is delivered again, and delivery counts begin anew"
@@ -52,7 +52,7 @@ _AT_ONCE = 256 * 1024  # bytes of journal in one transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PositionResult:
     """One position of a group. `done`: what became of it; `why`: if that is not as wanted. `ours`: the position on the
     target, if kproxy wrote it."""
 
@@ -69,12 +69,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GroupResult:
     """Of one group. `refused`: why nothing of it was written, "" if it was."""
 
     group: str
     kind: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[PositionResult, ...] = ()
     refused: str = ""
 
     def to_record(self) -> dict[str, Any]:
@@ -86,40 +86,50 @@ class Result:
             "lost": LOST if self.kind == SHARE else "",
             "positions": [
                 {
-                    "topic": row.position.topic, "partition": row.position.partition, "source": row.position.source,
-                    "target_topic": row.position.target_topic, "target": row.position.target, "how": row.position.how,
-                    "missing": row.position.missing, "done": row.done, "why": row.why,
+                    "topic": row.position.topic,
+                    "partition": row.position.partition,
+                    "source": row.position.source,
+                    "target_topic": row.position.target_topic,
+                    "target": row.position.target,
+                    "how": row.position.how,
+                    "missing": row.position.missing,
+                    "done": row.done,
+                    "why": row.why,
                 }
                 for row in self.rows
             ],
-        }  # fmt: skip
+        }
 
 
-Wrote = Mapping[TopicPartition, Collection[int]]
+JournaledOffsets = Mapping[TopicPartition, Collection[int]]
 """By place on the target, what kproxy has written for a group: the last position and, as it may not have come to that,
 the one before."""
 
 
-def decide(
-    group: GroupOffsets, rows: Iterable[Row], there: Mapping[TopicPartition, CommittedOffset], wrote: Wrote, force: bool
-) -> Result:
+def decide_writes(
+    group: GroupOffsets,
+    rows: Iterable[PositionResult],
+    there: Mapping[TopicPartition, CommittedOffset],
+    wrote: JournaledOffsets,
+    force: bool,
+) -> GroupResult:
     """What is to be written (pure). `there`: the positions on the target."""
     found, foreign = [], ""
     for row in rows:
-        if row.done == WOULD:
+        if row.done == PLANNED:
             at = there.get(row.place)
             known = list(wrote.get(row.place, ()))
             if at is not None and at.offset in known:
                 row = replace(row, ours=at.offset)
             if at is not None and (at.offset, at.metadata or "") == (row.position.target, row.metadata or ""):
-                row = replace(row, done=THERE)
+                row = replace(row, done=UNCHANGED)
             elif at is not None and at.offset not in (row.position.target, *known):
                 foreign = foreign or _foreign(row.position, at.offset, known)
         found.append(row)
     refused = "" if force else foreign
     if refused:
         found = _all(found, SKIPPED)
-    return Result(group.name, group.kind, tuple(found), refused)
+    return GroupResult(group.name, group.kind, tuple(found), refused)
 
 
 def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
@@ -131,13 +141,13 @@ def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
     )
 
 
-def rows_of(
+def translate_positions(
     group: GroupOffsets,
     migration: Migration,
-    known: Mapping[TopicPartition, Copied],
+    known: Mapping[TopicPartition, CopiedPartition],
     ends: Mapping[TopicPartition, int] | None = None,
     lost: Mapping[str, str] | None = None,
-) -> list[Row]:
+) -> list[PositionResult]:
     """Its positions, translated (pure). `ends`: of the source's logs, where that is known. `lost`: topics that are not
     those that were copied, and why; no position of these is translated."""
     rows = []
@@ -154,11 +164,13 @@ def rows_of(
         if found.how == NOT_COPIED and not migration.selects_topic(topic):
             why = "the file leaves this topic out"
         why = (lost or {}).get(topic, why)
-        rows.append(Row(found, one.metadata, SKIPPED if why else WOULD, why))
+        rows.append(PositionResult(found, one.metadata, SKIPPED if why else PLANNED, why))
     return rows
 
 
-def _past_copied(groups: Iterable[GroupOffsets], known: Mapping[TopicPartition, Copied]) -> set[TopicPartition]:
+def _past_copied(
+    groups: Iterable[GroupOffsets], known: Mapping[TopicPartition, CopiedPartition]
+) -> set[TopicPartition]:
     """Where a group has a position beyond what is copied: either the copy or the group is ahead of the other."""
     return {
         place
@@ -168,9 +180,9 @@ def _past_copied(groups: Iterable[GroupOffsets], known: Mapping[TopicPartition, 
     }
 
 
-def empty_partitions(
+def find_empty_partitions(
     source: str, target: str, migration: Migration, places: Iterable[TopicPartition]
-) -> dict[TopicPartition, Copied]:  # fmt: skip
+) -> dict[TopicPartition, CopiedPartition]:
     """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
     these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
     target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
@@ -181,31 +193,38 @@ def empty_partitions(
     ends = _offsets(target, [(name, partition) for (_, partition), name in there.items()], requests.LATEST)
     highs, begins = (_offsets(source, there, which) for which in (requests.LATEST, requests.EARLIEST))
     return {
-        (topic, partition): Copied(
-            topic, partition, name, begins[topic, partition], highs[topic, partition], ends[name, partition], 0, 0,
+        (topic, partition): CopiedPartition(
+            topic,
+            partition,
+            name,
+            begins[topic, partition],
+            highs[topic, partition],
+            ends[name, partition],
+            0,
+            0,
             OffsetMap([]),
         )
         for (topic, partition), name in there.items()
         if (name, partition) in ends and highs.get((topic, partition), -1) == begins.get((topic, partition), -2)
-    }  # fmt: skip
+    }
 
 
 def _offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
     """With what is not committed yet. Raises UpstreamError and WireError."""
     if not (partitions := list(partitions)):
         return {}
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
         return cluster.offsets(partitions, which, committed=False)
     finally:
         cluster.close()
 
 
-def journaled(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartition, list[int]]]:
+def parse_journal(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartition, list[int]]]:
     """By group, from the records of a state topic. Raises WireError."""
     found: dict[str, dict[TopicPartition, list[int]]] = {}
     for name, value in values.items():
-        match parts_of(name):
+        match parse_key(name):
             case ["offsets", str(group)]:
                 found[group] = _from_record(value)
             case _:
@@ -227,7 +246,7 @@ def _from_record(value: bytes) -> dict[TopicPartition, list[int]]:
         raise WireError("malformed", "the state topic has positions that kproxy did not write") from None
 
 
-def to_record(wrote: Wrote) -> dict[str, Any]:
+def encode_journal(wrote: JournaledOffsets) -> dict[str, Any]:
     """The value of a group's record."""
     positions: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for (topic, index), offsets in sorted(wrote.items()):
@@ -235,23 +254,23 @@ def to_record(wrote: Wrote) -> dict[str, Any]:
     return {"v": 1, "at": time.time_ns() // 1_000_000, "positions": positions}
 
 
-def read_topic(target: str, migration: Migration) -> StateTopic:
+def load_state_topic(target: str, migration: Migration) -> StateTopic:
     """The state topic, as it is now. Raises ConfigError if there is none, UpstreamError and WireError."""
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        return read_all(cluster, migration.name)
+        return read_state_topic(cluster, migration.name)
     finally:
         cluster.close()
 
 
-def write_down(target: str, migration: Migration, partitions: int, wrote: Mapping[str, Wrote]) -> None:
+def write_journal(target: str, migration: Migration, partitions: int, wrote: Mapping[str, JournaledOffsets]) -> None:
     """Write down what is about to be written, by group. `partitions`: of the state topic. Raises UpstreamError and
     WireError."""
     job = Job(migration.name, migration.state_topic, partitions)
     records: dict[bytes, dict[str, Any]] = {}
     size = 0
     for group, one in wrote.items():
-        records[key("offsets", group)] = record = to_record(one)
+        records[state_key("offsets", group)] = record = encode_journal(one)
         size += len(json.dumps(record))
         if size > _AT_ONCE:
             write_once(target, job, records, "offsets")
@@ -261,7 +280,7 @@ def write_down(target: str, migration: Migration, partitions: int, wrote: Mappin
 
 
 @dataclass
-class Offsets:
+class GroupOffsetSync:
     """Both clusters, reached as they are. `force`: overwrite what somebody else wrote. `journal`: what is written is
     written down in the state topic before. `lost`: see `check_topics`."""
 
@@ -269,31 +288,34 @@ class Offsets:
     source: Admin
     target: Admin
     force: bool = False
-    known: Mapping[tuple[str, int], Copied] = field(default_factory=dict)
+    known: Mapping[tuple[str, int], CopiedPartition] = field(default_factory=dict)
     journal: bool = True
     lost: Mapping[str, str] = field(default_factory=dict)
     _wrote: dict[str, dict[TopicPartition, list[int]]] = field(default_factory=dict)
     _partitions: int = 0
 
-    def read_state(self) -> Offsets:
+    def read_state(self) -> GroupOffsetSync:
         """What was copied, and what was written before. Raises ConfigError, UpstreamError and WireError."""
-        topic = read_topic(self.target.bootstrap, self.migration)
+        topic = load_state_topic(self.target.bootstrap, self.migration)
         self._partitions = len(topic.logs)
-        self.known, self._wrote = copied(topic.values), journaled(topic.values)
+        self.known, self._wrote = parse_copied_partitions(topic.values), parse_journal(topic.values)
         return self
 
-    def check_topics(self) -> Offsets:
+    def check_topics(self) -> GroupOffsetSync:
         """Translate no position of a topic that was deleted or created again on either side since it was copied. Raises
         ConfigError, UpstreamError and WireError."""
         topics = topic_identities.read_migrated_topics(self.target.bootstrap, self.migration.name)
         self.lost = topic_identities.find_topic_problems(self.source.bootstrap, self.target.bootstrap, topics)
         return self
 
-    def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[Result]:
+    def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[GroupResult]:
         """For the groups of the source with these names. Raises UpstreamError and WireError."""
         there, groups = GroupOffsetsClient(self.target), list(GroupOffsetsClient(self.source).read(wants))
         places = {place for group in groups for place in group.positions} - self.known.keys()
-        known = {**self.known, **empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places)}
+        known = {
+            **self.known,
+            **find_empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places),
+        }
         # After the positions: a log only grows, so one that is beyond an end now was never in it.
         ends = _offsets(self.source.bootstrap, _past_copied(groups, known), requests.LATEST)
         results = [self._decided(group, there, known, ends) for group in groups]
@@ -303,28 +325,30 @@ class Offsets:
         self,
         group: GroupOffsets,
         there: GroupOffsetsClient,
-        known: Mapping[TopicPartition, Copied],
+        known: Mapping[TopicPartition, CopiedPartition],
         ends: Mapping[TopicPartition, int],
-    ) -> Result:
+    ) -> GroupResult:
         if group.unreadable:
-            return Result(group.name, group.kind, refused=f"its positions on the source: {group.unreadable}")
-        rows = rows_of(group, self.migration, known, ends, self.lost)
-        if not any(row.done == WOULD for row in rows):
-            return Result(group.name, group.kind, tuple(rows))
+            return GroupResult(group.name, group.kind, refused=f"its positions on the source: {group.unreadable}")
+        rows = translate_positions(group, self.migration, known, ends, self.lost)
+        if not any(row.done == PLANNED for row in rows):
+            return GroupResult(group.name, group.kind, tuple(rows))
         try:
             found = there.read_positions(group.name, group.kind)
         except GroupRefusedError as error:
-            return Result(group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}")
-        return decide(group, rows, found, self._wrote.get(group.name, {}), self.force)
+            return GroupResult(
+                group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}"
+            )
+        return decide_writes(group, rows, found, self._wrote.get(group.name, {}), self.force)
 
-    def _written(self, results: list[Result], there: GroupOffsetsClient) -> Iterator[Result]:
+    def _written(self, results: list[GroupResult], there: GroupOffsetsClient) -> Iterator[GroupResult]:
         if self.journal:
-            self._keep(result for result in results if any(row.done == WOULD for row in result.rows))
+            self._keep(result for result in results if any(row.done == PLANNED for row in result.rows))
         for result in results:
             wanted = {
                 row.place: CommittedOffset(row.position.target, row.metadata)
                 for row in result.rows
-                if row.done == WOULD and row.position.target is not None
+                if row.done == PLANNED and row.position.target is not None
             }
             if not wanted:
                 yield result
@@ -332,37 +356,37 @@ class Offsets:
             try:
                 said = there.write_positions(result.group, result.kind, wanted)
             except GroupRefusedError as error:
-                yield Result(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
+                yield GroupResult(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
                 continue
-            yield Result(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
+            yield GroupResult(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
 
-    def _keep(self, results: Iterable[Result]) -> None:
+    def _keep(self, results: Iterable[GroupResult]) -> None:
         wrote: dict[str, dict[TopicPartition, list[int]]] = {}
         for result in results:
             wrote[result.group] = dict(self._wrote.get(result.group, {}))
             for row in result.rows:
-                if row.done == WOULD and row.position.target is not None:
+                if row.done == PLANNED and row.position.target is not None:
                     both = _present([row.position.target, row.ours])
                     wrote[result.group][row.place] = list(dict.fromkeys(both))
-        write_down(self.target.bootstrap, self.migration, self._partitions, wrote)
+        write_journal(self.target.bootstrap, self.migration, self._partitions, wrote)
 
 
-def _all(rows: Iterable[Row], done: str) -> list[Row]:
-    return [replace(row, done=done) if row.done == WOULD else row for row in rows]
+def _all(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:
+    return [replace(row, done=done) if row.done == PLANNED else row for row in rows]
 
 
 def _present(offsets: Iterable[int | None]) -> list[int]:
     return [offset for offset in offsets if offset is not None]
 
 
-def _told(row: Row, said: Mapping[TopicPartition, str]) -> Row:
-    if row.done != WOULD:
+def _told(row: PositionResult, said: Mapping[TopicPartition, str]) -> PositionResult:
+    if row.done != PLANNED:
         return row
     text = said.get(row.place, "the brokers said nothing about it")
     return replace(row, done=FAILED if text else WRITTEN, why=text)
 
 
-def incomplete(results: Iterable[Result], migration: Migration) -> Counter[str]:
+def count_unwritten(results: Iterable[GroupResult], migration: Migration) -> Counter[str]:
     """Positions of topics that are migrated and that could not be written, by why."""
     found: Counter[str] = Counter()
     for result in results:

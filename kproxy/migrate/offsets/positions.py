@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 
 EXACT = "exact"  # the very record is there
 NEXT = "next"  # in a gap: the next record that was copied
@@ -57,7 +57,7 @@ _WORDS = {
 
 
 def translate(
-    copied: Mapping[tuple[str, int], Copied], topic: str, partition: int, position: int, target_topic: str = ""
+    copied: Mapping[tuple[str, int], CopiedPartition], topic: str, partition: int, position: int, target_topic: str = ""
 ) -> Position:
     """`target_topic`: what to call it if nothing was copied of this partition."""
     found = copied.get((topic, partition))
@@ -68,7 +68,13 @@ def translate(
 
 
 def translate_past_end(
-    copied: Mapping[tuple[str, int], Copied], topic: str, partition: int, position: int, end: int, *, as_end: bool
+    copied: Mapping[tuple[str, int], CopiedPartition],
+    topic: str,
+    partition: int,
+    position: int,
+    end: int,
+    *,
+    as_end: bool,
 ) -> Position:
     """A position beyond the end of the source's log. `as_end`: take the end for it."""
     found = translate(copied, topic, partition, end)
@@ -79,7 +85,7 @@ def translate_past_end(
     return replace(found, source=position, how=found.how if found.target is None else AS_END)
 
 
-def _translated(found: Copied, position: int) -> tuple[int | None, str, int]:
+def _translated(found: CopiedPartition, position: int) -> tuple[int | None, str, int]:
     if position > found.source_next:
         return None, BEYOND, position - found.source_next
     if not len(found.map) and found.records:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproxy.migrate.clusters.inventory import TopicInventory
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.aborted_ranges import between
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.offsets.aborted_ranges import count_by_batch
 
 
-def foreign_records(target: str, topic: TopicInventory, copied: Mapping[int, Copied]) -> int:
+def count_unknown_records(target: str, topic: TopicInventory, copied: Mapping[int, CopiedPartition]) -> int:
     """At least so many: what is there before and after the copied ones, what others wrote between two copied ones, and
     all of a partition to which none was copied. Committed ones only; their markers do not count.
 
     Raises UpstreamError and WireError.
     """
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
         return sum(
             _of_partition(cluster, topic.name, number, one.begin or 0, one.end or 0, copied.get(number))
@@ -26,14 +26,16 @@ def foreign_records(target: str, topic: TopicInventory, copied: Mapping[int, Cop
         cluster.close()
 
 
-def beyond(cluster: Cluster, copied: Copied, end: int) -> int:
+def count_beyond(cluster: ClusterClient, copied: CopiedPartition, end: int) -> int:
     """So many records lie behind the last copied one, up to `end`. Raises Refused, UpstreamError and WireError."""
     if copied.target_next >= end:
         return 0
     return _records(cluster, copied.target_topic, copied.partition, copied.target_next, end)
 
 
-def _of_partition(cluster: Cluster, topic: str, partition: int, begin: int, end: int, copied: Copied | None) -> int:
+def _of_partition(
+    cluster: ClusterClient, topic: str, partition: int, begin: int, end: int, copied: CopiedPartition | None
+) -> int:
     gaps, at = [], begin
     for _, target, count in () if copied is None else copied.map:
         if target > at:
@@ -48,6 +50,6 @@ def _of_partition(cluster: Cluster, topic: str, partition: int, begin: int, end:
     )
 
 
-def _records(cluster: Cluster, topic: str, partition: int, first: int, last: int) -> int:
+def _records(cluster: ClusterClient, topic: str, partition: int, first: int, last: int) -> int:
     """Of other producers than transactions that were aborted, from `first` up to `last`."""
-    return sum(count for count, aborted in between(cluster, topic, partition, first, last) if not aborted)
+    return sum(count for count, aborted in count_by_batch(cluster, topic, partition, first, last) if not aborted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.migrate.clusters.inventory import RELEVANT_CONFIGS, Acl, Inventory, QuotaEntity, TopicInventory
-from kproxy.migrate.copier.state import PARTITIONS
+from kproxy.migrate.copier.state import STATE_PARTITIONS
 from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import Migration
 
@@ -70,7 +70,7 @@ class CreateState:
     kind = "state"
 
     def __str__(self) -> str:
-        return f"create topic {self.topic}: the state of the migration, {PARTITIONS} partitions, compacted"
+        return f"create topic {self.topic}: the state of the migration, {STATE_PARTITIONS} partitions, compacted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, topic_key
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.producer import Producer
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import State, key, parts_of
+from kproxy.migrate.copier.state import PartitionState, parse_key, state_key
 from kproxy.migrate.copier.statetopic import StateTopic
 from kproxy.migrate.journal.driver import write_records
 from kproxy.migrate.plan.changes import (
@@ -118,7 +118,7 @@ def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
     for name, value in values.items():
         if name.startswith(_PREFIX):
             try:
-                found.append(JournaledChange(int(parts_of(name)[1]), from_record(json.loads(value))))
+                found.append(JournaledChange(int(parse_key(name)[1]), from_record(json.loads(value))))
             except (IndexError, TypeError, ValueError):
                 raise WireError("malformed", "the state topic has a journal that kproxy did not write") from None
     return sorted(found, key=lambda entry: entry.number)
@@ -137,7 +137,9 @@ def history_of(values: Mapping[bytes, bytes]) -> MigrationHistory:
                 wanted[topic] = entry.change.final_configs
             case _:
                 pass
-    copied = {State.from_json(value).target_topic for name, value in values.items() if name.startswith(_PARTITION)}
+    copied = {
+        PartitionState.from_json(value).target_topic for name, value in values.items() if name.startswith(_PARTITION)
+    }
     return MigrationHistory(wanted, frozenset(copied), frozenset(created), has_state_topic=True)
 
 
@@ -146,9 +148,9 @@ class ChangeJournal:
     fences this one."""
 
     def __init__(self, target: str, name: str, topic: str) -> None:
-        self._cluster = Cluster(target)
+        self._cluster = ClusterClient(target)
         self._name, self._topic = name, topic
-        self._writer: tuple[Job, Producer] | None = None
+        self._writer: tuple[Job, TransactionalProducer] | None = None
         self._next = 0
 
     def __enter__(self) -> ChangeJournal:
@@ -168,7 +170,7 @@ class ChangeJournal:
     def append(self, changes: Iterable[Change | RaiseProducerIds]) -> list[int]:
         """Write them down, in one transaction. Returns their numbers. Raises UpstreamError and WireError."""
         numbered = {self._next + count: change for count, change in enumerate(changes)}
-        self._write({key("journal", number): to_record(change) for number, change in numbered.items()})
+        self._write({state_key("journal", number): to_record(change) for number, change in numbered.items()})
         self._next += len(numbered)
         return list(numbered)
 
@@ -180,7 +182,7 @@ class ChangeJournal:
     def remove(self, numbers: Sequence[int]) -> None:
         """As they were not done, or have been taken back."""
         if numbers:
-            self._write({key("journal", number): None for number in numbers})
+            self._write({state_key("journal", number): None for number in numbers})
 
     def _read_topic(self) -> StateTopic:
         topic = StateTopic(self._cluster, self._topic)
@@ -192,13 +194,13 @@ class ChangeJournal:
         self._writer = job, producer
         write_records(job, producer, records)
 
-    def _start(self) -> tuple[Job, Producer]:
+    def _start(self) -> tuple[Job, TransactionalProducer]:
         job = Job(self._name, self._topic, self._cluster.partitions(self._topic))
-        producer = Producer(self._cluster, f"kproxy-migration-{self._name}/prepare")
+        producer = TransactionalProducer(self._cluster, f"kproxy-migration-{self._name}/prepare")
         producer.start(time.monotonic() + _PATIENCE)
         return job, producer
 
     def _with_retries(self, ask: Callable[[], T]) -> T:
         """A topic that was created just now is not led yet, a coordinator that was never asked loads. Raises
         UpstreamError and WireError."""
-        return insist(self._cluster, ask, _PATIENCE)
+        return retry(self._cluster, ask, _PATIENCE)

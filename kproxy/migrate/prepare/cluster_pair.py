@@ -14,7 +14,7 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_topic_problems, migrated_topics
-from kproxy.migrate.copier.errorcodes import Refused
+from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.plan.changes import MigrationHistory, plan_changes, selected_topics
 from kproxy.migrate.plan.plan import MigrationPlan, make_plan, topic_creations
 from kproxy.migrate.prepare.change_journal import ChangeJournal, history_of
@@ -81,7 +81,7 @@ class ClusterPair:
         """Whether one may have them: there is no other way than to take one."""
         try:
             producerids.take_one_id_each(dict(list(self.target.nodes().items())[:1]))
-        except Refused:
+        except BrokerError:
             return [InventoryGap("to raise producer ids", "", "IdempotentWrite", "the cluster")]
         return []
 

@@ -8,9 +8,9 @@ from itertools import groupby
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topics
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Refused
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import BrokerError
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
 from kproxy.migrate.prepare.cluster_pair import ClusterPair, Examination, Say
@@ -80,10 +80,10 @@ class Preparation:
             one.name: migration.target_name(one.name)
             for one in selected_topics(migration, self._examination.plan.source)
         }
-        source, target = Cluster(self._clusters.endpoints.source), Cluster(self._clusters.endpoints.target)
+        source, target = ClusterClient(self._clusters.endpoints.source), ClusterClient(self._clusters.endpoints.target)
         try:
-            there = insist(source, lambda: learn_topics(source, topics), _PATIENCE)
-            here = insist(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
+            there = retry(source, lambda: learn_topics(source, topics), _PATIENCE)
+            here = retry(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
         finally:
             source.close()
             target.close()
@@ -105,7 +105,7 @@ class Preparation:
         target = self._clusters.target.nodes()
         try:
             lowest = producerids.take_one_id_each(target)
-        except Refused as error:
+        except BrokerError as error:
             self._failed.append(f"could not raise producer ids: {error}")
             return
         if min(lowest.values()) >= known.floor + int(producerids.MARGIN * (1 - _MAX_USED_MARGIN)):

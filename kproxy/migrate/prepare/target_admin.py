@@ -8,7 +8,7 @@ from typing import Any
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.administration import Admin, error_name
 from kproxy.migrate.clusters.inventory import Acl, InventoryGap, QuotaEntity
-from kproxy.migrate.copier.state import PARTITIONS
+from kproxy.migrate.copier.state import STATE_PARTITIONS
 from kproxy.migrate.plan.changes import AddPartitions, AlterTopic, Change, CreateAcl, CreateState, CreateTopic, SetQuota
 
 # Changes in one request.
@@ -77,7 +77,7 @@ class TargetAdmin:
 
         topics = []
         for change in changes:
-            partitions, configs = PARTITIONS, _STATE_TOPIC_CONFIGS
+            partitions, configs = STATE_PARTITIONS, _STATE_TOPIC_CONFIGS
             if isinstance(change, CreateTopic):
                 partitions, configs = change.partitions, change.configs
             assert isinstance(change, CreateState | CreateTopic)

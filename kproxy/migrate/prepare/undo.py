@@ -14,11 +14,11 @@ from typing import Any
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import copied
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import parse_copied_partitions
 from kproxy.migrate.format import format_count
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
-from kproxy.migrate.offsets.unknown_records import foreign_records
+from kproxy.migrate.offsets.unknown_records import count_unknown_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
     AlterTopic,
@@ -57,7 +57,7 @@ class Undo:
         WireError."""
         migration = self._clusters.migration
         topic = migration.state_topic
-        cluster = Cluster(self._clusters.endpoints.target)
+        cluster = ClusterClient(self._clusters.endpoints.target)
         error, _ = cluster.learn([topic]).topics.get(topic, (3, ()))
         cluster.close()
         if error:
@@ -99,13 +99,13 @@ class Undo:
     ) -> set[str]:
         """Topics that have records of somebody else."""
         created = {entry.change.topic for entry in found if isinstance(entry.change, CreateTopic)}
-        states = copied(values)
+        states = parse_copied_partitions(values)
         kept = set()
         for topic in sorted({one.target_topic for one in states.values() if one.records} - created):
             self._add_remaining(f"topic {topic} was there before, and has records that kproxy copied: they stay")
         for topic in sorted(created & there.topics.keys()):
             ours = {one.partition: one for one in states.values() if one.target_topic == topic}
-            count = foreign_records(self._clusters.endpoints.target, there.topics[topic], ours)
+            count = count_unknown_records(self._clusters.endpoints.target, there.topics[topic], ours)
             if count:
                 kept.add(topic)
                 self._add_remaining(

@@ -18,12 +18,12 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import kinds, quantities
 from kproxy.config.hop import mask
-from kproxy.config.loader import judge
+from kproxy.config.loader import validate_layer
 from kproxy.config.options import cluster_settings
 from kproxy.config.sources import Layer, Problem, closest, suggestion
 from kproxy.config.values import quote
-from kproxy.config.yamlfile import Reading
-from kproxy.migrate.copier.state import topic_of
+from kproxy.config.yamlfile import YamlReader
+from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.spec import switch_section
 from kproxy.migrate.spec.migration import (
     INTERNAL_TOPICS,
@@ -49,7 +49,7 @@ _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster 
 def read_migration(path: str | os.PathLike[str]) -> Migration:
     """What a file says. Raises ConfigError with one line for every mistake."""
     file, layer = Path(path), Layer(nested=True)
-    document = _DocumentReader(Reading(str(file), layer))
+    document = _DocumentReader(YamlReader(str(file), layer))
     root = document.reading.root(file)
     if not isinstance(root, yaml.MappingNode):
         if not layer.problems:
@@ -57,7 +57,7 @@ def read_migration(path: str | os.PathLike[str]) -> Migration:
             document.reading.problem(root, "", f"{what}; allowed: source: {_EXAMPLE}; target: the same")
         raise ConfigError(*_lines(layer.problems))
     values = document.values(root)
-    if problems := judge(layer, file):
+    if problems := validate_layer(layer, file):
         raise ConfigError(*_lines(problems))
     migration = Migration(document.clusters[SOURCE], document.clusters[TARGET], **values)
     _check_as_kproxy_config(migration, file)
@@ -66,10 +66,10 @@ def read_migration(path: str | os.PathLike[str]) -> Migration:
 
 def _check_as_kproxy_config(migration: Migration, file: Path) -> None:
     """What is wrong between the clusters only with the addresses that they get. Raises ConfigError."""
-    from kproxy.spark.configuration import shipped  # looks at it as `attach` does
+    from kproxy.spark.configuration import build_host_config  # looks at it as `attach` does
 
     try:
-        shipped(migration.kproxy_config())
+        build_host_config(migration.kproxy_config())
     except ConfigError as error:
         raise ConfigError(*(f"{file}: {_with_side_names(line)}" for line in error.problems)) from None
 
@@ -87,7 +87,7 @@ def _with_side_names(text: str) -> str:
 class _DocumentReader:
     """Reads the tree. What is wrong goes to the problems of the reading."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: YamlReader) -> None:
         self.reading = reading
         self.clusters: dict[str, dict[str, Any]] = {}
 
@@ -263,7 +263,7 @@ def _parse_rename(topic: str, name: str) -> tuple[str, str]:
             raise ValueError(f"{quote(text)} is too long for a topic; allowed: {_LONGEST_TOPIC} characters")
     if ("*" in topic) != ("*" in name):
         raise ValueError(f"{topic} and {name}: only one of them has a *; allowed: 'a-*': 'b-*', or names without *")
-    if name in INTERNAL_TOPICS or name.startswith(topic_of("")):
+    if name in INTERNAL_TOPICS or name.startswith(state_topic_name("")):
         raise ValueError(f"{name} is a topic of Kafka's or of kproxy's own; allowed: another name")
     return topic, name
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
-from kproxy.migrate.copier.state import topic_of
+from kproxy.migrate.copier.state import state_topic_name
 from kproxy.migrate.spec.switch_section import SwitchSection
 
 SOURCE, TARGET = SIDES = ("source", "target")
@@ -76,11 +76,11 @@ class Migration:
     @property
     def state_topic(self) -> str:
         """Its name, on the target."""
-        return topic_of(self.name)
+        return state_topic_name(self.name)
 
     def selects_topic(self, topic: str) -> bool:
         """Whether this topic of the source is copied: never Kafka's own, nor the state of a migration."""
-        if topic in INTERNAL_TOPICS or topic.startswith(topic_of("")):
+        if topic in INTERNAL_TOPICS or topic.startswith(state_topic_name("")):
             return False
         return _matches(topic, self.topics.include, self.topics.exclude)
 

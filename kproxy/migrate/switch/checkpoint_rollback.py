@@ -11,12 +11,12 @@ from collections.abc import Set
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.offsets.groupsync import read_topic
-from kproxy.migrate.offsets.unknown_records import beyond
+from kproxy.migrate.offsets.groupsync import load_state_topic
+from kproxy.migrate.offsets.unknown_records import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.inverse_offset_map import TopicPartition, invert_maps
 
@@ -25,7 +25,7 @@ _TIMEOUT = 30.0
 
 def read_inverse_maps(
     migration: Migration, endpoints: ClusterEndpoints, places: Set[TopicPartition]
-) -> dict[TopicPartition, Copied]:
+) -> dict[TopicPartition, CopiedPartition]:
     """What is known of positions on the target in these partitions.
 
     Raises ConfigError if clients were not led back, or have written what is not on the source; UpstreamError and
@@ -35,14 +35,14 @@ def read_inverse_maps(
         raise ConfigError("clients were not switched: their positions are those of the source; leave out --back")
     if last.is_moved:
         raise ConfigError("clients are on the target: first, kproxy migrate rollback leads them back")
-    target, source = Cluster(endpoints.target), Cluster(endpoints.source)
+    target, source = ClusterClient(endpoints.target), ClusterClient(endpoints.source)
     try:
         # The logs' ends first: what is copied later is not taken for what somebody else has written.
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
-        known = copied(read_topic(endpoints.target, migration).values)
+        known = parse_copied_partitions(load_state_topic(endpoints.target, migration).values)
         for where, end in ends.items():
-            count = beyond(target, known[where], end) if where in known else end - begins[where]
+            count = count_beyond(target, known[where], end) if where in known else end - begins[where]
             if count:
                 topic, partition = where
                 raise ConfigError(
@@ -56,7 +56,7 @@ def read_inverse_maps(
         target.close()
 
 
-def _read_offsets(cluster: Cluster, places: Set[TopicPartition], which: int) -> dict[TopicPartition, int]:
+def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], which: int) -> dict[TopicPartition, int]:
     """Raises ConfigError if a partition has no leader that tells; UpstreamError and WireError."""
     found: dict[TopicPartition, int] = {}
 
@@ -67,5 +67,5 @@ def _read_offsets(cluster: Cluster, places: Set[TopicPartition], which: int) -> 
             raise UpstreamError("other", f"nobody tells where partition {partition} of {topic} begins or ends")
 
     if places:
-        insist(cluster, ask, _TIMEOUT)
+        retry(cluster, ask, _TIMEOUT)
     return found

@@ -17,19 +17,19 @@ from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.state import State, key
-from kproxy.migrate.copier.statetopic import Copied, read_all
-from kproxy.migrate.copy.copyrun import Copy, What
-from kproxy.migrate.copy.scope import what_to_copy
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_state_topic
+from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
-from kproxy.migrate.offsets.duplicates import Repeated, repeated
-from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete
+from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, count_unwritten
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import ClientSelection, describe_open_transactions
 from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
-from kproxy.migrate.verify.runner import verify
+from kproxy.migrate.verify.runner import run_verification
 
 TopicPartition = tuple[str, int]
 EndOffsets = Mapping[TopicPartition, int]
@@ -74,14 +74,14 @@ class FinalSync:
     endpoints: ClusterEndpoints
     log: Callable[[str], None] = lambda _: None
     force: bool = False
-    compose: Callable[[Offsets], None] = lambda _: None
+    compose: Callable[[GroupOffsetSync], None] = lambda _: None
     groups: Callable[[str], bool] | None = None
     selection: ClientSelection | None = None
     others_write: bool = False
     timings: SyncTimings = field(default_factory=SyncTimings)
     ended_transactions: list[OpenTransaction] = field(default_factory=list)
     source_ends: EndOffsets = field(default_factory=dict)
-    _positions: tuple[Sequence[Result], Mapping[TopicPartition, Copied]] = ((), {})
+    _positions: tuple[Sequence[GroupResult], Mapping[TopicPartition, CopiedPartition]] = ((), {})
 
     def __post_init__(self) -> None:
         self._stack = ExitStack()
@@ -105,18 +105,21 @@ class FinalSync:
         self._take_over = take_over
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
         self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
-        self._source_cluster, self._target_cluster = Cluster(self.endpoints.source), Cluster(self.endpoints.target)
+        self._source_cluster, self._target_cluster = (
+            ClusterClient(self.endpoints.source),
+            ClusterClient(self.endpoints.target),
+        )
         self._stack.callback(self._source_cluster.close)
         self._stack.callback(self._target_cluster.close)
-        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
+        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
         self._scope = what
         layout = self._source_cluster.learn(list(what.topics))
         self.partitions = [(topic, led.index) for topic in what.topics for led in layout.topics[topic][1]]
-        self._state_topic = read_all(self._target_cluster, self.migration.name, _is_partition_record)
+        self._state_topic = read_state_topic(self._target_cluster, self.migration.name, _is_partition_record)
         self._start_copy(what)
 
-    def _start_copy(self, what: What) -> None:
-        self._copy = Copy(self.spark, self.endpoints.source, self.endpoints.target, what)
+    def _start_copy(self, what: CopySpec) -> None:
+        self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what)
 
         def run() -> None:
             try:
@@ -215,7 +218,7 @@ class FinalSync:
         self._timed("verify", self._verify)
 
     def _verify(self) -> None:
-        report = verify(
+        report = run_verification(
             self.spark,
             self.endpoints.source,
             self.endpoints.target,
@@ -265,18 +268,18 @@ class FinalSync:
             setattr(self.timings, part, time.monotonic() - began)
 
     def _translate_positions(self, dry_run: bool) -> list[str]:
-        offsets = Offsets(self.migration, self._source_admin, self._target_admin, self.force).read_state()
+        offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force).read_state()
         self.compose(offsets)
         results = offsets.run(self.groups or self.migration.selects_group, dry_run=dry_run)
         self._positions = results, offsets.known
-        return list(incomplete(results, self.migration))
+        return list(count_unwritten(results, self.migration))
 
-    def repeated(self) -> list[Repeated]:
+    def repeated(self) -> list[DuplicateRecords]:
         """What members of groups would read twice, as positions were translated last. Raises UpstreamError and
         WireError."""
         if self.force:  # the way back: applications have written there themselves
             return []
-        return list(repeated(self.endpoints.target, *self._positions))
+        return list(find_duplicates(self.endpoints.target, *self._positions))
 
     def _check_copy(self) -> None:
         if isinstance(self._failure, CopyAlreadyRunning) and not self._take_over:
@@ -335,11 +338,11 @@ class FinalSync:
             self._check_deadline(until, f"the source does not tell where partition {partition} of {topic} ends")
             time.sleep(_RETRY_INTERVAL)
 
-    def _read_states(self) -> dict[TopicPartition, State]:
-        insist(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
+    def _read_states(self) -> dict[TopicPartition, PartitionState]:
+        retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
         values = self._state_topic.values
-        found = {where: values.get(key("partition", *where)) for where in self.partitions}
-        return {where: State.from_json(value) for where, value in found.items() if value is not None}
+        found = {where: values.get(state_key("partition", *where)) for where in self.partitions}
+        return {where: PartitionState.from_json(value) for where, value in found.items() if value is not None}
 
     def _wait_until_copied(self, ends: EndOffsets, until: float) -> None:
         begins = self._read_begins()
@@ -362,9 +365,9 @@ class FinalSync:
 
 def list_topics(bootstrap: str) -> set[str]:
     """All that are there. Raises UpstreamError and WireError."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
-        return set(insist(cluster, cluster.learn, _SETTLE_TIMEOUT).topics)
+        return set(retry(cluster, cluster.learn, _SETTLE_TIMEOUT).topics)
     finally:
         cluster.close()
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.state import SEALED, State, key, parts_of, piece_to_json
-from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.copier.state import SEAL_THRESHOLD, PartitionState, encode_map_piece, parse_key, state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
 from kproxy.migrate.spec.migration import CopyLimits, Migration, TopicSelection
-from kproxy.migrate.verify.results import Kept, kept_in, name_of
+from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges, verified_key
 
 TopicPartition = tuple[str, int]
 EndOffsets = Mapping[TopicPartition, int]
@@ -83,8 +83,8 @@ def truncate(known: OffsetMap, target: int) -> OffsetMap:
 
 
 def compose_maps(
-    back: Mapping[TopicPartition, Copied], forth: Mapping[TopicPartition, Copied]
-) -> dict[TopicPartition, Copied]:
+    back: Mapping[TopicPartition, CopiedPartition], forth: Mapping[TopicPartition, CopiedPartition]
+) -> dict[TopicPartition, CopiedPartition]:
     """What is known of positions on the target of the first migration (`forth`), to translate them for its source: what
     was copied back, and before it what came from there."""
     found = {}
@@ -96,8 +96,10 @@ def compose_maps(
 
 
 def invert_maps(
-    known: Mapping[TopicPartition, Copied], ends: Mapping[TopicPartition, int], begins: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Copied]:
+    known: Mapping[TopicPartition, CopiedPartition],
+    ends: Mapping[TopicPartition, int],
+    begins: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, CopiedPartition]:
     """What is known of positions on the target of the first migration (`known`), if all that is there is in its map.
     `ends`: of the target's logs, behind which there is no record but those that were copied meanwhile; `begins`: of the
     source's logs, for partitions of which nothing was copied."""
@@ -106,7 +108,9 @@ def invert_maps(
         one = known.get((topic, partition))
         if one is None:
             nothing = OffsetMap([])
-            found[topic, partition] = Copied(topic, partition, topic, 0, end, begins[topic, partition], 0, 0, nothing)
+            found[topic, partition] = CopiedPartition(
+                topic, partition, topic, 0, end, begins[topic, partition], 0, 0, nothing
+            )
         else:
             # Behind its last record is the marker of its transaction, and members have a position behind that.
             found[topic, partition] = replace(
@@ -137,46 +141,53 @@ def seed_records(equal: SyncPoint, there: StateRecords) -> dict[bytes, bytes | N
     `there`: what it has now; None removes a record."""
     records: dict[bytes, bytes | None] = {}
     for name in there:
-        match parts_of(name):
+        match parse_key(name):
             case ["map" | "verified" | "partition", *_]:
                 records[name] = None
     for (topic, partition), end in equal.source.items():
         at = equal.target[topic, partition]
-        records[key("partition", topic, partition)] = State(topic, end, end, at, target_begin=at).to_json()
+        records[state_key("partition", topic, partition)] = PartitionState(
+            topic, end, end, at, target_begin=at
+        ).to_json()
     return records
 
 
-def restore_records(there: StateRecords, back: Mapping[TopicPartition, Copied], at: int) -> dict[bytes, bytes | None]:
+def restore_records(
+    there: StateRecords, back: Mapping[TopicPartition, CopiedPartition], at: int
+) -> dict[bytes, bytes | None]:
     """What to change in the state topic of the first migration (`there`), so that it is as it was when clients went to
     the target. A rollback that was undone may have written there already what was copied back by then."""
     changes: dict[bytes, bytes | None] = {}
-    kept = kept_in(there)
-    for where, one in copied(there).items():
+    kept = parse_verified_ranges(there)
+    for where, one in parse_copied_partitions(there).items():
         whole = one.map if where not in back else truncate(one.map, back[where].source_begin)
         more = one.map.records - whole.records
         if not more:
             continue
-        changes |= {name: None for name in there if parts_of(name)[:3] == ["map", *where]}
-        name = key("partition", *where)
-        state = State.from_json(there[name])
+        changes |= {name: None for name in there if parse_key(name)[:3] == ["map", *where]}
+        name = state_key("partition", *where)
+        state = PartitionState.from_json(there[name])
         records = state.records - more
         size = state.size * records // state.records  # nobody has kept how much of it that was
         changes[name] = replace(state, map=whole, records=records, size=size).to_json()
         if (had := kept.get(where)) is not None:
             had = replace(had, records=max(0, had.records - more))
-            changes[name_of(where)] = json.dumps(had.to_record(at)).encode()
+            changes[verified_key(where)] = json.dumps(had.to_record(at)).encode()
     return changes
 
 
 def continuation_records(
-    first: Mapping[TopicPartition, State], back: Mapping[TopicPartition, Copied], equal: SyncPoint, at: int
+    first: Mapping[TopicPartition, PartitionState],
+    back: Mapping[TopicPartition, CopiedPartition],
+    equal: SyncPoint,
+    at: int,
 ) -> dict[bytes, bytes | None]:
     """What the state topic of the first migration is to have when clients have gone back to its source: as if it had
     copied itself what was copied back, and as verified. `equal`: of the first migration. `at` is in milliseconds."""
     records: dict[bytes, bytes | None] = {}
     for where, end in equal.source.items():
         state, new = first.get(where), back.get(where)
-        begun = state or State(where[0], end, end, equal.target[where], target_begin=equal.target[where])
+        begun = state or PartitionState(where[0], end, end, equal.target[where], target_begin=equal.target[where])
         whole = begun.map if new is None else join(begun.map, invert(new.map))
         state = replace(
             begun,
@@ -187,23 +198,26 @@ def continuation_records(
             records=begun.records + (0 if new is None else new.records),
             size=begun.size + (0 if new is None else new.size),
         )
-        if len(whole.to_bytes()) >= SEALED:
+        if len(whole.to_bytes()) >= SEAL_THRESHOLD:
             state, whole = state.sealed()
             for piece in _pieces(whole):
-                records[key("map", *where, piece.sources[0])] = piece_to_json(piece)
-        records[key("partition", *where)] = state.to_json()
+                records[state_key("map", *where, piece.sources[0])] = encode_map_piece(piece)
+        records[state_key("partition", *where)] = state.to_json()
     return records
 
 
 def merge_verified(
-    first: Mapping[TopicPartition, Kept], back: Mapping[TopicPartition, Kept], equal: SyncPoint, at: int
-) -> dict[bytes, Kept]:
+    first: Mapping[TopicPartition, VerifiedRange],
+    back: Mapping[TopicPartition, VerifiedRange],
+    equal: SyncPoint,
+    at: int,
+) -> dict[bytes, VerifiedRange]:
     """The same for what is verified."""
     found = {}
     for where, end in equal.source.items():
         had, new = first.get(where), back.get(where)
         records = (had.records if had else 0) + (new.records if new else 0)
-        found[name_of(where)] = Kept(
+        found[verified_key(where)] = VerifiedRange(
             had.since if had else end, end, records, had.gone if had else 0, had.compacted if had else 0
         )
     return found

@@ -16,11 +16,18 @@ from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import copied
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import parse_copied_partitions
 from kproxy.migrate.journal.switch_journal import ROLLBACK, MovedPart, SwitchEntry, SwitchJournal
-from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete, journaled, read_topic, write_down
-from kproxy.migrate.offsets.unknown_records import beyond
+from kproxy.migrate.offsets.groupsync import (
+    GroupOffsetSync,
+    GroupResult,
+    count_unwritten,
+    load_state_topic,
+    parse_journal,
+    write_journal,
+)
+from kproxy.migrate.offsets.unknown_records import count_beyond
 from kproxy.migrate.plan.finding import NOTE, STOP, MigrationFinding
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
@@ -34,7 +41,7 @@ from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
-from kproxy.migrate.verify.runner import verify
+from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
 
@@ -81,7 +88,7 @@ class TargetPositions:
 
     def __enter__(self) -> TargetPositions:
         self._reverse = read_reverse_migration(self.migration, self.endpoints)
-        self._source, self._target = Cluster(self.endpoints.source), Cluster(self.endpoints.target)
+        self._source, self._target = ClusterClient(self.endpoints.source), ClusterClient(self.endpoints.target)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,7 +99,9 @@ class TargetPositions:
         """Raises TailError if somebody has written to the target before what was copied last."""
         began = time.monotonic()
         endpoints = self.endpoints
-        report = verify(self.spark, endpoints.source, endpoints.target, self.migration.name, others_write=False)
+        report = run_verification(
+            self.spark, endpoints.source, endpoints.target, self.migration.name, others_write=False
+        )
         self.timings.verify = time.monotonic() - began
         for one in report.partitions:
             if one.extra:
@@ -102,14 +111,14 @@ class TargetPositions:
         """Returns what could not be. Raises TailError if somebody has written to the target."""
         began = time.monotonic()
         ends = self._read_ends(until)
-        topic = read_topic(self.endpoints.target, self.migration)
-        known = copied(topic.values)
+        topic = load_state_topic(self.endpoints.target, self.migration)
+        known = parse_copied_partitions(topic.values)
         for where, end in ends.items():
-            if where in known and (count := beyond(self._target, known[where], end)):
+            if where in known and (count := count_beyond(self._target, known[where], end)):
                 raise _foreign_records_error(*where, count)
         begins = self._read_offsets(self._source, ends.keys() - known.keys(), requests.EARLIEST, until)
         with Admin(self.endpoints.target) as target, Admin(self.endpoints.source) as source:
-            back = Offsets(
+            back = GroupOffsetSync(
                 self._reverse, target, source, force=True, known=invert_maps(known, ends, begins), journal=False
             )
             results = back.run(self.groups.__contains__, dry_run=True)
@@ -118,16 +127,16 @@ class TargetPositions:
                 self._record_positions(results, topic.values, len(topic.logs))
                 results = back.run(self.groups.__contains__, dry_run=False)
         self.timings.translate = time.monotonic() - began
-        return list(incomplete(results, self._reverse))
+        return list(count_unwritten(results, self._reverse))
 
-    def _record_positions(self, results: Sequence[Result], values: Mapping[bytes, bytes], partitions: int) -> None:
-        before = journaled(values)
+    def _record_positions(self, results: Sequence[GroupResult], values: Mapping[bytes, bytes], partitions: int) -> None:
+        before = parse_journal(values)
         wrote = {
             one.group: before.get(one.group, {})
             | {(row.position.topic, row.position.partition): [row.position.source] for row in one.rows}
             for one in results
         }
-        write_down(self.endpoints.target, self.migration, partitions, wrote)
+        write_journal(self.endpoints.target, self.migration, partitions, wrote)
 
     def _read_ends(self, until: float) -> dict[TopicPartition, int]:
         """Where the target's logs end now, when all before it is decided."""
@@ -148,7 +157,13 @@ class TargetPositions:
         return ends
 
     def _read_offsets(
-        self, cluster: Cluster, places: Collection[TopicPartition], which: int, until: float, *, committed: bool = True
+        self,
+        cluster: ClusterClient,
+        places: Collection[TopicPartition],
+        which: int,
+        until: float,
+        *,
+        committed: bool = True,
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         while missing := [where for where in places if where not in found]:

@@ -16,17 +16,17 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.errorcodes import Refused
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.errorcodes import BrokerError
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import State, parts_of
-from kproxy.migrate.copier.statetopic import Copied, copied, read_all
-from kproxy.migrate.copy.copyrun import Copy, What
-from kproxy.migrate.copy.scope import what_to_copy
+from kproxy.migrate.copier.state import PartitionState, parse_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state_topic
+from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import Records, write_once
 from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
-from kproxy.migrate.offsets.groupsync import Offsets
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync
 from kproxy.migrate.plan.finding import NOTE, STOP, MigrationFinding
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
@@ -43,7 +43,7 @@ from kproxy.migrate.switch.inverse_offset_map import (
     seed_records,
     swap_endpoints,
 )
-from kproxy.migrate.verify.results import kept_in
+from kproxy.migrate.verify.results import parse_verified_ranges
 
 Say = Callable[[str], None]
 
@@ -60,21 +60,21 @@ def read_reverse_migration(migration: Migration, endpoints: ClusterEndpoints) ->
 
 def _read_state(bootstrap: str, name: str) -> tuple[int, dict[bytes, bytes]]:
     """How many partitions the state topic has, and all that is in it."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
-        topic = read_all(cluster, name)
+        topic = read_state_topic(cluster, name)
         return len(topic.logs), topic.values
     finally:
         cluster.close()
 
 
-def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], State]:
+def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], PartitionState]:
     """How far each partition was copied."""
     found = {}
     for name, value in values.items():
-        match parts_of(name):
+        match parse_key(name):
             case ["partition", str(topic), int(partition)]:
-                found[topic, partition] = State.from_json(value)
+                found[topic, partition] = PartitionState.from_json(value)
     return found
 
 
@@ -84,7 +84,7 @@ class ReverseCopy:
     def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, say: Say) -> None:
         self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, say
         self._ended = threading.Event()
-        self._copy: Copy | None = None
+        self._copy: CopyRun | None = None
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
         self.is_prepared = False
@@ -99,7 +99,7 @@ class ReverseCopy:
         if prepared.failed:
             return [MigrationFinding(STOP, "the way back", text) for text in prepared.failed]
         self._partitions, self._values = _read_state(self._endpoints_reversed.target, self.reverse.name)
-        what = what_to_copy(
+        what = build_copy_spec(
             self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
         )
         self._scope = replace(what, grace=0.0)  # writes are held then
@@ -113,13 +113,13 @@ class ReverseCopy:
         write_once(self._endpoints_reversed.target, job, seed_records(equal, self._values), "seed")
         self.start(self._scope)
 
-    def start(self, what: What) -> None:
+    def start(self, what: CopySpec) -> None:
         """Copy back, in a thread, whatever fails meanwhile."""
 
         def run() -> None:
             while not self._ended.is_set():
                 # Whether it may go on when another one copies back, the state topic says, and not this.
-                self._copy = Copy(
+                self._copy = CopyRun(
                     self._spark,
                     self._endpoints_reversed.source,
                     self._endpoints_reversed.target,
@@ -173,7 +173,7 @@ class ReverseCopy:
 def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
     """Where these partitions end. The markers of a transaction are written after its end is acknowledged: what is read
     before would be too early, and would be copied back. Raises TailError, UpstreamError and WireError."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
         while True:
             high = cluster.offsets(like, requests.LATEST, committed=False)
@@ -199,17 +199,17 @@ class RollbackContinuation:
     def __init__(self, forth: Migration, back: Migration, endpoints: ClusterEndpoints) -> None:
         self._forward, self._reverse, self._endpoints = forth, back, endpoints
 
-    def compose(self, offsets: Offsets) -> None:
+    def compose(self, offsets: GroupOffsetSync) -> None:
         """Positions from before the switch are known by the first migration's map."""
         offsets.known = compose_maps(dict(offsets.known), self._forward_maps())
 
-    def _forward_maps(self) -> dict[tuple[str, int], Copied]:
+    def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
         if not hasattr(self, "_known"):  # it does not change: clients write to the target
             self._partitions, values = _read_state(self._endpoints.target, self._forward.name)
             _, back = _read_state(self._endpoints.source, self._reverse.name)
-            self._changes = restore_records(values, copied(back), time.time_ns() // 1_000_000)
+            self._changes = restore_records(values, parse_copied_partitions(back), time.time_ns() // 1_000_000)
             self._values = {name: value for name, value in {**values, **self._changes}.items() if value is not None}
-            self._maps = copied(self._values)
+            self._maps = parse_copied_partitions(self._values)
         return self._maps
 
     def during_hold(self, tail: FinalSync, until: float) -> None:
@@ -221,9 +221,9 @@ class RollbackContinuation:
         at = time.time_ns() // 1_000_000
         records: dict[bytes, Any] = {
             **self._changes,
-            **continuation_records(partition_states(self._values), copied(values), equal, at),
+            **continuation_records(partition_states(self._values), parse_copied_partitions(values), equal, at),
         }
-        kept = merge_verified(kept_in(self._values), kept_in(values), equal, at)
+        kept = merge_verified(parse_verified_ranges(self._values), parse_verified_ranges(values), equal, at)
         records |= {name: one.to_record(at) for name, one in kept.items()}
         told: Records = records
         write_once(
@@ -243,10 +243,10 @@ def check_reverse_copy_allowed(target: str, name: str) -> None:
 
 def topic_exists(bootstrap: str, topic: str) -> bool:
     """Raises UpstreamError and WireError."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
-        insist(cluster, lambda: cluster.partitions(topic), _TIMEOUT / 3)
-    except Refused:
+        retry(cluster, lambda: cluster.partitions(topic), _TIMEOUT / 3)
+    except BrokerError:
         return False
     finally:
         cluster.close()

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.producer import Producer
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.migrate.copier.retries import retry
 
 # What must not be ended from here: the copier's own.
 _OWN_PREFIX = "kproxy-migration-"
@@ -92,7 +92,7 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
 
     def some(of: Iterable[str]) -> dict[str, str]:
         failed = {}
-        cluster = Cluster(bootstrap)
+        cluster = ClusterClient(bootstrap)
         try:
             for one in of:
                 try:
@@ -110,6 +110,6 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
         return {one: why for failed in pool.map(some, shares) for one, why in failed.items()}
 
 
-def _end_transaction(cluster: Cluster, transactional_id: str, until: float) -> None:
-    producer = Producer(cluster, transactional_id)
-    insist(cluster, lambda: producer.start(until), max(0.0, until - time.monotonic()))
+def _end_transaction(cluster: ClusterClient, transactional_id: str, until: float) -> None:
+    producer = TransactionalProducer(cluster, transactional_id)
+    retry(cluster, lambda: producer.start(until), max(0.0, until - time.monotonic()))

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.migrate.clusters.log_bounds import LogBounds
-from kproxy.migrate.verify.hashing import mapped, read, record_hash, source_ranges, target_ranges
-from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, lookup
+from kproxy.migrate.verify.hashing import map_to_source, read_records, record_hash, source_ranges, target_ranges
+from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, build_lookup
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CompactionResult:
     """Of one piece: records that are the same on both sides, those that compaction has removed from the source, from
     the target, from both; blocks with records that are wrong all the same, and the first of these on the source (-1:
     the target has records that the map does not have, `extra` the first of them)."""
@@ -38,26 +38,33 @@ class Outcome:
 _COLUMNS = ["topic", "partition", "key", "position", "h", "gone", "offset"]
 
 
-def explain(
+def explain_missing(
     spark: Any,
     addresses: tuple[str, str],
-    pieces: Sequence[Piece],
+    pieces: Sequence[PartitionPiece],
     logs: tuple[Mapping[tuple[str, int], LogBounds], Mapping[tuple[str, int], LogBounds]],
-) -> dict[tuple[str, int], Outcome]:
+) -> dict[tuple[str, int], CompactionResult]:
     """By topic and partition on the source. `addresses`, `logs`: the source's, the target's."""
     from pyspark.sql.functions import broadcast, col, expr
 
-    known = lookup(pieces)
+    known = build_lookup(pieces)
     places = spark.createDataFrame(
         [(p.topic, p.target_topic, p.partition, p.begin, p.end, p.target_begin) for p in pieces],
         "s_topic string, t_topic string, s_partition int, s_begin long, s_end long, t_begin long",
     )
-    left = read(spark, addresses[0], source_ranges(pieces)).selectExpr(
-        "topic", "partition", "key", "offset as position", "value is null as gone", "offset", "timestamp", "value",
+    left = read_records(spark, addresses[0], source_ranges(pieces)).selectExpr(
+        "topic",
+        "partition",
+        "key",
+        "offset as position",
+        "value is null as gone",
+        "offset",
+        "timestamp",
+        "value",
         "headers",
-    )  # fmt: skip
+    )
     left = left.withColumn("h", expr(record_hash())).select(*_COLUMNS)
-    right = mapped(spark, read(spark, addresses[1], target_ranges(pieces)), known)
+    right = map_to_source(spark, read_records(spark, addresses[1], target_ranges(pieces)), known)
     right = right.withColumn("h", expr(record_hash())).withColumn("gone", expr("value is null"))
     renamed = broadcast(places.selectExpr("t_topic", "s_topic", "s_partition"))
     right = right.join(renamed, expr("topic = t_topic and partition = s_partition")).withColumn("topic", col("s_topic"))
@@ -69,11 +76,13 @@ def explain(
         "full",
     )
     pairs = pairs.selectExpr(
-        "coalesce(l.topic, r.topic) as topic", "coalesce(l.partition, r.partition) as partition",
-        "coalesce(l.position, r.position) as position", "coalesce(l.key, r.key) as key",
+        "coalesce(l.topic, r.topic) as topic",
+        "coalesce(l.partition, r.partition) as partition",
+        "coalesce(l.position, r.position) as position",
+        "coalesce(l.key, r.key) as key",
         "case when l.h = r.h then 'same' when l.h is null then 'source' when r.h is null then 'target' else 'bad' end"
         " as lacks",
-    )  # fmt: skip
+    )
     lacking = pairs.where("lacks in ('source', 'target')")
     keys = lacking.select("topic", "partition", "key").distinct()
     lasts = [
@@ -104,13 +113,13 @@ def explain(
     return {piece.where: _outcome(piece, rows.get(piece.where), alone.get(piece.where, -1)) for piece in pieces}
 
 
-def _outcome(piece: Piece, row: Any, extra: int) -> Outcome:
+def _outcome(piece: PartitionPiece, row: Any, extra: int) -> CompactionResult:
     in_map = sum(count for _, _, count in piece.runs())
     if row is None:
-        return Outcome(off_both=in_map, extra=extra)
+        return CompactionResult(off_both=in_map, extra=extra)
     first = -1 if row["first"] is None else int(row["first"])
     off_both = max(0, in_map - row["all"])
-    return Outcome(row["same"], row["off_source"], row["off_target"], off_both, row["bad"], first, extra)
+    return CompactionResult(row["same"], row["off_source"], row["off_target"], off_both, row["bad"], first, extra)
 
 
 def _lasts(frame: Any, keys: Any, side: str) -> Any:
@@ -122,10 +131,10 @@ def _lasts(frame: Any, keys: Any, side: str) -> Any:
 
 
 def _whole_source(
-    spark: Any, bootstrap: str, pieces: Sequence[Piece], logs: Mapping[tuple[str, int], LogBounds]
+    spark: Any, bootstrap: str, pieces: Sequence[PartitionPiece], logs: Mapping[tuple[str, int], LogBounds]
 ) -> Any:
     ranges = {piece.where: (logs[piece.where].begin, logs[piece.where].end) for piece in pieces}
-    return read(spark, bootstrap, ranges).selectExpr(
+    return read_records(spark, bootstrap, ranges).selectExpr(
         "topic", "partition", "key", "offset as place", "value is null as gone"
     )
 
@@ -133,7 +142,7 @@ def _whole_source(
 def _whole_target(
     spark: Any,
     bootstrap: str,
-    pieces: Sequence[Piece],
+    pieces: Sequence[PartitionPiece],
     logs: Mapping[tuple[str, int], LogBounds],
     known: Any,
     places: Any,
@@ -143,7 +152,7 @@ def _whole_target(
     from pyspark.sql.functions import broadcast, expr
 
     ranges = {piece.target_where: (logs[piece.target_where].begin, logs[piece.target_where].end) for piece in pieces}
-    frame = mapped(spark, read(spark, bootstrap, ranges), known)
+    frame = map_to_source(spark, read_records(spark, bootstrap, ranges), known)
     frame = frame.join(broadcast(places), expr("topic = t_topic and partition = s_partition"))
     place = "coalesce(position, if(offset < t_begin, offset - t_begin, s_end + offset))"
     return frame.selectExpr("s_topic as topic", "partition", "key", f"{place} as place", "value is null as gone")

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from kproxy.migrate.clusters.log_bounds import LogBounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify.differences import EXTRA, Difference
-from kproxy.migrate.verify.pieces import Piece, whole
-from kproxy.migrate.verify.results import Kept, Verified
-from kproxy.migrate.verify.trailing_records import Foreign
+from kproxy.migrate.verify.pieces import PartitionPiece, whole_partition
+from kproxy.migrate.verify.results import PartitionResult, VerifiedRange
+from kproxy.migrate.verify.trailing_records import UnknownRecords
 
 _COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
 
 
 @dataclass(slots=True)
-class Compared:
+class PartitionComparison:
     """One partition while it is verified."""
 
-    copied: Copied
-    piece: Piece
+    copied: CopiedPartition
+    piece: PartitionPiece
     source: LogBounds
     target: LogBounds
     since: int
     upto: int
-    before: Kept | None
+    before: VerifiedRange | None
     gone: int = 0
     stopped: bool = False
     difference: Difference | None = None
@@ -41,7 +41,7 @@ class Compared:
         """The source's topic and partition."""
         return self.copied.topic, self.copied.partition
 
-    def has_behind(self, found: Foreign | str) -> None:
+    def has_behind(self, found: UnknownRecords | str) -> None:
         """Records that were not copied, behind the last one that was, or why nothing is known."""
         if isinstance(found, str):
             self.note = self.note or found
@@ -52,33 +52,59 @@ class Compared:
         if self.difference is None:
             one, first = self.copied, found.first
             self.difference = Difference(
-                one.topic, one.partition, one.target_topic, EXTRA, one.source_next, None, first.offset,
-                "", f"{first}, written {found.by}", first.content,
-            )  # fmt: skip
+                one.topic,
+                one.partition,
+                one.target_topic,
+                EXTRA,
+                one.source_next,
+                None,
+                first.offset,
+                "",
+                f"{first}, written {found.by}",
+                first.content,
+            )
 
-    def verified(self) -> Verified:
+    def verified(self) -> PartitionResult:
         copied = self.copied
-        return Verified(
-            copied.topic, copied.partition, copied.target_topic, copied.source_begin, copied.source_next,
-            self.source.end, self.kept(), gone=self.gone, behind=self.behind, undecided=self.undecided,
-            difference=self.difference, note=self.note, **self.counts,
-        )  # fmt: skip
+        return PartitionResult(
+            copied.topic,
+            copied.partition,
+            copied.target_topic,
+            copied.source_begin,
+            copied.source_next,
+            self.source.end,
+            self.kept(),
+            gone=self.gone,
+            behind=self.behind,
+            undecided=self.undecided,
+            difference=self.difference,
+            note=self.note,
+            **self.counts,
+        )
 
-    def kept(self) -> Kept:
-        had = self.before or Kept(self.since, self.since)
+    def kept(self) -> VerifiedRange:
+        had = self.before or VerifiedRange(self.since, self.since)
         removed = sum(self.counts[name] for name in ("off_source", "off_target", "off_both"))
-        return Kept(
-            self.since, self.upto, had.records + self.counts["records"], had.gone + self.gone, had.compacted + removed,
+        return VerifiedRange(
+            self.since,
+            self.upto,
+            had.records + self.counts["records"],
+            had.gone + self.gone,
+            had.compacted + removed,
             self.foreign,
-        )  # fmt: skip
+        )
 
 
-def begun_with(copied: Copied, kept: Kept | None, source: LogBounds, target: LogBounds) -> Compared:
+def start_comparison(
+    copied: CopiedPartition, kept: VerifiedRange | None, source: LogBounds, target: LogBounds
+) -> PartitionComparison:
     """What was copied and not verified before is to be compared."""
     start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
     begin = min(max(start, source.begin), copied.source_next)
     since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
-    made = Compared(copied, whole(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin))
+    made = PartitionComparison(
+        copied, whole_partition(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin)
+    )
     if source.end < copied.source_next:
         made.note = (
             f"the source ends at {source.end}, and was copied up to {copied.source_next}: was the topic deleted and"
@@ -88,16 +114,18 @@ def begun_with(copied: Copied, kept: Kept | None, source: LogBounds, target: Log
     return made
 
 
-def not_compared(copied: Copied, kept: Kept | None, why: str) -> Compared:
+def skip_comparison(copied: CopiedPartition, kept: VerifiedRange | None, why: str) -> PartitionComparison:
     """Nothing of it can be compared now; without `kept`, nothing counts as verified."""
     begin = copied.source_begin
     since, upto = (begin, begin) if kept is None else (kept.since, kept.upto)
     here, there = LogBounds(begin, copied.source_next), LogBounds(0, copied.target_next)
-    made = Compared(copied, whole(copied, copied.source_next), here, there, since, upto, kept)
+    made = PartitionComparison(copied, whole_partition(copied, copied.source_next), here, there, since, upto, kept)
     made.note = why
     return made
 
 
-def nothing_copied(topic: MigratedTopic, partition: int, why: str) -> Compared:
+def uncopied_partition(topic: MigratedTopic, partition: int, why: str) -> PartitionComparison:
     """Of a partition of which the state topic has nothing."""
-    return not_compared(Copied(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, why)
+    return skip_comparison(
+        CopiedPartition(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, why
+    )

@@ -17,7 +17,7 @@ _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Bytes:
+class BytesDigest:
     """Some bytes, by their length and a hash; `head` has the first ones if they may be shown."""
 
     length: int
@@ -34,24 +34,24 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordDigest:
     """One record as one side has it. `timestamp` in microseconds, as Spark has it."""
 
     offset: int
     timestamp: int
-    key: Bytes | None
-    value: Bytes | None
-    headers: tuple[tuple[str, Bytes | None], ...] = ()
+    key: BytesDigest | None
+    value: BytesDigest | None
+    headers: tuple[tuple[str, BytesDigest | None], ...] = ()
 
     @property
     def content(self) -> tuple[object, ...]:
         return self.timestamp, self.key, self.value, self.headers
 
     def __str__(self) -> str:
-        return f"key {shown(self.key)}; value {shown(self.value)}; timestamp {_ms(self.timestamp)}"
+        return f"key {format_bytes(self.key)}; value {format_bytes(self.value)}; timestamp {_ms(self.timestamp)}"
 
 
-def shown(data: Bytes | None) -> str:
+def format_bytes(data: BytesDigest | None) -> str:
     """Null is told from empty."""
     return "null" if data is None else str(data)
 
@@ -84,19 +84,19 @@ class Difference:
         return f"{where}: {self.field}: source {self.source or 'has none'}, target {self.target or 'has none'}"
 
 
-def fields(one: Seen, other: Seen) -> Iterator[tuple[str, str, str]]:
+def differing_fields(one: RecordDigest, other: RecordDigest) -> Iterator[tuple[str, str, str]]:
     """In what two records differ: the field, and what it is on each side."""
     if one.key != other.key:
-        yield "key", shown(one.key), shown(other.key)
+        yield "key", format_bytes(one.key), format_bytes(other.key)
     if one.value != other.value:
-        yield "value", shown(one.value), shown(other.value)
+        yield "value", format_bytes(one.value), format_bytes(other.value)
     if one.headers != other.headers:
         yield _headers(one.headers, other.headers)
     if one.timestamp != other.timestamp:
         yield "timestamp", _ms(one.timestamp), _ms(other.timestamp)
 
 
-Headers = Sequence[tuple[str, Bytes | None]]
+Headers = Sequence[tuple[str, BytesDigest | None]]
 
 
 def _headers(one: Headers, other: Headers) -> tuple[str, str, str]:
@@ -109,14 +109,18 @@ def _header(headers: Headers, at: int) -> str:
     if at >= len(headers):
         return f"has {len(headers)} headers"
     name, value = headers[at]
-    return f"{one_line(name, _LONGEST_NAME)} = {shown(value)}"
+    return f"{one_line(name, _LONGEST_NAME)} = {format_bytes(value)}"
 
 
-class Comparing:
+class RecordComparison:
     """The records of some range on both sides, which the runs of the map lead from one to the other."""
 
     def __init__(
-        self, where: tuple[str, int, str], runs: Iterable[Run], source: Iterable[Seen], target: Iterable[Seen]
+        self,
+        where: tuple[str, int, str],
+        runs: Iterable[Run],
+        source: Iterable[RecordDigest],
+        target: Iterable[RecordDigest],
     ):
         self._where = where
         self._source = sorted(source, key=lambda seen: seen.offset)
@@ -158,7 +162,9 @@ class Comparing:
             if seen.offset not in there:
                 yield seen.offset, 1, None, seen.offset
 
-    def _alone(self, at: int | None, there: int | None, one: Seen | None, other: Seen | None) -> Difference | None:
+    def _alone(
+        self, at: int | None, there: int | None, one: RecordDigest | None, other: RecordDigest | None
+    ) -> Difference | None:
         """One of the sides, or the map, does not have the record."""
         if at is None:
             assert other is not None
@@ -169,11 +175,11 @@ class Comparing:
             return self._made(EXTRA, at, there, other=other)
         return self._made(NEITHER if one is None else MISSING, at, there, one)
 
-    def _kind_of_extra(self, other: Seen) -> str:
+    def _kind_of_extra(self, other: RecordDigest) -> str:
         twins = sum(seen.content == other.content for seen in self._target)
         return DOUBLED if twins > sum(seen.content == other.content for seen in self._source) > 0 else EXTRA
 
-    def _classified(self, one: Seen, other: Seen) -> Difference:
+    def _classified(self, one: RecordDigest, other: RecordDigest) -> Difference:
         """Two records that should be the same. If one of them is right elsewhere, the record was lost, doubled or
         moved, and it is not its fields that are wrong."""
         at, there = self._source.index(one), self._target.index(other)
@@ -182,21 +188,26 @@ class Comparing:
         if lefts[:1] != rights[:1] or not lefts:
             later, sooner = one.content in rights, other.content in lefts
             if later and sooner:
-                moved = self._target[there + 1 + rights.index(one.content)].offset
+                target_at = self._target[there + 1 + rights.index(one.content)].offset
                 found = self._made(ORDER, one.offset, other.offset, one, other)
-                return replace(found, source=f"{one}; on the target it is at {moved}")
+                return replace(found, source=f"{one}; on the target it is at {target_at}")
             if sooner:
                 return self._made(MISSING, one.offset, other.offset, one, None)
             if later:
                 return self._made(self._kind_of_extra(other), one.offset, other.offset, None, other)
-        differing = list(fields(one, other))
+        differing = list(differing_fields(one, other))
         field, left, right = differing[0]
         found = self._made(field, one.offset, other.offset, one, other)
         more = f" (also: {', '.join(name for name, _, _ in differing[1:])})" if differing[1:] else ""
         return replace(found, source=left, target=right + more)
 
     def _made(
-        self, field: str, at: int | None, there: int | None, one: Seen | None = None, other: Seen | None = None
+        self,
+        field: str,
+        at: int | None,
+        there: int | None,
+        one: RecordDigest | None = None,
+        other: RecordDigest | None = None,
     ) -> Difference:
         position = at
         if position is None:
@@ -207,12 +218,20 @@ class Comparing:
         topic, partition, target_topic = self._where
         content = one.content if one is not None else other.content if other is not None else ()
         return Difference(
-            topic, partition, target_topic, field, position, at, there,
-            "" if one is None else str(one), "" if other is None else str(other), content,
-        )  # fmt: skip
+            topic,
+            partition,
+            target_topic,
+            field,
+            position,
+            at,
+            there,
+            "" if one is None else str(one),
+            "" if other is None else str(other),
+            content,
+        )
 
 
-def moved(found: Sequence[Difference]) -> list[Difference]:
+def match_moved(found: Sequence[Difference]) -> list[Difference]:
     """A record that one partition lacks, and that another one has too many, is in the wrong partition."""
     made = list(found)
     extra = {(one.target_topic, one.content): one for one in found if one.field == EXTRA}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.migrate.verify.differences import Bytes, Comparing, Difference, Seen
-from kproxy.migrate.verify.hashing import Ranges, read
-from kproxy.migrate.verify.pieces import Piece
+from kproxy.migrate.verify.differences import BytesDigest, Difference, RecordComparison, RecordDigest
+from kproxy.migrate.verify.hashing import Ranges, read_records
+from kproxy.migrate.verify.pieces import PartitionPiece
 
 # Of a SHA-256: compared, in hexadecimal digits. Bytes that are shown if they may be.
 _DIGITS, _HEAD = 16, 48
@@ -19,28 +19,33 @@ def _digest(name: str, show_bytes: bool) -> str:
     return f"if({name} is null, null, struct(octet_length({name}), substring(sha2({name}, 256), 1, {_DIGITS}), {head}))"
 
 
-def _seen(spark: Any, bootstrap: str, ranges: Ranges, show_bytes: bool) -> dict[tuple[str, int], list[Seen]]:
+def _seen(spark: Any, bootstrap: str, ranges: Ranges, show_bytes: bool) -> dict[tuple[str, int], list[RecordDigest]]:
     headers = f"transform(headers, one -> struct(one.key, {_digest('one.value', show_bytes)}))"
-    rows = read(spark, bootstrap, ranges).selectExpr(
-        "topic", "partition", "offset", "unix_micros(timestamp)", _digest("key", show_bytes),
-        _digest("value", show_bytes), headers,
-    )  # fmt: skip
-    found: dict[tuple[str, int], list[Seen]] = {where: [] for where in ranges}
+    rows = read_records(spark, bootstrap, ranges).selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        "unix_micros(timestamp)",
+        _digest("key", show_bytes),
+        _digest("value", show_bytes),
+        headers,
+    )
+    found: dict[tuple[str, int], list[RecordDigest]] = {where: [] for where in ranges}
     for topic, partition, offset, timestamp, key, value, names in rows.collect():
         pairs = tuple((name, _bytes(data)) for name, data in names or ())
-        found[topic, partition].append(Seen(offset, timestamp, _bytes(key), _bytes(value), pairs))
+        found[topic, partition].append(RecordDigest(offset, timestamp, _bytes(key), _bytes(value), pairs))
     return found
 
 
-def _bytes(row: Any) -> Bytes | None:
+def _bytes(row: Any) -> BytesDigest | None:
     if row is None:
         return None
     length, digest, head = row
-    return Bytes(length, digest, None if head is None else bytes(head))
+    return BytesDigest(length, digest, None if head is None else bytes(head))
 
 
-def first_differences(
-    spark: Any, source: str, target: str, pieces: list[Piece], *, show_bytes: bool
+def find_first_differences(
+    spark: Any, source: str, target: str, pieces: list[PartitionPiece], *, show_bytes: bool
 ) -> list[Difference | None]:
     """Of each piece, which should be one block or less, of partitions that are not the same."""
     found: list[Difference | None] = []
@@ -50,15 +55,17 @@ def first_differences(
 
 
 def _first_differences(
-    spark: Any, source: str, target: str, pieces: list[Piece], show_bytes: bool
+    spark: Any, source: str, target: str, pieces: list[PartitionPiece], show_bytes: bool
 ) -> list[Difference | None]:
     left = _seen(spark, source, {piece.where: (piece.begin, piece.end) for piece in pieces}, show_bytes)
     there = {piece.target_where: (piece.target_begin, piece.target_end) for piece in pieces}
     right = _seen(spark, target, there, show_bytes)
     return [
-        Comparing(
-            (piece.topic, piece.partition, piece.target_topic), piece.runs(), left[piece.where],
+        RecordComparison(
+            (piece.topic, piece.partition, piece.target_topic),
+            piece.runs(),
+            left[piece.where],
             right[piece.target_where],
         ).first()
         for piece in pieces
-    ]  # fmt: skip
+    ]

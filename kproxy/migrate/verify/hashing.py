@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.migrate.verify.blocks import EXTRA, Sums
-from kproxy.migrate.verify.pieces import BLOCK_BITS, Lookup, Piece, lookup
+from kproxy.migrate.verify.blocks import EXTRA, BlockSums
+from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, RunLookup, build_lookup
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
@@ -29,7 +29,7 @@ _HASHED = ("topic", "partition", "offset", f"{_CONTENT} as content")
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
-def read(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] = ()) -> Any:
+def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] = ()) -> Any:
     """The committed records of these ranges. Raises ConfigError if Spark lacks its Kafka connector."""
     assigned: dict[str, list[int]] = {}
     begins: dict[str, dict[str, int]] = {}
@@ -75,14 +75,14 @@ def _scala(spark: Any) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def failed(error: Exception) -> UpstreamError:
+def to_upstream_error(error: Exception) -> UpstreamError:
     """A job that Spark gave up, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return UpstreamError("other", f"Spark could not read: {(causes or lines or [type(error).__name__])[-1]}")
 
 
-def mapped(spark: Any, target: Any, known: Lookup) -> Any:
+def map_to_source(spark: Any, target: Any, known: RunLookup) -> Any:
     """The target's records with `position`, their offset on the source; null if the map does not have them."""
     from pyspark.sql.functions import broadcast, expr
 
@@ -96,35 +96,35 @@ def mapped(spark: Any, target: Any, known: Lookup) -> Any:
     return joined.withColumn("position", expr("offset + delta"))
 
 
-def source_ranges(pieces: Sequence[Piece]) -> Ranges:
+def source_ranges(pieces: Sequence[PartitionPiece]) -> Ranges:
     return {piece.where: (piece.begin, piece.end) for piece in pieces}
 
 
-def target_ranges(pieces: Sequence[Piece]) -> Ranges:
+def target_ranges(pieces: Sequence[PartitionPiece]) -> Ranges:
     return {piece.target_where: (piece.target_begin, piece.target_end) for piece in pieces}
 
 
-def both(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tuple[Any, Any]:
+def read_both_sides(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Any, Any]:
     """Both sides, with `position` and the hash of the content."""
     from pyspark.sql.functions import col
 
-    left = read(spark, source, source_ranges(pieces)).selectExpr(*_HASHED).withColumn("position", col("offset"))
-    right = read(spark, target, target_ranges(pieces)).selectExpr(*_HASHED)
-    right = mapped(spark, right, lookup(pieces))
+    left = read_records(spark, source, source_ranges(pieces)).selectExpr(*_HASHED).withColumn("position", col("offset"))
+    right = read_records(spark, target, target_ranges(pieces)).selectExpr(*_HASHED)
+    right = map_to_source(spark, right, build_lookup(pieces))
     return left, right
 
 
-Side = dict[tuple[str, int], dict[int, Sums]]
+Side = dict[tuple[str, int], dict[int, BlockSums]]
 
 
-def hashes(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tuple[Side, Side]:
+def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Side, Side]:
     """By topic, partition and block, of the source and of the target, in one job of Spark's."""
     from pyspark.sql.functions import expr
 
     block = f"coalesce(shiftright(position, {BLOCK_BITS}), {EXTRA}L) as block"
     frames = [
         frame.selectExpr(f"{side} as side", "topic", "partition", block, "offset", "xxhash64(position, content) as h")
-        for side, frame in enumerate(both(spark, source, target, pieces))
+        for side, frame in enumerate(read_both_sides(spark, source, target, pieces))
     ]
     # Halves of the hashes are added up: their sums are far from what would not fit.
     grouped = frames[0].unionAll(frames[1]).groupBy("side", "topic", "partition", "block")
@@ -137,7 +137,7 @@ def hashes(spark: Any, source: str, target: str, pieces: Sequence[Piece]) -> tup
     )
     found: tuple[Side, Side] = {}, {}
     for row in sums.collect():
-        made = Sums(row["n"], row["x"], row["high"], row["low"], row["first"])
+        made = BlockSums(row["n"], row["x"], row["high"], row["low"], row["first"])
         found[row["side"]].setdefault((row["topic"], row["partition"]), {})[row["block"]] = made
     return found
 

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from zlib import crc32
 
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 
 BLOCK_BITS = 14
 # Of one piece, and of one job: offsets, and runs of the map, which every executor has in memory then.
@@ -26,7 +26,7 @@ Run = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PartitionPiece:
     """Offsets `begin` to `end` of one partition of the source, and `target_begin` to `target_end` of the target."""
 
     topic: str
@@ -49,7 +49,7 @@ class Piece:
 
     def runs(self) -> Iterator[Run]:
         """The runs of the map, cut to this range."""
-        return runs_between(self.map, self.begin, self.end)
+        return clip_runs(self.map, self.begin, self.end)
 
     def blocks(self) -> Counter[int]:
         """How many records the map has in each block."""
@@ -62,33 +62,33 @@ class Piece:
                 source = upto
         return found
 
-    def part(self, begin: int, end: int) -> Piece:
+    def part(self, begin: int, end: int) -> PartitionPiece:
         """The same, with fewer offsets of the source."""
         begin, end = max(begin, self.begin), min(end, self.end)
-        first = self.target_begin if begin == self.begin else max(self.target_begin, target_of(self.map, begin))
-        last = self.target_end if end == self.end else min(self.target_end, target_of(self.map, end))
-        return Piece(self.topic, self.partition, self.target_topic, begin, end, first, last, self.map)
+        first = self.target_begin if begin == self.begin else max(self.target_begin, target_offset(self.map, begin))
+        last = self.target_end if end == self.end else min(self.target_end, target_offset(self.map, end))
+        return PartitionPiece(self.topic, self.partition, self.target_topic, begin, end, first, last, self.map)
 
 
-def runs_between(known: OffsetMap, begin: int, end: int) -> Iterator[Run]:
+def clip_runs(known: OffsetMap, begin: int, end: int) -> Iterator[Run]:
     """The runs between two offsets of the source."""
     at = max(0, bisect_right(known.sources, begin) - 1)
     while at < len(known.sources) and known.sources[at] < end:
         source, target, count = known.sources[at], known.targets[at], known.counts[at]
-        cut = max(0, begin - source)
-        left = min(source + count, end) - source - cut
+        skipped = max(0, begin - source)
+        left = min(source + count, end) - source - skipped
         if left > 0:
-            yield source + cut, target + cut, left
+            yield source + skipped, target + skipped, left
         at += 1
 
 
-def target_of(known: OffsetMap, source: int) -> int:
+def target_offset(known: OffsetMap, source: int) -> int:
     """One beyond where the last record before this offset of the source is; 0 if there is none."""
     at = bisect_left(known.sources, source) - 1
     return 0 if at < 0 else known.targets[at] + min(known.counts[at], source - known.sources[at])
 
 
-def source_of(known: OffsetMap, target: int) -> int | None:
+def source_offset(known: OffsetMap, target: int) -> int | None:
     """The source's offset of the first record that is on the target at this offset or later; None if there is none."""
     at = bisect_right(known.targets, target) - 1
     if at >= 0 and target < known.targets[at] + known.counts[at]:
@@ -96,17 +96,23 @@ def source_of(known: OffsetMap, target: int) -> int | None:
     return known.sources[at + 1] if at + 1 < len(known.sources) else None
 
 
-def whole(copied: Copied, begin: int) -> Piece:
+def whole_partition(copied: CopiedPartition, begin: int) -> PartitionPiece:
     """All that was copied of a partition, from an offset of the source on."""
     end = copied.source_next
     begin = min(begin, end)
-    return Piece(
-        copied.topic, copied.partition, copied.target_topic, begin, end,
-        max(copied.target_begin, target_of(copied.map, begin)), copied.target_next, copied.map,
-    )  # fmt: skip
+    return PartitionPiece(
+        copied.topic,
+        copied.partition,
+        copied.target_topic,
+        begin,
+        end,
+        max(copied.target_begin, target_offset(copied.map, begin)),
+        copied.target_next,
+        copied.map,
+    )
 
 
-def cut(piece: Piece) -> Iterator[Piece]:
+def split_piece(piece: PartitionPiece) -> Iterator[PartitionPiece]:
     """Into pieces that fit in one job, at the edges of blocks."""
     begin = piece.begin
     while begin < piece.end:
@@ -120,17 +126,17 @@ def cut(piece: Piece) -> Iterator[Piece]:
         begin = end
 
 
-def sampled(piece: Piece, share: float) -> Iterator[Piece]:
+def sample_blocks(piece: PartitionPiece, share: float) -> Iterator[PartitionPiece]:
     """Some of its blocks, the same ones each time: about this share of all."""
     for block in range(piece.begin >> BLOCK_BITS, (piece.end - 1 >> BLOCK_BITS) + 1):
         if crc32(f"{piece.topic}/{piece.partition}/{block}".encode()) < share * (1 << 32):
             yield piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS)
 
 
-def rounds(partitions: Sequence[Iterable[Piece]]) -> Iterator[list[Piece]]:
+def plan_jobs(partitions: Sequence[Iterable[PartitionPiece]]) -> Iterator[list[PartitionPiece]]:
     """The pieces of one job after the other. None has two of one partition, and those of a partition are in order."""
     for generation in zip_longest(*partitions):
-        job: list[Piece] = []
+        job: list[PartitionPiece] = []
         offsets = runs = 0
         for piece in generation:
             if piece is None:
@@ -147,7 +153,7 @@ def rounds(partitions: Sequence[Iterable[Piece]]) -> Iterator[list[Piece]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class RunLookup:
     """The map of a job's pieces as a table that is joined on equal topic, partition and `bucket`, and a range.
 
     A row: target topic, partition, bucket (offset on the target >> bits), first offset, one beyond the last, and what
@@ -158,7 +164,7 @@ class Lookup:
     rows: list[tuple[str, int, int, int, int, int]]
 
 
-def lookup(pieces: Sequence[Piece]) -> Lookup:
+def build_lookup(pieces: Sequence[PartitionPiece]) -> RunLookup:
     """With buckets of which each has two runs or so, however long the runs are."""
     runs = [(piece, run) for piece in pieces for run in piece.runs()]
     length = sum(run[2] for _, run in runs) // max(1, len(runs))
@@ -168,4 +174,4 @@ def lookup(pieces: Sequence[Piece]) -> Lookup:
         for bucket in range(target >> bits, (target + count - 1 >> bits) + 1):
             begin, end = max(target, bucket << bits), min(target + count, bucket + 1 << bits)
             rows.append((piece.target_topic, piece.partition, bucket, begin, end, source - target))
-    return Lookup(bits, rows)
+    return RunLookup(bits, rows)

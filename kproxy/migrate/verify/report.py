@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.printable import escaped
-from kproxy.migrate.verify.results import Report, Verified
+from kproxy.migrate.verify.results import PartitionResult, VerificationReport
 
 _WIDTH = 80
 _BAR, _NAME = 20, 34
@@ -17,11 +17,11 @@ _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicReport:
     """The partitions of one topic together."""
 
     name: str
-    partitions: tuple[Verified, ...]
+    partitions: tuple[PartitionResult, ...]
 
     @property
     def copied(self) -> int:
@@ -48,12 +48,12 @@ class Topic:
         return sum(not one.right for one in self.partitions)
 
 
-def topics(report: Report) -> list[Topic]:
+def group_topics(report: VerificationReport) -> list[TopicReport]:
     """Those with differences first."""
-    found: dict[str, list[Verified]] = {}
+    found: dict[str, list[PartitionResult]] = {}
     for one in report.partitions:
         found.setdefault(one.topic, []).append(one)
-    made = [Topic(name, tuple(partitions)) for name, partitions in found.items()]
+    made = [TopicReport(name, tuple(partitions)) for name, partitions in found.items()]
     return sorted(made, key=lambda topic: (not topic.wrong, topic.name))
 
 
@@ -65,12 +65,12 @@ def percent(part: int, whole: int) -> str:
     return f"{100 if part >= whole else min(99.9, max(0.1, share)) if part else 0:.3g} %"
 
 
-def share_of(topic: Topic, part: int, whole: int) -> str:
+def topic_percent(topic: TopicReport, part: int, whole: int) -> str:
     """`percent` of a topic: never 100 % while something of it is not the same on both sides."""
     return percent(max(0, whole - 1) if topic.wrong and part >= whole else part, whole)
 
 
-def headline(report: Report) -> str:
+def headline(report: VerificationReport) -> str:
     """One sentence that does not say more than is known."""
     wrong = sum(not one.right for one in report.partitions)
     count, records = len(report.partitions), sum(one.records for one in report.partitions)
@@ -88,7 +88,7 @@ def headline(report: Report) -> str:
     return f"All {count} partitions are verified up to where they were copied when this began."
 
 
-def notes(one: Verified) -> Iterator[str]:
+def notes(one: PartitionResult) -> Iterator[str]:
     """What has to be known of a partition beside how far it is verified."""
     if one.note:
         yield one.note
@@ -119,7 +119,7 @@ def notes(one: Verified) -> Iterator[str]:
         yield f"compaction has removed records since they were copied, which is accepted: {', '.join(said)}"
 
 
-def verdict(one: Verified, *, sampling: bool = False) -> str:
+def verified_text(one: PartitionResult, *, sampling: bool = False) -> str:
     """How far one partition is verified. Never more than is known."""
     if sampling:
         return f"sampling: {one.blocks:,} of {one.of:,} blocks compared, {one.records:,} records"
@@ -127,18 +127,18 @@ def verdict(one: Verified, *, sampling: bool = False) -> str:
     return f"verified{since} up to source offset {one.kept.upto:,} of {one.copied:,}"
 
 
-def text(report: Report, *, fancy: bool = True) -> list[str]:
+def render_text(report: VerificationReport, *, fancy: bool = True) -> list[str]:
     """Lines for a terminal."""
     full, empty = ("█", "░") if fancy else ("#", ".")
     lines = [*textwrap.wrap(headline(report), _WIDTH), ""]
     sampling = report.share is not None
-    for topic in topics(report):
+    for topic in group_topics(report):
         share = sum(one.blocks for one in topic.partitions), sum(one.of for one in topic.partitions)
         part, whole = share if sampling else (topic.verified, topic.copied)
         drawn = min(_BAR - bool(topic.wrong), part * _BAR // whole) if whole else 0
         bar = full * drawn + empty * (_BAR - drawn)
         mark = "differs" if topic.wrong else ""
-        said = share_of(topic, part, whole)
+        said = topic_percent(topic, part, whole)
         word = "compared" if sampling else "verified"
         name = escaped(topic.name)
         name = name if len(name) <= _NAME else name[: _NAME - 1] + ("…" if fancy else "~")
@@ -151,23 +151,23 @@ def text(report: Report, *, fancy: bool = True) -> list[str]:
     return lines
 
 
-def _partitions(topic: Topic, sampling: bool) -> Iterator[str]:
+def _partitions(topic: TopicReport, sampling: bool) -> Iterator[str]:
     told = [(one, list(notes(one))) for one in topic.partitions]
     if len(told) > 1 and len({tuple(said) for _, said in told}) == 1 and told[0][0].note:
         for line in told[0][1]:
-            text = f"all {len(told)} partitions: {escaped(line)}"
-            yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+            line_text = f"all {len(told)} partitions: {escaped(line)}"
+            yield from textwrap.wrap(line_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
         return
     shown = [(one, said) for one, said in told if said or not (one.whole or sampling)]
     for one, said in shown[:_NAMED]:
-        yield f"  partition {one.partition}: {verdict(one, sampling=sampling)}"[:_WIDTH]
+        yield f"  partition {one.partition}: {verified_text(one, sampling=sampling)}"[:_WIDTH]
         for line in said:
             yield from textwrap.wrap(escaped(line), _WIDTH, initial_indent="    ", subsequent_indent="      ")
     if len(shown) > _NAMED:
         yield f"  and {len(shown) - _NAMED} more partitions"
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def to_json(report: VerificationReport) -> dict[str, Any]:
     """For programs."""
     return {
         "name": report.name,
@@ -177,19 +177,34 @@ def as_json(report: Report) -> dict[str, Any]:
         "headline": headline(report),
         "partitions": [
             {
-                "topic": one.topic, "partition": one.partition, "target_topic": one.target_topic,
-                "copied_upto": one.copied, "verified_since": one.kept.since, "verified_upto": one.kept.upto,
-                "gone": one.kept.gone, "records": one.records, "blocks": one.blocks, "bad_blocks": one.bad,
-                "extra": one.extra, "behind": one.behind, "undecided": one.undecided, "right": one.right,
+                "topic": one.topic,
+                "partition": one.partition,
+                "target_topic": one.target_topic,
+                "copied_upto": one.copied,
+                "verified_since": one.kept.since,
+                "verified_upto": one.kept.upto,
+                "gone": one.kept.gone,
+                "records": one.records,
+                "blocks": one.blocks,
+                "bad_blocks": one.bad,
+                "extra": one.extra,
+                "behind": one.behind,
+                "undecided": one.undecided,
+                "right": one.right,
                 "notes": list(notes(one)),
             }
             for one in report.partitions
         ],
         "differences": [
             {
-                "topic": one.topic, "partition": one.partition, "field": one.field, "source_offset": one.source_offset,
-                "target_offset": one.target_offset, "source": one.source, "target": one.target,
+                "topic": one.topic,
+                "partition": one.partition,
+                "field": one.field,
+                "source_offset": one.source_offset,
+                "target_offset": one.target_offset,
+                "source": one.source,
+                "target": one.target,
             }
             for one in report.differences
         ],
-    }  # fmt: skip
+    }

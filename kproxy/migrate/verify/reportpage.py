@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from html import escape as escape_html
 
 from kproxy.base.printable import escaped
-from kproxy.migrate.verify.report import Topic, headline, notes, share_of, topics, verdict
-from kproxy.migrate.verify.results import Report, Sample, Verified
+from kproxy.migrate.verify.report import TopicReport, group_topics, headline, notes, topic_percent, verified_text
+from kproxy.migrate.verify.results import LagSample, PartitionResult, VerificationReport
 
 # Pixels.
 _WIDTH, _ROW, _NAME, _NUMBER, _HIGH = 960, 26, 260, 200, 180
@@ -54,12 +54,12 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def page(report: Report) -> str:
+def render_page(report: VerificationReport) -> str:
     """The whole file."""
     return "\n".join(_parts(report)) + "\n"
 
 
-def _parts(report: Report) -> Iterator[str]:
+def _parts(report: VerificationReport) -> Iterator[str]:
     title = f"{'Sampling' if report.share is not None else 'Verification'} of the migration {report.name}"
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
@@ -72,7 +72,7 @@ def _parts(report: Report) -> Iterator[str]:
         f'<p class="soft">{_time(report.at)}. {records:,} records compared in {report.seconds:.1f} s: key, value,'
         " headers, timestamp, order and place of each, read from both clusters by Spark.</p>"
     )
-    found = topics(report)
+    found = group_topics(report)
     if found:
         yield from _coverage(report, found)
     if len(report.lag) > 1:
@@ -83,7 +83,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield "</main></body></html>"
 
 
-def _coverage(report: Report, found: Sequence[Topic]) -> Iterator[str]:
+def _coverage(report: VerificationReport, found: Sequence[TopicReport]) -> Iterator[str]:
     sampling = report.share is not None
     drawn = found[:_DRAWN]
     high = len(drawn) * _ROW + 8
@@ -111,7 +111,7 @@ def _keys(sampling: bool) -> Iterator[tuple[str, str]]:
     yield "rest", "not compared" if sampling else "copied, not verified"
 
 
-def _bar(topic: Topic, y: int, sampling: bool) -> Iterator[str]:
+def _bar(topic: TopicReport, y: int, sampling: bool) -> Iterator[str]:
     name = escaped(topic.name)
     cut = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
     yield f'<text x="0" y="{y + 14}">{escape_html(cut)}<title>{escape_html(name)}</title></text>'
@@ -127,11 +127,11 @@ def _bar(topic: Topic, y: int, sampling: bool) -> Iterator[str]:
     said = "differs" if topic.wrong else "nothing copied" if not topic.copied else ""
     shares = list(_shares(topic, sampling))
     part, whole = shares[0][1], shares[0][2]
-    words = f"{share_of(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
+    words = f"{topic_percent(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
     yield f'<text class="soft number" x="{_WIDTH}" y="{y + 14}">{words}</text>'
 
 
-def _shares(topic: Topic, sampling: bool) -> Iterator[tuple[str, int, int]]:
+def _shares(topic: TopicReport, sampling: bool) -> Iterator[tuple[str, int, int]]:
     if sampling:
         whole = sum(one.of for one in topic.partitions)
         part = sum(one.blocks for one in topic.partitions)
@@ -148,12 +148,12 @@ def _shares(topic: Topic, sampling: bool) -> Iterator[tuple[str, int, int]]:
     yield "rest", max(0, whole - topic.verified - topic.gone - wrong), whole
 
 
-def _lag(samples: Sequence[Sample]) -> Iterator[str]:
+def _lag(samples: Sequence[LagSample]) -> Iterator[str]:
     first, last = samples[0].at, samples[-1].at
     most = max(1, max(one.lag for one in samples))
     left, low = 90, _HIGH - 30
 
-    def point(one: Sample) -> str:
+    def point(one: LagSample) -> str:
         x = left + (_WIDTH - left - 10) * (one.at - first) / max(1, last - first)
         return f"{x:.1f},{low - (low - 10) * one.lag / most:.1f}"
 
@@ -175,7 +175,7 @@ def _head(names: Sequence[str]) -> str:
     return f"<thead><tr>{cells}</tr></thead><tbody>"
 
 
-def _differences(report: Report) -> Iterator[str]:
+def _differences(report: VerificationReport) -> Iterator[str]:
     yield "<section><h2>First differences</h2>"
     yield '<div class="wide" tabindex="0" role="region" aria-label="First differences"><table>'
     head = ("Topic", "Partition", "Source offset", "Target offset", "What", "Source has", "Target has")
@@ -189,7 +189,7 @@ def _differences(report: Report) -> Iterator[str]:
     yield " shown by their number and the beginning of their SHA-256.</p></section>"
 
 
-def _table(report: Report, found: Sequence[Topic]) -> Iterator[str]:
+def _table(report: VerificationReport, found: Sequence[TopicReport]) -> Iterator[str]:
     yield "<section><h2>Partitions</h2>"
     yield '<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table>'
     head = ("Topic", "Partition", "How far", "Records compared", "To know")
@@ -200,12 +200,12 @@ def _table(report: Report, found: Sequence[Topic]) -> Iterator[str]:
     yield "</tbody></table></div></section>"
 
 
-def _row(report: Report, one: Verified) -> str:
+def _row(report: VerificationReport, one: PartitionResult) -> str:
     name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
     said = "<br>".join(_text(line) for line in notes(one))
     kind = "" if one.right else ' class="bad"'
     return (
         f'<tr><td>{_text(name)}</td><td class="number">{one.partition}</td>'
-        f"<td{kind}>{_text(verdict(one, sampling=report.share is not None))}</td>"
+        f"<td{kind}>{_text(verified_text(one, sampling=report.share is not None))}</td>"
         f'<td class="number">{one.records:,}</td><td>{said}</td></tr>'
     )

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kproxy.migrate.copier.state import key, parts_of
+from kproxy.migrate.copier.state import parse_key, state_key
 from kproxy.migrate.verify.differences import Difference
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class VerifiedRange:
     """Of one partition, from one verification to the next. `since`: from where on the source verified offsets are;
     `upto`: up to where, this one not included. `records`: compared, and the same. `gone`: offsets that could not be
     compared any more. `compacted`: records that compaction has removed from one side or both. `foreign`: records behind
@@ -25,21 +25,28 @@ class Kept:
     compacted: int = 0
     foreign: int = 0
 
-    def again(self, begin: int) -> Kept:
+    def again(self, begin: int) -> VerifiedRange:
         """For a verification that compares everything once more: what the source has deleted since, up to the offset
         `begin`, stays verified."""
         upto = max(self.since, min(self.upto, begin))
-        return Kept(self.since, upto, gone=self.gone)
+        return VerifiedRange(self.since, upto, gone=self.gone)
 
     def to_record(self, at: int) -> dict[str, Any]:
         """For the state topic; `at` in milliseconds."""
         return {
-            "v": 1, "upto": self.upto, "since": self.since, "records": self.records, "gone": self.gone,
-            "compacted": self.compacted, "foreign": self.foreign, "sampled": False, "at": at,
-        }  # fmt: skip
+            "v": 1,
+            "upto": self.upto,
+            "since": self.since,
+            "records": self.records,
+            "gone": self.gone,
+            "compacted": self.compacted,
+            "foreign": self.foreign,
+            "sampled": False,
+            "at": at,
+        }
 
     @classmethod
-    def read(cls, value: bytes | None) -> Kept | None:
+    def read(cls, value: bytes | None) -> VerifiedRange | None:
         """None if there is none, or none that can be read."""
         try:
             said = json.loads(value or b"")
@@ -49,23 +56,23 @@ class Kept:
             return None
 
 
-def name_of(where: tuple[str, int]) -> bytes:
+def verified_key(where: tuple[str, int]) -> bytes:
     """The key of what is kept of this partition."""
-    return key("verified", *where)
+    return state_key("verified", *where)
 
 
-def kept_in(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Kept]:
+def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], VerifiedRange]:
     """From what the state topic has. Raises WireError."""
     found = {}
     for name, value in values.items():
-        match parts_of(name):
-            case ["verified", str(topic), int(partition)] if (one := Kept.read(value)) is not None:
+        match parse_key(name):
+            case ["verified", str(topic), int(partition)] if (one := VerifiedRange.read(value)) is not None:
                 found[topic, partition] = one
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class PartitionResult:
     """One partition after a verification. `copied`: up to where on the source it was copied when this began; `begin`:
     where the copy began; `ends`: the source's own end. `records`, `blocks`, `gone` and so on are of this run alone,
     `kept` is of all. `extra`: records on the target that were not copied, `kept.foreign` of them behind the last one
@@ -79,7 +86,7 @@ class Verified:
     begin: int
     copied: int
     ends: int
-    kept: Kept
+    kept: VerifiedRange
     records: int = 0
     blocks: int = 0
     bad: int = 0
@@ -106,7 +113,7 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LagSample:
     """How far a copy was at some moment: milliseconds since 1970, and offsets of the source that it was behind."""
 
     at: int
@@ -114,16 +121,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """Of one run. `share`: None, or of how many blocks the records were compared, by sampling."""
 
     name: str
     at: int
     seconds: float
-    partitions: tuple[Verified, ...]
+    partitions: tuple[PartitionResult, ...]
     share: float | None = None
     differences: tuple[Difference, ...] = ()
-    lag: tuple[Sample, ...] = ()
+    lag: tuple[LagSample, ...] = ()
 
     @property
     def right(self) -> bool:

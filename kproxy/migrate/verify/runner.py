@@ -7,15 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kproxy.migrate.clusters.topic_identities import migrated_topics, partition_states
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import topic_of
-from kproxy.migrate.copier.statetopic import StateTopic, copied, read_all
+from kproxy.migrate.copier.state import state_topic_name
+from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.verify.results import Kept, Report, Sample, kept_in, name_of
-from kproxy.migrate.verify.trailing_records import Reached
+from kproxy.migrate.verify.results import (
+    LagSample,
+    VerificationReport,
+    VerifiedRange,
+    parse_verified_ranges,
+    verified_key,
+)
+from kproxy.migrate.verify.trailing_records import CopiedEnd
 from kproxy.migrate.verify.verification import Verification
 
 Where = tuple[str, int]
@@ -24,7 +30,7 @@ Where = tuple[str, int]
 _PATIENCE = 30.0
 
 
-def verify(
+def run_verification(
     spark: Any,
     source: str,
     target: str,
@@ -33,29 +39,39 @@ def verify(
     sample: float | None = None,
     show_bytes: bool = False,
     again: bool = False,
-    lag: Sequence[Sample] = (),
+    lag: Sequence[LagSample] = (),
     others_write: bool | None = None,
     said: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> VerificationReport:
     """Compare what the migration with this name has copied and not verified yet, or with `again` whatever it has
     copied, and keep the result on the target, unless it is a sampling. `others_write`: clients that were led to the
     target have written there, and their records are no difference; None: as the journal of switches says. Raises
     KproxyError."""
     in_parts = _clients_write(target, name)[0] if others_write is None else others_write
-    cluster = Cluster(target)
+    cluster = ClusterClient(target)
     try:
-        topic = read_all(cluster, name)
+        topic = read_state_topic(cluster, name)
         values = topic.values
 
-        def save(now: Mapping[Where, Kept]) -> None:
+        def save(now: Mapping[Where, VerifiedRange]) -> None:
             _keep(target, name, len(topic.logs), now)
 
         run = Verification(
-            spark, source, target, share=sample, show_bytes=show_bytes, again=again, save=save, said=said,
-            others_write=in_parts, clients_write=lambda: in_parts or any(_clients_write(target, name)),
+            spark,
+            source,
+            target,
+            share=sample,
+            show_bytes=show_bytes,
+            again=again,
+            save=save,
+            said=said,
+            others_write=in_parts,
+            clients_write=lambda: in_parts or any(_clients_write(target, name)),
             reached=lambda: _reached(cluster, topic),
-        )  # fmt: skip
-        return run.run(name, copied(values), kept_in(values), lag, migrated_topics(values))
+        )
+        return run.run(
+            name, parse_copied_partitions(values), parse_verified_ranges(values), lag, migrated_topics(values)
+        )
     finally:
         cluster.close()
 
@@ -69,15 +85,15 @@ def _clients_write(target: str, name: str) -> tuple[bool, bool]:
     return any(one.writes for one in (*last.parts, *last.parts_on_target)), last.is_moved
 
 
-def _reached(cluster: Cluster, topic: StateTopic) -> dict[Where, Reached]:
+def _reached(cluster: ClusterClient, topic: StateTopic) -> dict[Where, CopiedEnd]:
     """How far partitions of the target are copied by now. Raises UpstreamError and WireError."""
-    insist(cluster, topic.read, _PATIENCE)
+    retry(cluster, topic.read, _PATIENCE)
     states = partition_states(topic.values)
-    return {(state.target_topic, partition): Reached.of(state) for (_, partition), state in states.items()}
+    return {(state.target_topic, partition): CopiedEnd.of(state) for (_, partition), state in states.items()}
 
 
-def _keep(target: str, name: str, partitions: int, now: Mapping[Where, Kept]) -> None:
+def _keep(target: str, name: str, partitions: int, now: Mapping[Where, VerifiedRange]) -> None:
     """Write what is verified now to the state topic."""
     at = time.time_ns() // 1_000_000
-    records = {name_of(where): kept.to_record(at) for where, kept in now.items()}
-    write_once(target, Job(name, topic_of(name), partitions), records, "verify")
+    records = {verified_key(where): kept.to_record(at) for where, kept in now.items()}
+    write_once(target, Job(name, state_topic_name(name), partitions), records, "verify")

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import KproxyError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.state import State
-from kproxy.migrate.offsets.aborted_ranges import batches_between, records_in
-from kproxy.migrate.verify.differences import Bytes, Seen
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.offsets.aborted_ranges import count_in_range, fetch_batches
+from kproxy.migrate.verify.differences import BytesDigest, RecordDigest
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch
 
 Where = tuple[str, int]
 
 # Of one partition so many records are counted; of more, that there are more.
-MOST = 100_000
+MAX_COUNTED = 100_000
 # How long a transaction whose end is decided may be without the state that it wrote, in seconds, and how often is
 # looked: its markers come to one partition after the other.
 _SETTLES, _AGAIN = 5.0, 0.5
@@ -35,17 +35,17 @@ _DIGITS, _HEAD = 16, 48
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class UnknownRecords:
     """Records that kproxy has not copied, in one partition of the target: how many at least, the first one, and in
     words who has written it."""
 
     count: int
-    first: Seen
+    first: RecordDigest
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class LogOffsets:
     """Of a partition of the target: the first offset, the last stable one, and the high watermark."""
 
     begin: int
@@ -54,7 +54,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class CopiedEnd:
     """How far a partition of the target was copied: `upto` is one beyond the last record. `marked`: the marker of the
     copy's transaction is there."""
 
@@ -62,24 +62,24 @@ class Reached:
     marked: bool = False
 
     @classmethod
-    def of(cls, state: State) -> Reached:
+    def of(cls, state: PartitionState) -> CopiedEnd:
         """Where a state was not written by a copy of a record, but when clients were led over, there is no marker."""
         runs = state.map
         return cls(state.target_next, bool(runs) and runs.targets[-1] + runs.counts[-1] == state.target_next)
 
 
-def ends_of(cluster: Cluster, partitions: Iterable[Where]) -> dict[Where, Ends]:
+def list_log_offsets(cluster: ClusterClient, partitions: Iterable[Where]) -> dict[Where, LogOffsets]:
     """A partition of which its leader does not tell for half a minute is left out. Raises UpstreamError and
     WireError."""
     wanted = set(partitions)
-    found: dict[Where, Ends] = {}
+    found: dict[Where, LogOffsets] = {}
     until = time.monotonic() + _PATIENCE
     while missing := wanted - found.keys():
         stable = cluster.offsets(missing, requests.LATEST)
         high = cluster.offsets(missing, requests.LATEST, committed=False)
         begin = cluster.offsets(missing, requests.EARLIEST)
         for where in missing & stable.keys() & high.keys() & begin.keys():
-            found[where] = Ends(begin[where], stable[where], max(stable[where], high[where]))
+            found[where] = LogOffsets(begin[where], stable[where], max(stable[where], high[where]))
         if wanted <= found.keys() or time.monotonic() >= until:
             break
         time.sleep(_AGAIN)
@@ -87,13 +87,13 @@ def ends_of(cluster: Cluster, partitions: Iterable[Where]) -> dict[Where, Ends]:
     return found
 
 
-def foreign_behind(
-    cluster: Cluster,
-    ends: Mapping[Where, Ends],
-    reached: Callable[[], Mapping[Where, Reached]],
+def find_unknown_records(
+    cluster: ClusterClient,
+    ends: Mapping[Where, LogOffsets],
+    reached: Callable[[], Mapping[Where, CopiedEnd]],
     *,
     show_bytes: bool = False,
-) -> dict[Where, Foreign | str]:
+) -> dict[Where, UnknownRecords | str]:
     """By partition of the target, as far as `ends` go; words for one that could not be read. `reached` asks the state
     topic how far it was copied by now. Raises UpstreamError and WireError."""
     suspects = set(ends)
@@ -110,45 +110,45 @@ def foreign_behind(
 
 
 def _look(
-    cluster: Cluster, where: Where, ends: Ends, reached: Reached | None, show_bytes: bool
-) -> Foreign | str | None:
+    cluster: ClusterClient, where: Where, ends: LogOffsets, reached: CopiedEnd | None, show_bytes: bool
+) -> UnknownRecords | str | None:
     first = ends.begin if reached is None else max(ends.begin, reached.upto)
     if reached is not None and reached.marked and ends.stable <= reached.upto + 1:
         return None  # nothing but the marker
     try:
-        return insist(cluster, lambda: _foreign(cluster, where, first, ends.stable, show_bytes), _PATIENCE)
+        return retry(cluster, lambda: _foreign(cluster, where, first, ends.stable, show_bytes), _PATIENCE)
     except KproxyError as error:
         return f"what lies behind the last copied record on the target could not be read: {error}"
 
 
-def _foreign(cluster: Cluster, where: Where, first: int, last: int, show_bytes: bool) -> Foreign | None:
+def _foreign(cluster: ClusterClient, where: Where, first: int, last: int, show_bytes: bool) -> UnknownRecords | None:
     count, one, by = 0, None, ""
-    for batch, aborted in batches_between(cluster, *where, first, last, whole=True):
+    for batch, aborted in fetch_batches(cluster, *where, first, last, whole=True):
         if aborted:
             continue
         if one is None:
             one, by = _first(batch, first, show_bytes), _by(batch)
-        count += records_in(batch, first, last)
-        if count >= MOST:
+        count += count_in_range(batch, first, last)
+        if count >= MAX_COUNTED:
             break
-    return None if one is None else Foreign(count, one, by)
+    return None if one is None else UnknownRecords(count, one, by)
 
 
-def _first(batch: Batch, first: int, show_bytes: bool) -> Seen:
+def _first(batch: Batch, first: int, show_bytes: bool) -> RecordDigest:
     """The first record of a batch from this offset on."""
     try:
         record = next(one for one in decode_records(batch) if one.offset >= first)
     except (WireError, StopIteration):  # a damaged batch, or one whose last records compaction has removed
-        return Seen(max(first, batch.base_offset), batch.base_timestamp * 1000, None, None)
+        return RecordDigest(max(first, batch.base_offset), batch.base_timestamp * 1000, None, None)
     headers = tuple((name.decode(errors="replace"), _bytes(value, show_bytes)) for name, value in record.headers)
     key, value = _bytes(record.key, show_bytes), _bytes(record.value, show_bytes)
-    return Seen(record.offset, record.timestamp * 1000, key, value, headers)
+    return RecordDigest(record.offset, record.timestamp * 1000, key, value, headers)
 
 
-def _bytes(data: bytes | None, show_bytes: bool) -> Bytes | None:
+def _bytes(data: bytes | None, show_bytes: bool) -> BytesDigest | None:
     if data is None:
         return None
-    return Bytes(len(data), hashlib.sha256(data).hexdigest()[:_DIGITS], data[:_HEAD] if show_bytes else None)
+    return BytesDigest(len(data), hashlib.sha256(data).hexdigest()[:_DIGITS], data[:_HEAD] if show_bytes else None)
 
 
 def _by(batch: Batch) -> str:

@@ -15,30 +15,37 @@ from typing import Any, TypeVar
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.log_bounds import find_compacted_topics, read_log_bounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, describe_changes, learn_topics
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.retries import insist
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.copy.sparksession import short_job
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.copy.sparksession import tuned_for_short_job
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-from kproxy.migrate.verify.blocks import Judged, judge
-from kproxy.migrate.verify.compaction import explain
-from kproxy.migrate.verify.comparison import Compared, begun_with, not_compared, nothing_copied
-from kproxy.migrate.verify.differences import moved
-from kproxy.migrate.verify.digests import first_differences
-from kproxy.migrate.verify.hashing import failed, hashes
-from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, cut, rounds, sampled, source_of
-from kproxy.migrate.verify.results import Kept, Report, Sample
-from kproxy.migrate.verify.tailcheck import Tails
-from kproxy.migrate.verify.trailing_records import Reached
+from kproxy.migrate.verify.blocks import PieceVerdict, compare_blocks
+from kproxy.migrate.verify.compaction import explain_missing
+from kproxy.migrate.verify.comparison import PartitionComparison, skip_comparison, start_comparison, uncopied_partition
+from kproxy.migrate.verify.differences import match_moved
+from kproxy.migrate.verify.digests import find_first_differences
+from kproxy.migrate.verify.hashing import hash_blocks, to_upstream_error
+from kproxy.migrate.verify.pieces import (
+    BLOCK_BITS,
+    PartitionPiece,
+    plan_jobs,
+    sample_blocks,
+    source_offset,
+    split_piece,
+)
+from kproxy.migrate.verify.results import LagSample, VerificationReport, VerifiedRange
+from kproxy.migrate.verify.tailcheck import TailCheck
+from kproxy.migrate.verify.trailing_records import CopiedEnd
 
 T = TypeVar("T")
 Where = tuple[str, int]
 # Called after each job with what is verified now, unless it is a sampling.
-Save = Callable[[Mapping[Where, Kept]], None]
+SaveRanges = Callable[[Mapping[Where, VerifiedRange]], None]
 # How many first differences are looked for.
-DIFFERENCES = 20
+MAX_DIFFERENCES = 20
 # A job of so many offsets is over sooner without what Spark does to make long ones fast.
-FEW = 1 << 16
+SHORT_JOB_OFFSETS = 1 << 16
 # How often a piece of which the source has deleted records meanwhile is tried again.
 _TRIES = 3
 # While a leader moves, in seconds.
@@ -60,32 +67,32 @@ class Verification:
         share: float | None = None,
         show_bytes: bool = False,
         again: bool = False,
-        save: Save | None = None,
+        save: SaveRanges | None = None,
         said: Callable[[str], None] = lambda _: None,
         others_write: bool = False,
         clients_write: Callable[[], bool] = lambda: False,
-        reached: Callable[[], Mapping[Where, Reached]] | None = None,
+        reached: Callable[[], Mapping[Where, CopiedEnd]] | None = None,
     ) -> None:
         """`others_write`: that the target has records of others among those that were copied is no difference.
         `clients_write`: whether clients may write to the target now, so that nothing can be said of what lies behind
         the last copied record. `reached`: asks the state topic how far partitions of the target are copied by now."""
         self._others_write = others_write
-        self._tails = Tails(target, clients_write, reached, show_bytes)
+        self._tails = TailCheck(target, clients_write, reached, show_bytes)
         self._spark, self._source, self._target = spark, source, target
         self._share, self._show_bytes, self._again = share, show_bytes, again
         self._save, self._said = save, said
-        self._all: dict[Where, Compared] = {}
-        self._suspects: dict[Where, Piece] = {}
+        self._all: dict[Where, PartitionComparison] = {}
+        self._suspects: dict[Where, PartitionPiece] = {}
         self._compacted: set[str] = set()
 
     def run(
         self,
         name: str,
-        copied: Mapping[Where, Copied],
-        kept: Mapping[Where, Kept],
-        lag: Sequence[Sample] = (),
+        copied: Mapping[Where, CopiedPartition],
+        kept: Mapping[Where, VerifiedRange],
+        lag: Sequence[LagSample] = (),
         topics: Mapping[str, MigratedTopic] | None = None,
-    ) -> Report:
+    ) -> VerificationReport:
         """`topics`: all of the migration, by topic of the source; None: those of `copied`. Raises UpstreamError,
         WireError, and ConfigError if Spark has no Kafka connector."""
         began, at = time.monotonic(), time.time_ns() // 1_000_000
@@ -100,10 +107,10 @@ class Verification:
         for where, one in sorted(copied.items()):
             there = one.target_topic, one.partition
             if where in sources and there in targets:
-                self._all[where] = begun_with(one, kept.get(where), sources[where], targets[there])
+                self._all[where] = start_comparison(one, kept.get(where), sources[where], targets[there])
             else:
                 why, anew = lost.get(one.topic, (_SILENT.format(TARGET if where in sources else SOURCE), False))
-                self._all[where] = not_compared(one, None if anew else kept.get(where), why)
+                self._all[where] = skip_comparison(one, None if anew else kept.get(where), why)
         self._compacted = self._policies() if copied else set()
         self._compare()
         self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
@@ -112,21 +119,25 @@ class Verification:
         partitions = [one.verified() for one in self._all.values()]
         known = {one.topic for one in partitions}
         partitions += [
-            nothing_copied(topics[topic], 0, why).verified() for topic, (why, _) in lost.items() if topic not in known
+            uncopied_partition(topics[topic], 0, why).verified()
+            for topic, (why, _) in lost.items()
+            if topic not in known
         ]
         partitions.sort(key=lambda one: (one.topic, one.partition))
         differences = tuple(one.difference for one in partitions if one.difference is not None)
-        return Report(name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag))
+        return VerificationReport(
+            name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag)
+        )
 
     def _lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:
         """By topic of the source: why it cannot be compared, as it is not there any more or is another one on some
         side; and whether nothing counts as verified any more."""
         found: dict[str, tuple[str, bool]] = {}
         for side, address in ((SOURCE, self._source), (TARGET, self._target)):
-            cluster = Cluster(address)
+            cluster = ClusterClient(address)
             try:
                 names = [one.name_on(side) for one in topics.values()]
-                layout = insist(cluster, lambda: learn_topics(cluster, names), _PATIENCE)  # noqa: B023
+                layout = retry(cluster, lambda: learn_topics(cluster, names), _PATIENCE)  # noqa: B023
             finally:
                 cluster.close()
             found |= {topic: (why, side == TARGET) for topic, why in describe_changes(side, topics, layout).items()}
@@ -145,7 +156,7 @@ class Verification:
         ways = [list(self._pieces(one)) for one in self._all.values()]
         total = sum(piece.end - piece.begin for way in ways for piece in way)
         done = 0
-        for number, job in enumerate(rounds(ways), 1):
+        for number, job in enumerate(plan_jobs(ways), 1):
             offsets = sum(piece.end - piece.begin for piece in job)
             what = f"job {number}: {len(job)} partitions, {offsets:,} offsets of {total:,}, {done:,} done"
             self._said(what)
@@ -155,16 +166,16 @@ class Verification:
             if self._save is not None and self._share is None:
                 self._save({piece.where: self._all[piece.where].kept() for piece in job})
 
-    def _pieces(self, one: Compared) -> Iterator[Piece]:
+    def _pieces(self, one: PartitionComparison) -> Iterator[PartitionPiece]:
         if one.piece.begin >= one.piece.end:
             return
         if self._share is None:
-            yield from cut(one.piece)
+            yield from split_piece(one.piece)
             return
         one.counts["of"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
-        yield from sampled(one.piece, self._share)
+        yield from sample_blocks(one.piece, self._share)
 
-    def _take(self, job: Sequence[Piece]) -> None:
+    def _take(self, job: Sequence[PartitionPiece]) -> None:
         """Compare these pieces; those of which the source has just deleted a part are compared again without it."""
         for _ in range(_TRIES):
             judged = self._judged([self._readable(piece) for piece in job])
@@ -186,13 +197,13 @@ class Verification:
         for piece in job:
             self._stop(self._all[piece.where], piece.begin, "the source deletes records faster than they are compared")
 
-    def _readable(self, piece: Piece) -> Piece:
+    def _readable(self, piece: PartitionPiece) -> PartitionPiece:
         """Without what the target's log does not have: readers get no further than its end, and begin at its begin."""
         there = self._all[piece.where].target
         begin, end = max(piece.target_begin, there.begin), min(piece.target_end, there.end)
         return replace(piece, target_begin=min(begin, end), target_end=end)
 
-    def _without(self, piece: Piece, begin: int) -> Piece:
+    def _without(self, piece: PartitionPiece, begin: int) -> PartitionPiece:
         """What is left of a piece whose beginning retention has taken."""
         one = self._all[piece.where]
         begin = min(begin, piece.end)
@@ -200,16 +211,16 @@ class Verification:
         self._advance(one, begin)
         return piece.part(begin, piece.end)
 
-    def _judged(self, job: Sequence[Piece]) -> list[Judged]:
-        few = sum(piece.end - piece.begin for piece in job) <= FEW
-        with short_job(self._spark) if few else nullcontext():
-            source, target = self._spoken(lambda: hashes(self._spark, self._source, self._target, job))
+    def _judged(self, job: Sequence[PartitionPiece]) -> list[PieceVerdict]:
+        few = sum(piece.end - piece.begin for piece in job) <= SHORT_JOB_OFFSETS
+        with tuned_for_short_job(self._spark) if few else nullcontext():
+            source, target = self._spoken(lambda: hash_blocks(self._spark, self._source, self._target, job))
         return [
-            judge(
+            compare_blocks(
                 piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write
             )
             for piece in job
-        ]  # fmt: skip
+        ]
 
     def _spoken(self, job: Callable[[], T]) -> T:
         """What Spark says of a job that failed is long: one line of it."""
@@ -220,9 +231,9 @@ class Verification:
         except Exception as error:
             if not type(error).__module__.startswith(("pyspark.", "py4j.")):
                 raise
-            raise failed(error) from error
+            raise to_upstream_error(error) from error
 
-    def _settle(self, judged: Judged) -> None:
+    def _settle(self, judged: PieceVerdict) -> None:
         one, piece = self._all[judged.piece.where], judged.piece
         one.counts["blocks"] += judged.blocks
         one.counts["records"] += judged.good
@@ -238,12 +249,14 @@ class Verification:
         block = min(begin, piece.end - 1) >> BLOCK_BITS
         self._stop(one, begin, suspect=piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS))
 
-    def _settle_compacted(self, job: Sequence[Judged]) -> None:
+    def _settle_compacted(self, job: Sequence[PieceVerdict]) -> None:
         """Blocks that compaction may have changed: record by record."""
         sources = {one.piece.where: self._all[one.piece.where].source for one in job}
         targets = {one.piece.target_where: self._all[one.piece.where].target for one in job}
         pieces = [one.piece for one in job]
-        found = self._spoken(lambda: explain(self._spark, (self._source, self._target), pieces, (sources, targets)))
+        found = self._spoken(
+            lambda: explain_missing(self._spark, (self._source, self._target), pieces, (sources, targets))
+        )
         for judged in job:
             piece, one, outcome = judged.piece, self._all[judged.piece.where], found[judged.piece.where]
             one.counts["records"] += outcome.same
@@ -262,11 +275,11 @@ class Verification:
             at = min(begin, piece.end - 1)
             self._stop(one, begin, suspect=piece.part(at, at + 1))
 
-    def _advance(self, one: Compared, upto: int) -> None:
+    def _advance(self, one: PartitionComparison, upto: int) -> None:
         if not one.stopped and self._share is None:
             one.upto = max(one.upto, upto)
 
-    def _stop(self, one: Compared, at: int, note: str = "", suspect: Piece | None = None) -> None:
+    def _stop(self, one: PartitionComparison, at: int, note: str = "", suspect: PartitionPiece | None = None) -> None:
         """What comes after this offset counts as compared, and not as verified."""
         if one.stopped:
             return
@@ -277,7 +290,7 @@ class Verification:
         if suspect is not None:
             self._suspects[suspect.where] = self._readable(suspect)
 
-    def _save_rest(self, kept: Mapping[Where, Kept]) -> None:
+    def _save_rest(self, kept: Mapping[Where, VerifiedRange]) -> None:
         """Of partitions without a job."""
         if self._save is None or self._share is not None:
             return
@@ -289,15 +302,17 @@ class Verification:
 
     def _name_differences(self) -> None:
         """The first one of each partition, of the first partitions that have any."""
-        suspects = [piece for _, piece in sorted(self._suspects.items())][:DIFFERENCES]
+        suspects = [piece for _, piece in sorted(self._suspects.items())][:MAX_DIFFERENCES]
         if not suspects:
             return
         self._spark.sparkContext.setJobDescription("kproxy migrate verify, what the first differences are")
         found = self._spoken(
-            lambda: first_differences(self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes)
+            lambda: find_first_differences(
+                self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes
+            )
         )
         behind = [one.difference for one in self._all.values() if one.difference is not None]
-        named = iter(moved([*(difference for difference in found if difference is not None), *behind]))
+        named = iter(match_moved([*(difference for difference in found if difference is not None), *behind]))
         for piece, difference in zip(suspects, found, strict=True):
             one = self._all[piece.where]
             if difference is None:
@@ -310,19 +325,19 @@ class Verification:
             self._save({piece.where: self._all[piece.where].kept() for piece in suspects})
 
 
-def _before(piece: Piece, extra: int) -> int:
+def _before(piece: PartitionPiece, extra: int) -> int:
     """The offset on the source of what follows a record that only the target has."""
-    after = source_of(piece.map, extra)
+    after = source_offset(piece.map, extra)
     return piece.end if after is None else max(piece.begin, min(after, piece.end))
 
 
-def _says_else(now: Kept, before: Kept | None) -> bool:
+def _says_else(now: VerifiedRange, before: VerifiedRange | None) -> bool:
     """What a job has saved since says as much of these two."""
-    had = before or Kept(now.since, now.since)
+    had = before or VerifiedRange(now.since, now.since)
     return now.foreign != had.foreign or now.upto < had.upto
 
 
-def _topics(copied: Mapping[Where, Copied]) -> dict[str, MigratedTopic]:
+def _topics(copied: Mapping[Where, CopiedPartition]) -> dict[str, MigratedTopic]:
     return {
         one.topic: MigratedTopic(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()
     }

@@ -12,7 +12,7 @@ from itertools import chain
 
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config
-from kproxy.config.changes import changed
+from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.proxy.app import nextstep
 from kproxy.proxy.app.nextstep import Invocation
@@ -217,7 +217,7 @@ class Clusters:
         changed, are explored."""
         name, former, goes_on = gateway.config.name, dict(gateway.upstreams), gateway.goes_on(configs)
         becomes = {one.upstream: one for one in configs}
-        changes = {later: changed(former[key].config, becomes[later]) for key, later in goes_on.items()}
+        changes = {later: changed_settings(former[key].config, becomes[later]) for key, later in goes_on.items()}
         secured = {one.upstream: ends[one.title] for one in configs}
         concerns = gateway.reconfigure(configs, secured, added, seconds)
         exploring = {key: self._exploring.pop((name, key)) for key in former}

@@ -16,7 +16,7 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.client.sasl import aws, kerberos, oidc, secrets
 from kproxy.config import ClusterConfig, Config
-from kproxy.config.checks import WHERE_NOT_SHARED, Finding
+from kproxy.config.checks import WHERE_NOT_SHARED, ConfigFinding
 from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import TlsFilesError
 from kproxy.proxy.admin import bearer
@@ -33,37 +33,37 @@ _READ_WITH = {
 }
 
 
-def findings(config: Config) -> Iterator[Finding]:
+def findings(config: Config) -> Iterator[ConfigFinding]:
     """What is wrong, where the user wrote it."""
     yield from cluster_findings(config)
     yield from _of_process(config)
 
 
-def cluster_findings(config: Config) -> Iterator[Finding]:
+def cluster_findings(config: Config) -> Iterator[ConfigFinding]:
     """The part of it that a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
-            yield Finding(tuple(("clusters", index, key) for key in keys), text)
+            yield ConfigFinding(tuple(("clusters", index, key) for key in keys), text)
 
 
-def _of_process(config: Config) -> Iterator[Finding]:
+def _of_process(config: Config) -> Iterator[ConfigFinding]:
     try:
         admin_tls(config)
     except TlsFilesError as error:
         for key, text in error.found:
-            yield Finding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
+            yield ConfigFinding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
         try:
             bearer.read_file(config.admin_token_file)
         except ConfigError as error:
-            yield Finding((("admin-token-file",),), str(error))
+            yield ConfigFinding((("admin-token-file",),), str(error))
     if config.reuse_port and sys.platform != "linux":
-        yield Finding((("reuse-port",),), WHERE_NOT_SHARED)
+        yield ConfigFinding((("reuse-port",),), WHERE_NOT_SHARED)
     for index, awaited in enumerate(config.exit_with):
         try:
             ExitCondition(awaited)
         except ConfigError as error:
-            yield Finding((("exit-with", index),), str(error).removeprefix("--exit-with: "))
+            yield ConfigFinding((("exit-with", index),), str(error).removeprefix("--exit-with: "))
 
 
 def unchecked_commands(config: Config) -> Iterator[str]:

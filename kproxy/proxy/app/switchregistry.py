@@ -15,7 +15,7 @@ from kproxy import __version__
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.config import ClusterConfig, Config
-from kproxy.config.changes import may_be_the_same
+from kproxy.config.changes import may_be_same_cluster
 from kproxy.proxy.admin.handlers import SwitchCommandResult
 from kproxy.proxy.app.effects import SwitchEffects
 from kproxy.proxy.app.statedir import StateDir
@@ -153,7 +153,7 @@ class SwitchRegistry:
             if cluster not in served or active == self._switches[cluster].state.active:
                 continue
             was = next(one for one in old.clusters if (one.name, one.upstream) == (cluster, active))
-            if not may_be_the_same(was, later.get((cluster, active))):
+            if not may_be_same_cluster(was, later.get((cluster, active))):
                 raise ConfigError(
                     f"cluster {cluster}: upstream {active} must stay as it is: part {part} is led there, and all others"
                     " are not"

@@ -17,7 +17,7 @@ from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.repeats import about
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
-from kproxy.config.changes import changed
+from kproxy.config.changes import changed_settings
 from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
@@ -90,7 +90,7 @@ class NodeDialer:
             known.bootstrap_at = 0
         known.leads_to = {one.address: one for one in known.leads_to.values() if self._in_use(one.address, one.key)}
         self._outages.end_where(lambda key: True)
-        reloads = {setting.option.reload for setting in changed(before, config)}
+        reloads = {setting.option.reload for setting in changed_settings(before, config)}
         if Reload.DRAINS_ALL in reloads:
             return lambda key, dial: True
         if Reload.DRAINS_ROUTES not in reloads:

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.jars import fetch_spark_connector
-from kproxy.spark.host import Answer, look
+from kproxy.spark.host import ProxyState, query_proxy
 from tests.harness.clients.sparkclasses import java_options
 from tests.harness.process import free_window
 
@@ -137,9 +137,9 @@ def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
             gc.collect()  # its sockets, while warnings about them are ignored
 
 
-def proxy_of(listen: str) -> Answer:
+def proxy_of(listen: str) -> ProxyState:
     """This host's proxy on that address, which must be there."""
-    answer = look(listen)
+    answer = query_proxy(listen)
     assert answer is not None, f"no kproxy on {listen}"
     return answer
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kproxy.dev.devcluster.jars import cache_directory, find_java, locked
+from kproxy.dev.devcluster.jars import cache_directory, exclusive_lock, find_java
 
 # JVMs that live for a minute spend most of it compiling.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -45,7 +45,7 @@ def java_options() -> str:
     archive = _archive()
     with suppress(OSError, subprocess.TimeoutExpired):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        with locked(archive.with_suffix(".lock"), None):
+        with exclusive_lock(archive.with_suffix(".lock"), None):
             if not archive.exists():
                 _make(archive)
         if archive.stat().st_size:

@@ -14,8 +14,8 @@ from typing import IO
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DEFAULT_VERSION, Programs
 from kproxy.dev.devcluster import properties as props
-from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.node import NodeProcess
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.storage import format_storage
 from tests.harness.network import Host, Network
 from tests.harness.process import wait_until
@@ -58,7 +58,7 @@ class FromFiles:
         self.programs = Programs.of(DEFAULT_VERSION)
         self.addresses = {node: Address(addresses[node], asked) for node in self.brokers}
         self.files = {node: {**self._file(node, addresses, combined), **(more or {})} for node in addresses}
-        self._nodes = {node: Node(node, directory / f"node-{node}") for node in addresses}
+        self._nodes = {node: NodeProcess(node, directory / f"node-{node}") for node in addresses}
         self._processes: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
         cluster = props.new_uuid()
         for node, one in self._nodes.items():
@@ -141,7 +141,7 @@ class FromFiles:
                 assert process.poll() is None, f"node {node} ended: {self._nodes[node].complaint()}"
             try:
                 return all(
-                    set(self.brokers) <= self.host.call(known_brokers, address).keys()
+                    set(self.brokers) <= self.host.call(live_brokers, address).keys()
                     for address in self.addresses.values()
                 )
             except OSError:

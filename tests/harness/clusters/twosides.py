@@ -12,12 +12,12 @@ from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.retries import insist
+from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.slices import Job, Slice
-from kproxy.migrate.copier.state import PARTITIONS, topic_of
-from kproxy.migrate.copier.statetopic import Copied, read_state
+from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.moving import topics
 from tests.harness.topics import unique
@@ -49,15 +49,15 @@ class TwoSides:
 
     def copy(
         self, renamed: Mapping[str, str], *, sparse: bool = False, size: int = 1 << 20
-    ) -> dict[tuple[str, int], Copied]:
+    ) -> dict[tuple[str, int], CopiedPartition]:
         """Copy these topics, as far as they are there now; the topics must be on both sides. Returns the whole state
         topic."""
         if not self._made:
-            topics(self.target, {topic_of(self.name): PARTITIONS}, 1, **{"cleanup.policy": "compact"})
+            topics(self.target, {state_topic_name(self.name): STATE_PARTITIONS}, 1, **{"cleanup.policy": "compact"})
             self._made = True
-        source, target = Cluster(self.source), Cluster(self.target)
+        source, target = ClusterClient(self.source), ClusterClient(self.target)
         try:
-            copier = Copier(source, target, Job(self.name, topic_of(self.name), PARTITIONS))
+            copier = Copier(source, target, Job(self.name, state_topic_name(self.name), STATE_PARTITIONS))
             before, wanted = self.state(), dict[tuple[str, int], int]()
             for topic, name in renamed.items():
                 places = [(topic, index) for index in range(source.partitions(topic))]
@@ -89,11 +89,11 @@ class TwoSides:
         known = self.state().get(place)
         return -1 if known is None else known.source_next
 
-    def state(self) -> dict[tuple[str, int], Copied]:
+    def state(self) -> dict[tuple[str, int], CopiedPartition]:
         """What was copied."""
-        cluster = Cluster(self.target)
+        cluster = ClusterClient(self.target)
         try:  # a young topic has no leader so far
-            return insist(cluster, lambda: read_state(self.target, self.name), _SECONDS)
+            return retry(cluster, lambda: read_copied_partitions(self.target, self.name), _SECONDS)
         finally:
             cluster.close()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.dev.devcluster import CLIENT, DEFAULT_ADVERTISED, INTERNAL, ListenerSpec
-from kproxy.dev.devcluster.node import Node
-from kproxy.dev.devcluster.properties import Listener
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.node import NodeProcess
+from kproxy.dev.devcluster.properties import NodeListener
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST, free_ports
@@ -52,8 +52,8 @@ class ZooKeeperCluster:
     ) -> None:  # fmt: skip
         self._programs, self._watchdog = programs, watchdog
         self._more, self._heap = properties, heap
-        self._zookeeper = Node(0, directory / "zookeeper")
-        self._brokers = [Node(node_id, directory / f"node-{node_id}") for node_id in node_ids]
+        self._zookeeper = NodeProcess(0, directory / "zookeeper")
+        self._brokers = [NodeProcess(node_id, directory / f"node-{node_id}") for node_id in node_ids]
 
     @property
     def programs(self) -> Programs:
@@ -123,7 +123,7 @@ class ZooKeeperCluster:
             for spec in specs:
                 port = ports.pop()
                 said = spec.advertise(broker.id, port)
-                broker.listeners[spec.name] = Listener(spec.name, Address(HOST, port), said)
+                broker.listeners[spec.name] = NodeListener(spec.name, Address(HOST, port), said)
             broker.write({**_properties(broker, zookeeper_port, len(self._brokers)), **self._more})
 
     def _wait_ready(self) -> None:
@@ -138,14 +138,14 @@ class ZooKeeperCluster:
             time.sleep(_POLL_S)
 
 
-def _knows(broker: Node, wanted: set[int]) -> bool:
+def _knows(broker: NodeProcess, wanted: set[int]) -> bool:
     try:
-        return all(known_brokers(broker.bound(name)).keys() >= wanted for name in (INTERNAL, CLIENT))
+        return all(live_brokers(broker.bound(name)).keys() >= wanted for name in (INTERNAL, CLIENT))
     except OSError:
         return False
 
 
-def _properties(broker: Node, zookeeper_port: int, brokers: int) -> dict[str, str]:
+def _properties(broker: NodeProcess, zookeeper_port: int, brokers: int) -> dict[str, str]:
     factor, in_sync = str(min(3, brokers)), "2" if brokers >= 3 else "1"
     listeners = broker.listeners.values()
     return {

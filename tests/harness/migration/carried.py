@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.offsets.groupsync import Offsets, Result, incomplete
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, count_unwritten
 from kproxy.migrate.spec.migration import Migration
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients.flow import Log
@@ -76,13 +76,15 @@ def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
         sides.copy({name: name}, sparse="compact" in policy, size=size)
 
 
-def carry_all(sides: TwoSides, prefix: str) -> list[Result]:
+def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
     """The same, and what `offsets` does: all groups with such names."""
     carry_topics(sides, prefix)
     migration = Migration({}, {}, sides.name)
     with Admin(sides.source) as source, Admin(sides.target) as target:
-        results = Offsets(migration, source, target).read_state().run(lambda group: prefix in group, dry_run=False)
-    left = list(incomplete(results, migration))
+        results = (
+            GroupOffsetSync(migration, source, target).read_state().run(lambda group: prefix in group, dry_run=False)
+        )
+    left = list(count_unwritten(results, migration))
     assert not left, left
     return results
 

@@ -16,10 +16,10 @@ import yaml
 from kproxy.base.errors import KproxyError
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import Cluster
-from kproxy.migrate.copier.statetopic import Copied, read_state
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.spec.document import read_migration
-from kproxy.spark.host import look
+from kproxy.spark.host import query_proxy
 from tests.harness.clients.spark import TWO_EXECUTORS, spark_home
 from tests.harness.migration.moving import Copying, Load, compared, loading, rows, topics, until
 
@@ -50,12 +50,12 @@ class Site:
             "leaders": self._leaders,
         }
 
-    def state(self) -> dict[tuple[str, int], Copied]:
+    def state(self) -> dict[tuple[str, int], CopiedPartition]:
         """Of each partition, once there is one."""
         said = self.copying.process
         assert said is None or said.poll() is None, self.copying.said()[-5000:]
         with suppress(KproxyError):  # a broker is down
-            return read_state(self.target.direct_bootstrap, NAME)
+            return read_copied_partitions(self.target.direct_bootstrap, NAME)
         return {}
 
     def copied(self) -> int:
@@ -93,7 +93,7 @@ class Site:
 
     def _kproxy(self) -> None:
         listen = read_migration(self.copying.file).kproxy_config()["clusters"][0]["listen"]
-        answer = look(listen)
+        answer = query_proxy(listen)
         assert answer is not None
         if answer.kproxy is not None:
             os.kill(answer.kproxy, signal.SIGKILL)
@@ -116,7 +116,7 @@ class Site:
 
     def all_copied(self) -> bool:
         """Whether the copy has got to the end of each partition."""
-        cluster = Cluster(self.source.direct_bootstrap)
+        cluster = ClusterClient(self.source.direct_bootstrap)
         try:
             wanted = [(topic, at) for topic, count in (PLAIN | TRANSACTIONAL).items() for at in range(count)]
             ends = cluster.offsets(wanted, requests.LATEST)
@@ -129,7 +129,7 @@ class Site:
     def problems(self) -> list[str]:
         """What is wrong with the copy, read by librdkafka on both sides."""
         found = []
-        state = read_state(self.target.direct_bootstrap, NAME)
+        state = read_copied_partitions(self.target.direct_bootstrap, NAME)
         for (topic, partition), copied in sorted(state.items()):
             said = compared(
                 rows(self.source.direct_bootstrap, topic, partition),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.offsets.groupsync import Result
+from kproxy.migrate.offsets.groupsync import GroupResult
 from kproxy.migrate.switch.transactions import end_transactions, open_transactions
 from tests.harness.clients.going import Going
 from tests.harness.clusters.twosides import TwoSides
@@ -31,7 +31,7 @@ class Led:
     logs: Path
     clients: ExitStack = field(default_factory=ExitStack)
     ended: list[str] = field(default_factory=list)
-    groups: list[Result] = field(default_factory=list)
+    groups: list[GroupResult] = field(default_factory=list)
 
     def start(self, client: Going) -> Going:
         """It goes on until the end of the test."""

@@ -7,9 +7,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.duplicates import repeated
-from kproxy.migrate.offsets.groupsync import THERE, Result, Row
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.offsets.duplicates import find_duplicates
+from kproxy.migrate.offsets.groupsync import UNCHANGED, GroupResult, PositionResult
 from kproxy.migrate.offsets.positions import EXACT, Position
 from tests.harness.topics import create_topic, produce, unique
 
@@ -43,9 +43,9 @@ def read(bootstrap: str, topic: str, at: int, level: str) -> list[int]:
     return found[:-1]
 
 
-def group(name: str, topic: str, target: int) -> Result:
+def group(name: str, topic: str, target: int) -> GroupResult:
     position = Position("old", 0, 0, topic, target, EXACT)
-    return Result(name, "consumer", (Row(position, "", THERE),))
+    return GroupResult(name, "consumer", (PositionResult(position, "", UNCHANGED),))
 
 
 def test_who_is_before_an_aborted_attempt_reads_its_records_twice_and_is_named(cluster: DevCluster) -> None:
@@ -58,7 +58,7 @@ def test_who_is_before_an_aborted_attempt_reads_its_records_twice_and_is_named(c
     produce(bootstrap, topic, [b"77", b"77"], 0)  # 23 and 24, of somebody else
     write(bootstrap, topic, 15, 3, commit=True, producer_id=copier)  # 25 to 27
     produce(bootstrap, topic, [b"-1"], 0)
-    copied = Copied("old", 0, topic, 0, 18, 28, 18, 100, OffsetMap([(0, 0, 10), (10, 17, 5), (15, 25, 3)]))
+    copied = CopiedPartition("old", 0, topic, 0, 18, 28, 18, 100, OffsetMap([(0, 0, 10), (10, 17, 5), (15, 25, 3)]))
     twice, once = [*range(5, 15), *range(10, 15)], list(range(5, 15))
     rest = [77, 77, 15, 16, 17]
     assert sorted(read(bootstrap, topic, 5, "read_uncommitted")) == sorted(twice + rest), "this is why"
@@ -66,7 +66,7 @@ def test_who_is_before_an_aborted_attempt_reads_its_records_twice_and_is_named(c
     assert read(bootstrap, topic, 17, "read_uncommitted") == once[5:] + rest
 
     found = list(
-        repeated(
+        find_duplicates(
             bootstrap,
             [group("lags", topic, 5), group("behind it", topic, 17), group("at the end", topic, 28)],
             {("old", 0): copied},

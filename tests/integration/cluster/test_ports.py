@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from tests.harness.clients.flow import Flow, create_topic
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged
@@ -30,7 +30,7 @@ Start = Callable[..., Kproxy]
 
 def told(address: str) -> dict[int, Address]:
     """Where the nodes are, as a client is told that connects to `address`."""
-    return known_brokers(Address.parse(address))
+    return live_brokers(Address.parse(address))
 
 
 def ports(proxy: Kproxy) -> dict[int, int]:

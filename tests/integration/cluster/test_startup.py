@@ -20,7 +20,7 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.dev.devcluster import DevCluster
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from tests.harness.clients.rawclient import RawClient
 from tests.harness.process import Kproxy, free_window, wait_logged, wait_until
 from tests.harness.servers.peers import black_hole, refused
@@ -199,7 +199,7 @@ def test_dead_bootstrap_servers_are_passed_over(cluster: DevCluster, own_kproxy:
     with refused() as nobody, black_hole() as hole:
         servers = [nobody, "no-such-host.invalid:9092", hole, alive]
         proxy = own_kproxy(",".join(servers), "--connect-timeout", "1s")
-        assert set(known_brokers(Address.parse(proxy.bootstrap))) == set(NODES)
+        assert set(live_brokers(Address.parse(proxy.bootstrap))) == set(NODES)
         with RawClient(proxy.bootstrap) as client:
             assert client.works()
         for reason in ("refused", "resolve", "timeout"):

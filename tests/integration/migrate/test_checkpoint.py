@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry, SwitchJournal
-from kproxy.migrate.offsets.checkpoint import make, starting_offsets
+from kproxy.migrate.offsets.checkpoint import starting_offsets, translate_checkpoint
 from kproxy.proxy.switching.twophase import JournalDecision
 from tests.harness.clients.spark import needs_spark
 from tests.harness.clusters.twosides import TwoSides, plain, transactions
@@ -81,7 +81,7 @@ def test_a_query_goes_on_with_each_record_exactly_once(sides: TwoSides, spark: A
     plain(sides.source, second, 2, 500, 2)
     known = move.copy({first: targets[0], second: second}, size=8192)
     untouched = files(old)
-    made = make(str(old), str(new), known)
+    made = translate_checkpoint(str(old), str(new), known)
     assert (made.batch, made.again, made.topics) == (last, not done, {first: targets[0], second: second})
     assert files(old) == untouched
 

@@ -19,14 +19,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.commands.status import read_status, status_lines
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.slices import Job, Outcome, Slice
-from kproxy.migrate.copier.statetopic import Copied, read_state
-from kproxy.migrate.copy.copyrun import Copy, What
-from kproxy.migrate.copy.progress import Progress
-from kproxy.migrate.copy.prometheus import exposed
-from kproxy.migrate.copy.scope import what_to_copy
+from kproxy.migrate.copier.slices import Job, Slice, SliceResult
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
+from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.progress import CopyProgress
+from kproxy.migrate.copy.prometheus import serve_metrics
+from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, TopicSelection
@@ -58,22 +58,22 @@ class Site:
     target: str
     spark: Any
 
-    def prepare(self, topic: Mapping[str, int], target: Mapping[str, int] | None = None, **config: str) -> What:
+    def prepare(self, topic: Mapping[str, int], target: Mapping[str, int] | None = None, **config: str) -> CopySpec:
         """Topics on both sides, and a migration of its own."""
         name = unique("move")
         topics(self.source, topic, 1, **config)
         topics(self.target, target or topic, 1, **{"max.message.bytes": "2000000"})
         topics(self.target, {f"kproxy-migration-{name}": 4}, 1, **{"cleanup.policy": "compact"})
         names = dict(zip(topic, target or topic, strict=True))
-        return What(name, names, largest=dict.fromkeys(names.values(), 2_000_000))
+        return CopySpec(name, names, largest=dict.fromkeys(names.values(), 2_000_000))
 
-    def copy(self, what: What, shown: Callable[[Progress], None] = lambda _: None) -> Progress:
-        return Copy(self.spark, self.source, self.target, what, shown).run()
+    def copy(self, what: CopySpec, shown: Callable[[CopyProgress], None] = lambda _: None) -> CopyProgress:
+        return CopyRun(self.spark, self.source, self.target, what, shown).run()
 
-    def state(self, what: What) -> dict[tuple[str, int], Copied]:
-        return read_state(self.target, what.name)
+    def state(self, what: CopySpec) -> dict[tuple[str, int], CopiedPartition]:
+        return read_copied_partitions(self.target, what.name)
 
-    def problems(self, what: What) -> dict[tuple[str, int], str]:
+    def problems(self, what: CopySpec) -> dict[tuple[str, int], str]:
         """Of each partition that is not an exact copy."""
         found = {}
         for (topic, partition), copied in self.state(what).items():
@@ -144,7 +144,7 @@ def test_it_ends_though_the_source_goes_on(site: Site) -> None:
     what = site.prepare({topic: 1})
     write(site.source, topic, 0, mixed(random.Random(4), 100))
 
-    def more(progress: Progress) -> None:
+    def more(progress: CopyProgress) -> None:
         if progress.round < _MANY:  # each round finds the log longer than it was
             write(site.source, topic, 0, mixed(random.Random(progress.round), 10))
 
@@ -254,7 +254,7 @@ class Application:
             done.result(30)
 
     @property
-    def state(self) -> Copied:
+    def state(self) -> CopiedPartition:
         return self.site.state(self.what)[self.topic, 0]
 
 
@@ -294,8 +294,8 @@ def test_an_application_of_streams_deletes_while_the_copy_goes_on(site: Site) ->
     made = Application(site)
     made.commit(200)
 
-    class Late(Copy):
-        def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[Outcome]:
+    class Late(CopyRun):
+        def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
             if number == 1:
                 made.delete(150)
             return super()._round(number, job, slices)
@@ -322,7 +322,7 @@ def test_only_topics_that_nothing_else_deletes_from_are_repartition_topics(site:
         for bootstrap in (site.source, site.target):
             topics(bootstrap, {topic: 1}, 1, **config)
     migration = Migration({}, {}, name, TopicSelection((f"{name}*",)))
-    what = what_to_copy(migration, site.source, site.target, False, None, False, {})
+    what = build_copy_spec(migration, site.source, site.target, False, None, False, {})
     assert what.repartition == {f"{name}-a-repartition"}
 
 
@@ -331,7 +331,7 @@ def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
     topic = unique("begins")
     what = site.prepare({topic: 1})
     write(site.source, topic, 0, mixed(random.Random(16), 100))
-    source, target = Cluster(site.source), Cluster(site.target)
+    source, target = ClusterClient(site.source), ClusterClient(site.target)
     admin = AdminClient({"bootstrap.servers": site.source})
     for deleted in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
         deleted.result(30)
@@ -352,12 +352,12 @@ def test_a_slice_whose_start_took_all_its_time(site: Site) -> None:
     topic = unique("slow")
     what = site.prepare({topic: 1})
     write(site.source, topic, 0, mixed(random.Random(17), 10))
-    source, target = Cluster(site.source), Cluster(site.target)
+    source, target = ClusterClient(site.source), ClusterClient(site.target)
     copier = Copier(source, target, Job(what.name, f"kproxy-migration-{what.name}", 4))
 
-    def copy(to: str) -> Outcome:
+    def copy(to: str) -> SliceResult:
         """Once the brokers know who coordinates the transaction: that takes time of its own."""
-        found: list[Outcome] = []
+        found: list[SliceResult] = []
 
         def once() -> bool:
             found.append(copier.copy(Slice(topic, 0, to, 0, 10, 1 << 30, 0.0)))
@@ -410,7 +410,7 @@ def test_a_topic_that_was_made_anew_is_another_one(site: Site, side: str) -> Non
 
 def test_nothing_is_prepared(site: Site) -> None:
     with pytest.raises(ConfigError, match="kproxy migrate prepare"):
-        site.copy(What(unique("never"), {"orders": "orders"}))
+        site.copy(CopySpec(unique("never"), {"orders": "orders"}))
 
 
 def test_a_topic_that_is_not_there(site: Site) -> None:
@@ -444,8 +444,8 @@ def test_tasks_whose_python_has_no_kproxy(site: Site, tmp_path: Path, monkeypatc
 class Following:
     """A copy that follows, in a thread."""
 
-    def __init__(self, site: Site, what: What) -> None:
-        self.copy = Copy(site.spark, site.source, site.target, replace(what, follow=True))
+    def __init__(self, site: Site, what: CopySpec) -> None:
+        self.copy = CopyRun(site.spark, site.source, site.target, replace(what, follow=True))
         self.error: KproxyError | None = None
         self._thread = threading.Thread(target=self._run)
 
@@ -475,7 +475,10 @@ def test_pause_and_resume_and_numbers(site: Site) -> None:
         progress = following.copy.progress
         until(lambda: progress.done, "all is copied")
         where = f"127.0.0.1:{port}"
-        with exposed(where, lambda: progress), urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer:
+        with (
+            serve_metrics(where, lambda: progress),
+            urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer,
+        ):
             numbers = answer.read().decode()
         assert f'kproxy_migrate_records_total{{migration="{what.name}",topic="{topic}"}} 100.0' in numbers
         write_once(site.target, job, {ORDER_KEY: DriverOrder(paused=True).to_record()}, "orders")
@@ -543,12 +546,12 @@ def test_two_at_once(site: Site) -> None:
 
 def test_the_display(site: Site, tmp_path: Path) -> None:
     """On no terminal: lines, one for each thing to know."""
-    from kproxy.migrate.copy.display import showing
+    from kproxy.migrate.copy.display import display_progress
 
     topic = unique("shown")
     what = site.prepare({topic: 1})
     write(site.source, topic, 0, mixed(random.Random(12), 100))
-    with (tmp_path / "log").open("w") as log, showing(log) as shown:
+    with (tmp_path / "log").open("w") as log, display_progress(log) as shown:
         site.copy(what, shown)
     said = (tmp_path / "log").read_text()
     assert what.name in said

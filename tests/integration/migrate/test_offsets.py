@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsetsClient
-from kproxy.migrate.commands.offsets import groupsync as command
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.commands.offsets import offsets as command
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets import groupsync as room
-from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, WRITTEN, Offsets, Result
+from kproxy.migrate.offsets.groupsync import PLANNED, SKIPPED, UNCHANGED, WRITTEN, GroupOffsetSync, GroupResult
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
@@ -43,7 +43,7 @@ Place = tuple[str, int]
 @dataclass
 class Loaded:
     sides: TwoSides
-    known: dict[Place, Copied]
+    known: dict[Place, CopiedPartition]
     source: dict[Place, list[Row]] = field(default_factory=dict)
     target: dict[Place, list[Row]] = field(default_factory=dict)
 
@@ -66,10 +66,10 @@ def migration(sides: TwoSides, **topics_more: Any) -> Migration:
 
 def run(
     sides: TwoSides, group: str | Callable[[str], bool], *, dry_run: bool = False, force: bool = False, **more: Any
-) -> list[Result]:
+) -> list[GroupResult]:
     wants = group.__eq__ if isinstance(group, str) else group
     with Admin(sides.source) as source, Admin(sides.target) as target:
-        return Offsets(migration(sides, **more), source, target, force).read_state().run(wants, dry_run=dry_run)
+        return GroupOffsetSync(migration(sides, **more), source, target, force).read_state().run(wants, dry_run=dry_run)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_groups_go_on_with_the_very_next_record(loaded: Loaded, protocol: str) -
             consumer.close()
 
 
-def only(results: list[Result]) -> Result:
+def only(results: list[GroupResult]) -> GroupResult:
     assert len(results) == 1, results
     return results[0]
 
@@ -202,7 +202,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     group, place = unique("g"), ("plain", 0)
     sides = loaded.sides
     commit(sides.source, group, {place: 100}, "told by the client")
-    assert only(run(sides, group, dry_run=True)).rows[0].done == WOULD
+    assert only(run(sides, group, dry_run=True)).rows[0].done == PLANNED
     assert position_on(sides.target, group, place) is None
     assert only(run(sides, group)).rows[0].done == WRITTEN
     target = translate(loaded.known, *place, 100).target
@@ -214,7 +214,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert position_on(sides.target, group, place) == CommittedOffset(target, before.metadata)
 
     # Again, it is there; and when the source goes on, or back, so does the target.
-    assert only(run(sides, group)).rows[0].done == THERE
+    assert only(run(sides, group)).rows[0].done == UNCHANGED
     for source in (200, 150):
         commit(sides.source, group, {place: source})
         assert only(run(sides, group)).rows[0].done == WRITTEN
@@ -230,7 +230,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert position_on(sides.target, group, ("plain", 1)) is None
     forced = only(run(sides, group, force=True))
     assert {row.done for row in forced.rows} == {WRITTEN}
-    assert only(run(sides, group)).rows[0].done == THERE
+    assert only(run(sides, group)).rows[0].done == UNCHANGED
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -287,7 +287,7 @@ def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written
         ("plain", 1): (SKIPPED, "5 offsets before it are not copied so far"),
         (name, 0): (SKIPPED, "the file leaves this topic out"),
     }
-    said = room.incomplete([result], migration(sides, exclude=(name,)))
+    said = room.count_unwritten([result], migration(sides, exclude=(name,)))
     assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied so far"]
 
 
@@ -297,13 +297,13 @@ def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wante
     known = loaded.known["plain", 0]
     for name in (group, other):
         commit(sides.source, name, {("plain", 0): known.source_next + 7})
-    said = list(room.incomplete([only(run(sides, group))], migration(sides)))
+    said = list(room.count_unwritten([only(run(sides, group))], migration(sides)))
     assert len(said) == 1
     assert said[0].startswith(f"group {group}, partition 0 of plain: it is 7 offsets beyond the end of the log: ")
     assert f"--as-end {group}" in said[0]
     with Admin(sides.source) as source, Admin(sides.target) as target:
         wanted = migration(sides).with_as_end([group])
-        results = Offsets(wanted, source, target).read_state().run({group, other}.__contains__, dry_run=False)
+        results = GroupOffsetSync(wanted, source, target).read_state().run({group, other}.__contains__, dry_run=False)
     assert {one.group: [row.done for row in one.rows] for one in results} == {group: [WRITTEN], other: [SKIPPED]}
     there = position_on(sides.target, group, ("plain", 0))
     assert there is not None

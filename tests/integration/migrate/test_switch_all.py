@@ -21,10 +21,10 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.commands.status import read_status
 from kproxy.migrate.commands.status import status_lines as status_lines
-from kproxy.migrate.copy.copyrun import Copy
-from kproxy.migrate.copy.scope import what_to_copy
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.offsets.groupsync import Offsets, incomplete
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, count_unwritten
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration, TopicSelection
@@ -39,7 +39,7 @@ from kproxy.migrate.switch.operations import SwitchResult, resume_drive, roll_ba
 from kproxy.migrate.switch.partial_rollback import TargetPositions
 from kproxy.migrate.switch.report import result_lines
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
-from kproxy.migrate.verify.runner import verify
+from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
 from tests.harness.clients.going import Going, python
@@ -112,14 +112,14 @@ class Site:
         return [*describe_no_switch(last), *describe_copies(last, self.migration, self.endpoints)]
 
     def copy_forth(self) -> None:
-        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, False, None, True, {})
-        Copy(self.spark, self.endpoints.source, self.endpoints.target, what).run()
+        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, False, None, True, {})
+        CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what).run()
 
     @contextmanager
     def following(self) -> Iterator[threading.Thread]:
         """What is written to the source is copied as it comes."""
-        what = what_to_copy(self.migration, self.endpoints.source, self.endpoints.target, True, None, False, {})
-        copy = Copy(self.spark, self.endpoints.source, self.endpoints.target, what)
+        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, False, {})
+        copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what)
         thread = threading.Thread(target=copy.run)
         thread.start()
         try:
@@ -336,7 +336,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     assert_once(site.values(site.endpoints.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    report = verify(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, again=True)
+    report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, again=True)
     assert any(one.others for one in report.partitions)
 
 
@@ -394,8 +394,8 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
         for one in (source, target):
             stack.enter_context(one)
         site.consume(group, 7, site.endpoints.source)
-        forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
-        assert not list(incomplete(forth, site.migration))
+        forth = GroupOffsetSync(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
+        assert not list(count_unwritten(forth, site.migration))
         for at in range(6):
             here, there = (
                 (site.endpoints.target, site.endpoints.source)
@@ -414,8 +414,8 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
                     positions.check_no_foreign_records(0.0)
                     assert positions.translate(time.monotonic() + 60) == []
             else:
-                forth = Offsets(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
-                assert not list(incomplete(forth, site.migration))
+                forth = GroupOffsetSync(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
+                assert not list(count_unwritten(forth, site.migration))
     site.consume(group, 0, site.endpoints.source)
     assert site.in_order(group)
     assert len(site.read[group]) == sum(map(len, site.values(site.endpoints.source)))

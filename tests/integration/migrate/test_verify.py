@@ -17,17 +17,17 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.commands.status import read_status, status_lines
-from kproxy.migrate.copier.clusterclient import Cluster
+from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import State, key, topic_of
-from kproxy.migrate.copier.statetopic import Copied, read_state
-from kproxy.migrate.copy.copyrun import Copy, What
+from kproxy.migrate.copier.state import PartitionState, state_key, state_topic_name
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
+from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.journal.driver import write_once
-from kproxy.migrate.verify.report import text
-from kproxy.migrate.verify.results import Kept, Report, Verified
-from kproxy.migrate.verify.runner import verify as verify_migration
-from kproxy.migrate.verify.trailing_records import ends_of
+from kproxy.migrate.verify.report import render_text
+from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange
+from kproxy.migrate.verify.runner import run_verification as verify_migration
+from kproxy.migrate.verify.trailing_records import list_log_offsets
 from kproxy.migrate.verify.verification import Verification
 from tests.harness import topics
 from tests.harness.clients.spark import needs_spark
@@ -118,23 +118,23 @@ def ends(bootstrap: str, topic: str, partition: int) -> int:
 
 def copied(
     bootstrap: str, source: str, target: str, partition: int, pairs: Sequence[tuple[int, int]], begin: int = 0
-) -> Copied:
+) -> CopiedPartition:
     """What the state topic would have: source and target offset of each record."""
     known = OffsetMap()
     for one, other in pairs:
         known.add(one, other, 1)
     last = pairs[-1][1] + 1 if pairs else 0
     end = ends(bootstrap, source, partition)
-    return Copied(source, partition, target, begin, end, last, len(pairs), 0, known)
+    return CopiedPartition(source, partition, target, begin, end, last, len(pairs), 0, known)
 
 
-def verify(spark: Any, bootstrap: str, parts: Sequence[Copied], **more: Any) -> Report:
+def verify(spark: Any, bootstrap: str, parts: Sequence[CopiedPartition], **more: Any) -> VerificationReport:
     kept = more.pop("kept", {})
     run = Verification(spark, bootstrap, bootstrap, **more)
     return run.run("test", {(one.topic, one.partition): one for one in parts}, kept)
 
 
-def of(report: Report, partition: int) -> Verified:
+def of(report: VerificationReport, partition: int) -> PartitionResult:
     return next(one for one in report.partitions if one.partition == partition)
 
 
@@ -172,7 +172,7 @@ def test_ten_ways_to_spoil_a_copy(spark: Any, broker: str) -> None:
         assert "key" not in found.source.replace("key 3 bytes", "")  # what records have is not shown
     right_one = of(report, len(names))
     assert right_one.whole
-    assert (right_one.kept, right_one.records) == (Kept(0, COUNT, COUNT), COUNT)
+    assert (right_one.kept, right_one.records) == (VerifiedRange(0, COUNT, COUNT), COUNT)
     assert report.exit_code == 1
     assert len(report.differences) == len(names)
 
@@ -282,7 +282,7 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert open_one.flush(30) == 0
     send(broker, target, 6, [stray], **{"enable.idempotence": False})
     try:
-        saved: dict[tuple[str, int], Kept] = {}
+        saved: dict[tuple[str, int], VerifiedRange] = {}
         report = verify(spark, broker, parts, save=saved.update)
     finally:
         open_one.abort_transaction(30)
@@ -300,15 +300,15 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert [of(report, partition).kept.foreign for partition in (0, 1, 2, 3, 6)] == [0, 1, 2, 0, 1]
     assert [of(report, partition).undecided for partition in range(5)] == [0, 0, 0, 1, 0]
     assert report.exit_code == 1
-    assert saved[source, 1] == Kept(0, COUNT, COUNT, foreign=1)
-    shown = "\n".join(text(report))
+    assert saved[source, 1] == VerifiedRange(0, COUNT, COUNT, foreign=1)
+    shown = "\n".join(render_text(report))
     assert "100 %" not in shown
     assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
     # A partition of which nobody tells where it ends is not verified.
     from kproxy.migrate.verify import tailcheck
 
     with monkeypatch.context() as patch:
-        patch.setattr(tailcheck, "ends_of", lambda *_: {})
+        patch.setattr(tailcheck, "list_log_offsets", lambda *_: {})
         silent = verify(spark, broker, parts, kept=saved)
     assert all(one.note.startswith("the target does not tell where this partition ends") for one in silent.partitions)
     assert (silent.exit_code, of(silent, 1).kept.foreign, of(silent, 4).kept.upto) == (1, 1, COUNT)
@@ -328,13 +328,13 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     names = {topic: f"to.{topic}" for topic in topics}
     admin = AdminClient({"bootstrap.servers": broker})
     new = [NewTopic(there, 2, 1) for there in names.values()]
-    new.append(NewTopic(topic_of(name), 3, 1, config={"cleanup.policy": "compact"}))
+    new.append(NewTopic(state_topic_name(name), 3, 1, config={"cleanup.policy": "compact"}))
     for made_one in admin.create_topics(new).values():
         made_one.result(30)
     for topic in topics:
         send(broker, topic, 0, made(COUNT))
-    what = What(name, names)
-    assert Copy(spark, broker, broker, what).run().done
+    what = CopySpec(name, names)
+    assert CopyRun(spark, broker, broker, what).run().done
     first = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in first.differences], first.exit_code) == ([], 0)
 
@@ -343,12 +343,12 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
         send(broker, topic, 0, made(COUNT))
     from kproxy.migrate.verify import tailcheck
 
-    def ends(cluster: Cluster, places: Any) -> Any:
-        assert Copy(spark, broker, broker, what).run().done
-        return ends_of(cluster, places)
+    def ends(cluster: ClusterClient, places: Any) -> Any:
+        assert CopyRun(spark, broker, broker, what).run().done
+        return list_log_offsets(cluster, places)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tailcheck, "ends_of", ends)
+        patch.setattr(tailcheck, "list_log_offsets", ends)
         second = verify_migration(spark, broker, broker, name)
     assert ([str(one) for one in second.differences], second.exit_code) == ([], 0)
     assert verify_migration(spark, broker, broker, name).exit_code == 0
@@ -377,7 +377,7 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     shown = "\n".join(status_lines(said))
     assert f"{topics[0]} -> to.{topics[0]}: 1 partition, {2 * COUNT} records" in shown
     assert shown.count("not verified") == 2
-    progress = Copy(spark, broker, broker, what).run()
+    progress = CopyRun(spark, broker, broker, what).run()
     assert {topic for topic, _ in progress.stuck} == set(topics[:2])
     assert not progress.done
     assert [round(line.share, 3) for line in progress.lines()] == [
@@ -389,15 +389,15 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
 def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
     """The second run compares what came since, also if what was verified has been deleted from the source."""
     source, target = create_topic(broker, 2, 1), create_topic(broker, 2, 1)
-    first: list[Copied] = []
+    first: list[CopiedPartition] = []
     for partition in range(2):
         records = made(COUNT, partition)
         offsets = send(broker, source, partition, records)
         there = send(broker, target, partition, records)
         first.append(copied(broker, source, target, partition, list(zip(offsets, there, strict=True))))
-    saved: dict[tuple[str, int], Kept] = {}
+    saved: dict[tuple[str, int], VerifiedRange] = {}
     verify(spark, broker, first, save=saved.update)
-    assert saved == {(source, partition): Kept(0, COUNT, COUNT) for partition in range(2)}
+    assert saved == {(source, partition): VerifiedRange(0, COUNT, COUNT) for partition in range(2)}
     second = []
     for partition in range(2):
         records = made(COUNT, partition + 10)
@@ -410,8 +410,8 @@ def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
     assert report.exit_code == 0
     assert [one.records for one in report.partitions] == [COUNT, COUNT - 50]
     assert [one.gone for one in report.partitions] == [0, 50]
-    assert saved[source, 0] == Kept(0, 2 * COUNT, 2 * COUNT)
-    assert saved[source, 1] == Kept(0, 2 * COUNT, 2 * COUNT - 50, gone=50)
+    assert saved[source, 0] == VerifiedRange(0, 2 * COUNT, 2 * COUNT)
+    assert saved[source, 1] == VerifiedRange(0, 2 * COUNT, 2 * COUNT - 50, gone=50)
     nothing = verify(spark, broker, second, kept=saved)
     assert (nothing.exit_code, sum(one.records for one in nothing.partitions)) == (0, 0)
 
@@ -421,24 +421,29 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     with pytest.raises(ConfigError, match=f"no topic kproxy-migration-{name}: run kproxy migrate prepare first"):
         verify_migration(spark, broker, broker, name)
     admin = AdminClient({"bootstrap.servers": broker})
-    admin.create_topics([NewTopic(topic_of(name), 3, 1, config={"cleanup.policy": "compact"})])[topic_of(name)].result(
-        30
-    )
+    admin.create_topics([NewTopic(state_topic_name(name), 3, 1, config={"cleanup.policy": "compact"})])[
+        state_topic_name(name)
+    ].result(30)
     source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1)
     records = made(COUNT)
     pairs = zip(send(broker, source, 0, records), send(broker, target, 0, records), strict=True)
     known = OffsetMap((one, other, 1) for one, other in pairs)
-    state = State(target, 0, COUNT, COUNT, records=COUNT, map=known)
-    write_once(broker, Job(name, topic_of(name), 3), {key("partition", source, 0): json.loads(state.to_json())}, "test")
+    state = PartitionState(target, 0, COUNT, COUNT, records=COUNT, map=known)
+    write_once(
+        broker,
+        Job(name, state_topic_name(name), 3),
+        {state_key("partition", source, 0): json.loads(state.to_json())},
+        "test",
+    )
     first = verify_migration(spark, broker, broker, name)
     assert (first.exit_code, first.partitions[0].records) == (0, COUNT)
-    assert read_state(broker, name)[source, 0].verified_upto == COUNT
+    assert read_copied_partitions(broker, name)[source, 0].verified_upto == COUNT
     again = verify_migration(spark, broker, broker, name)
     assert (again.exit_code, again.partitions[0].records) == (0, 0)
-    assert again.partitions[0].kept == Kept(0, COUNT, COUNT)
+    assert again.partitions[0].kept == VerifiedRange(0, COUNT, COUNT)
     everything = verify_migration(spark, broker, broker, name, again=True)
     assert (everything.exit_code, everything.partitions[0].records) == (0, COUNT)
-    assert everything.partitions[0].kept == Kept(0, COUNT, COUNT)
+    assert everything.partitions[0].kept == VerifiedRange(0, COUNT, COUNT)
 
 
 def test_deleted_on_the_target_is_missing(spark: Any, broker: str) -> None:
@@ -476,7 +481,12 @@ def test_sampling(spark: Any, broker: str) -> None:
     saved: list[Any] = []
     reports = [verify(spark, broker, [part], share=0.5, save=saved.append) for _ in range(2)]
     one, again = (of(report, 0) for report in reports)
-    assert (one.records, one.blocks, one.of, one.kept) == (again.records, again.blocks, 7, Kept(0, 0, one.records))
+    assert (one.records, one.blocks, one.of, one.kept) == (
+        again.records,
+        again.blocks,
+        7,
+        VerifiedRange(0, 0, one.records),
+    )
     assert 0 < one.blocks < 7
     assert 0 < one.records <= one.blocks << 14
     assert saved == []
@@ -518,7 +528,7 @@ def test_compacted_topics(spark: Any, broker: str) -> None:
     assert one.records + one.off_target == COUNT + 1
     assert one.kept.compacted == one.off_target
     # The other way round: compacted on the source.
-    back = Copied(target, 0, source, 0, COUNT + 1, COUNT + 1, COUNT + 1, 0, part.map)
+    back = CopiedPartition(target, 0, source, 0, COUNT + 1, COUNT + 1, COUNT + 1, 0, part.map)
     again = of(verify(spark, broker, [back]), 0)
     assert (again.off_source, again.difference) == (one.off_target, None)
     # Number 295 is the last one of its key: no compaction takes it. Number 13 has later ones.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Config
-from kproxy.config.changes import changed, compare
+from kproxy.config.changes import changed_settings, compare
 from kproxy.config.declarations import LOGIN, REACH, TLS, Reload
 from kproxy.config.options import all_settings
 
@@ -93,5 +93,5 @@ def test_a_changed_way_to_log_in_or_to_connect_drains_the_cluster() -> None:
 
 def test_which_options_of_a_cluster_have_changed() -> None:
     one, other = config().clusters[0], config({"map": ["x=y"], "tls": True}).clusters[0]
-    assert {setting.key for setting in changed(one, other)} == {"map", "tls"}
-    assert not changed(one, one)
+    assert {setting.key for setting in changed_settings(one, other)} == {"map", "tls"}
+    assert not changed_settings(one, one)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.config.jaas import parse
+from kproxy.config.jaas import parse_entry
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -28,7 +28,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
     ],
 )
 def test_an_entry(text: str, options: dict[str, str]) -> None:
-    entry = parse(text.replace("{}", MODULE))
+    entry = parse_entry(text.replace("{}", MODULE))
     assert (entry.module, entry.options) == (MODULE, options)
     assert "secret" not in repr(entry)
 
@@ -52,11 +52,11 @@ def test_an_entry(text: str, options: dict[str, str]) -> None:
 )
 def test_what_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"JAAS|option") as caught:
-        parse(text)
+        parse_entry(text)
     assert "hunter2" not in str(caught.value)
 
 
 @given(st.text(alphabet="\\\"'=; aZ0/*\n.required", max_size=60))
 def test_garbage_is_refused_or_read(text: str) -> None:
     with contextlib.suppress(ValueError):
-        parse(text)
+        parse_entry(text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.address import Address
 from kproxy.config import Advertise, Map, PortRange, kinds, quantities
-from kproxy.config.kinds import Kind
+from kproxy.config.kinds import ValueKind
 from kproxy.config.values import ExitWith, Forward
 
 ports = st.integers(1, 65535)
@@ -151,7 +151,7 @@ SIZE = quantities.size(1024, 2**31 - 1)
         (kinds.exit_with(), "https://[::1]/jobs?a=b", ExitWith("url", "https://[::1]/jobs?a=b")),
     ],
 )
-def test_what_is_read(kind: Kind[object], text: object, value: object) -> None:
+def test_what_is_read(kind: ValueKind[object], text: object, value: object) -> None:
     assert kind.read(text) == value
 
 
@@ -289,7 +289,7 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
         (kinds.exit_with(), "http://a:99999", "'99999' is not a port: allowed are 0 to 65535"),
     ],
 )
-def test_what_is_refused(kind: Kind[object], value: object, message: str) -> None:
+def test_what_is_refused(kind: ValueKind[object], value: object, message: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         kind.read(value)
     assert str(caught.value) == message
@@ -297,7 +297,7 @@ def test_what_is_refused(kind: Kind[object], value: object, message: str) -> Non
 
 @given(st.text(max_size=40))
 def test_text_gives_a_value_or_one_line(text: str) -> None:
-    every_kind: list[Kind[object]] = [
+    every_kind: list[ValueKind[object]] = [
         kinds.name(),
         kinds.port_range(),
         kinds.advertise(),

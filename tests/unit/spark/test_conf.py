@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.spark.__main__ import main
-from kproxy.spark.pluginjar import settings
+from kproxy.spark.pluginjar import plugin_settings
 
 JAR = ["--plugin-jar", "/opt/kproxy-spark.jar"]
 
@@ -70,7 +70,7 @@ def test_mistakes_are_one_line(directory: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_session_adds_too(directory: Path) -> None:
     before = {"spark.plugins": "kproxy.spark.KproxyPlugin,x.Y", "spark.jars": "/opt/kproxy-spark.jar", "spark.z": "1"}
-    found = settings(jars=["c.jar"], plugins=["v.W"], plugin_jar="/opt/kproxy-spark.jar", before=before)
+    found = plugin_settings(jars=["c.jar"], plugins=["v.W"], plugin_jar="/opt/kproxy-spark.jar", before=before)
     assert found == {
         "spark.plugins": "kproxy.spark.KproxyPlugin,x.Y,v.W",
         "spark.jars": "/opt/kproxy-spark.jar,c.jar",

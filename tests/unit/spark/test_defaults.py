@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.spark.defaults import JARS, PLUGINS, merged, of_file, of_session, of_spark_submit, spark_home, word
+from kproxy.spark.defaults import (
+    JARS,
+    PLUGINS,
+    merge_lists,
+    read_properties,
+    session_settings,
+    shell_word,
+    spark_home,
+    submit_settings,
+)
 
 # As Spark's documents write it.
 DEFAULTS = """\
@@ -31,15 +40,16 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_lists_are_merged() -> None:
-    assert merged("a.jar, b.jar", "", "b.jar", "c.jar,,") == "a.jar,b.jar,c.jar"
-    assert merged("", " ") == ""
+    assert merge_lists("a.jar, b.jar", "", "b.jar", "c.jar,,") == "a.jar,b.jar,c.jar"
+    assert merge_lists("", " ") == ""
     assert (
-        merged("file:///opt/a%20b.jar,/opt/c.jar", "/opt/a b.jar,file:/opt/c.jar") == "file:///opt/a%20b.jar,/opt/c.jar"
+        merge_lists("file:///opt/a%20b.jar,/opt/c.jar", "/opt/a b.jar,file:/opt/c.jar")
+        == "file:///opt/a%20b.jar,/opt/c.jar"
     )
 
 
 def test_a_file_is_read_as_spark_does(directory: Path) -> None:
-    assert of_file(directory / "spark-defaults.conf") == {
+    assert read_properties(directory / "spark-defaults.conf") == {
         "spark.master": "spark://5.6.7.8:7077",
         JARS: "/opt/a.jar,/opt/b.jar",
         PLUGINS: "com.nvidia.spark.SQLPlugin",
@@ -47,52 +57,52 @@ def test_a_file_is_read_as_spark_does(directory: Path) -> None:
 
 
 def test_where_the_defaults_are(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert of_spark_submit() == of_file(directory / "spark-defaults.conf")
+    assert submit_settings() == read_properties(directory / "spark-defaults.conf")
     home = directory / "home"
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "spark-defaults.conf").write_text("spark.jars /of/home.jar\n")
     monkeypatch.setenv("SPARK_HOME", str(home))
-    assert of_spark_submit()[JARS] == "/opt/a.jar,/opt/b.jar"
+    assert submit_settings()[JARS] == "/opt/a.jar,/opt/b.jar"
     monkeypatch.delenv("SPARK_CONF_DIR")
-    assert of_spark_submit() == {JARS: "/of/home.jar"}
+    assert submit_settings() == {JARS: "/of/home.jar"}
     (home / "conf" / "spark-defaults.conf").unlink()
-    assert of_spark_submit() == {}
+    assert submit_settings() == {}
 
 
 def test_another_file_in_their_place(directory: Path) -> None:
     other = directory / "job.properties"
     other.write_text("spark.jars=/of/job.jar\n")
-    assert of_spark_submit(str(other)) == {JARS: "/of/job.jar"}
-    both = of_spark_submit(str(other), load_defaults=True)
+    assert submit_settings(str(other)) == {JARS: "/of/job.jar"}
+    both = submit_settings(str(other), load_defaults=True)
     assert (both[JARS], both[PLUGINS]) == ("/of/job.jar", "com.nvidia.spark.SQLPlugin")
 
 
 def test_jars_that_would_replace_those_of_a_session(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert of_session() == of_spark_submit()
+    assert session_settings() == submit_settings()
     for options in ("--jars /opt/a.jar pyspark-shell", "--conf spark.jars=/opt/a.jar pyspark-shell"):
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", options)
         with pytest.raises(ConfigError, match=r"^PYSPARK_SUBMIT_ARGS has jars, which replace .* plugin\(jars=\[…\]\)"):
-            of_session()
+            session_settings()
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.conf: cannot be read: No such file or directory$"):
-        of_file(tmp_path / "no.conf")
+        read_properties(tmp_path / "no.conf")
     wrong = tmp_path / "wrong.conf"
     wrong.write_bytes(b"spark.jars \xff\n")
     with pytest.raises(ConfigError, match=r"wrong\.conf: cannot be read: it is not UTF-8$"):
-        of_file(wrong)
+        read_properties(wrong)
     wrong.write_text("spark.jars \\u00x\n")
     with pytest.raises(ConfigError, match=r"wrong\.conf: has \\u without four hexadecimal digits$"):
-        of_file(wrong)
+        read_properties(wrong)
 
 
 def test_words_survive_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = [
-        word(JARS, "/opt/my jars/*.jar,hdfs://host/my jars/a.jar,b c.jar,/opt/plain.jar"),
-        word("spark.kproxy.config", '/home/über user/50% "it\'s" $HOME.yaml'),
-        word("spark.kproxy.python", "./env/bin/python"),
+        shell_word(JARS, "/opt/my jars/*.jar,hdfs://host/my jars/a.jar,b c.jar,/opt/plain.jar"),
+        shell_word("spark.kproxy.config", '/home/über user/50% "it\'s" $HOME.yaml'),
+        shell_word("spark.kproxy.python", "./env/bin/python"),
     ]
     assert words == [
         "spark.jars=file:///opt/my%20jars/%2A.jar,hdfs://host/my%20jars/a.jar,"
@@ -109,7 +119,7 @@ def test_words_survive_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_blank_that_cannot_be_written_otherwise() -> None:
     with pytest.raises(ConfigError, match=r"^spark\.plugins: 'a b' has a blank; allowed: an absolute path, a URI, or"):
-        word(PLUGINS, "a b")
+        shell_word(PLUGINS, "a b")
 
 
 def test_where_spark_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

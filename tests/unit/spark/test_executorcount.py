@@ -40,4 +40,4 @@ class Context:
     ],
 )
 def test_executors(master: str, settings: dict[str, str], wanted: int) -> None:
-    assert executorcount.executors(Context(master, settings)) == wanted
+    assert executorcount.expected_executors(Context(master, settings)) == wanted

@@ -11,7 +11,7 @@ import pytest
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.process import start_time
 from kproxy.spark import host
-from kproxy.spark.host import Lease, Shipped, join
+from kproxy.spark.host import HostConfig, Lease, join
 
 LONG = "x" * 300_000  # no pipe takes that at once
 
@@ -44,7 +44,7 @@ def test_it_is_told_everything_however_often_it_was_waited_for(
 ) -> None:
     monkeypatch.setattr(host, "_ASK_AGAIN", pause)
     keeper.does("sleep 0.3", f"cat > {keeper.read}")
-    shipped = Shipped("127.0.0.1:1", LONG)
+    shipped = HostConfig("127.0.0.1:1", LONG)
     host._start(shipped, "attempt", lambda: False)
     assert json.loads(keeper.read.read_text())["text"] == LONG
 
@@ -52,13 +52,13 @@ def test_it_is_told_everything_however_often_it_was_waited_for(
 def test_one_that_ends_without_having_listened(keeper: Keeper) -> None:
     keeper.does("exec <&-", "echo 'kproxy: no' >&2", "exit 1")
     with pytest.raises(ConfigError, match=r": kproxy cannot be started: kproxy: no$"):
-        host._start(Shipped("127.0.0.1:1", LONG), "attempt", lambda: False)
+        host._start(HostConfig("127.0.0.1:1", LONG), "attempt", lambda: False)
 
 
 def test_one_that_never_begins_is_ended_when_the_time_is_over(keeper: Keeper) -> None:
     keeper.does("exec sleep 1000")
     with pytest.raises(UpstreamError, match=r"not ready after 0\.5 s: its keeper does not answer"):
-        join(Shipped("127.0.0.1:1", LONG), Lease.of(1), timeout=0.5)
+        join(HostConfig("127.0.0.1:1", LONG), Lease.of(1), timeout=0.5)
     assert not keeper.lives
 
 
@@ -66,5 +66,5 @@ def test_one_that_nobody_wants_any_more(keeper: Keeper) -> None:
     keeper.does("exec sleep 1000")
     until = time.monotonic() + 0.3
     with pytest.raises(UpstreamError, match="not wanted any more"):
-        join(Shipped("127.0.0.1:1", LONG), Lease.of(1), given_up=lambda: time.monotonic() > until)
+        join(HostConfig("127.0.0.1:1", LONG), Lease.of(1), given_up=lambda: time.monotonic() > until)
     assert not keeper.lives

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.proxy.app import logs
-from kproxy.spark.logtail import Line, Log, Tail, following, line, position
+from kproxy.spark.logtail import HostLog, LogLine, LogTail, follow_log, format_line, read_position
 
 # The log is emptied when it is longer, in bytes: if nobody writes to it, and in any case.
 LONG, TOO_LONG = 4 << 20, 8 << 20
@@ -19,7 +19,7 @@ LONG, TOO_LONG = 4 << 20, 8 << 20
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """As a keeper makes it."""
-    Log(tmp_path / "log")
+    HostLog(tmp_path / "log")
     return tmp_path / "log"
 
 
@@ -28,13 +28,13 @@ def append(log: Path, text: str) -> None:
         file.write(text)
 
 
-def said(tail: Tail) -> list[tuple[int, str]]:
+def said(tail: LogTail) -> list[tuple[int, str]]:
     return [(new.level, new.message) for new in tail.look()]
 
 
 def test_what_kproxy_logs_is_read(log: Path) -> None:
     """Against the real log, so both agree on the form of a line."""
-    tail = Tail(log)
+    tail = LogTail(log)
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     try:
@@ -56,47 +56,47 @@ def test_what_kproxy_logs_is_read(log: Path) -> None:
 
 def test_a_line_is_read_when_it_is_whole(log: Path) -> None:
     log.unlink()
-    tail = Tail(log)
+    tail = LogTail(log)
     assert tail.look() == []  # there is no log yet
     log.touch()
     assert tail.look() == []  # it is just being made
-    Log(log)
-    text = line("WARNING", "größer")
+    HostLog(log)
+    text = format_line("WARNING", "größer")
     for part in text[:-1]:
         append(log, part)
         assert tail.look() == []
-    append(log, "\n" + line("ERROR", "two"))
+    append(log, "\n" + format_line("ERROR", "two"))
     assert said(tail) == [(logging.WARNING, "größer"), (logging.ERROR, "two")]
 
 
 def test_what_stood_there_before_is_not_new(log: Path) -> None:
-    append(log, line("WARNING", "old"))
-    tail = Tail(log, from_end=True)
-    append(log, line("WARNING", "new"))
+    append(log, format_line("WARNING", "old"))
+    tail = LogTail(log, from_end=True)
+    append(log, format_line("WARNING", "new"))
     assert said(tail) == [(logging.WARNING, "new")]
 
 
 def test_a_log_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
     """Even if it is longer by then than it was before."""
-    kept = Log(tmp_path / "log")
-    tail = Tail(tmp_path / "log")
+    kept = HostLog(tmp_path / "log")
+    tail = LogTail(tmp_path / "log")
     with os.fdopen(kept.to_append(), "w") as kproxy:
         for turn in range(3):
-            kproxy.write(line("WARNING", f"turn {turn}"))
+            kproxy.write(format_line("WARNING", f"turn {turn}"))
             kproxy.flush()
             kept.empty_if_long()  # it is not
             assert [new.message for new in tail.look()] == [f"turn {turn}"]
             os.truncate(tmp_path / "log", TOO_LONG + 1)
-            before = position(tmp_path / "log")
+            before = read_position(tmp_path / "log")
             kept.empty_if_long()
-            assert position(tmp_path / "log") == (position(tmp_path / "log")[0], len(f"# {before[0]}\n"))
-            assert position(tmp_path / "log")[0] != before[0]
+            assert read_position(tmp_path / "log") == (read_position(tmp_path / "log")[0], len(f"# {before[0]}\n"))
+            assert read_position(tmp_path / "log")[0] != before[0]
             kproxy.write("not a warning\n" * 100)
 
 
 def test_a_long_log_is_emptied_when_it_was_read(log: Path) -> None:
     """Those who read it look every second."""
-    kept = Log(log)
+    kept = HostLog(log)
     os.truncate(log, LONG + 1)
     in_future = log.stat().st_mtime + 3600
     os.utime(log, (in_future, in_future))
@@ -109,54 +109,54 @@ def test_a_long_log_is_emptied_when_it_was_read(log: Path) -> None:
 
 def test_a_log_that_is_just_being_emptied_is_left_alone(log: Path) -> None:
     """Its lines are gone and its mark is still the old one, or the other way round."""
-    append(log, line("WARNING", "old"))
-    tail = Tail(log)
+    append(log, format_line("WARNING", "old"))
+    tail = LogTail(log)
     assert len(tail.look()) == 1
-    mark, _ = position(log)
+    mark, _ = read_position(log)
     os.truncate(log, len(f"# {mark}\n"))
     assert tail.look() == []
     log.write_text(f"# {mark[::-1]}\n")
-    append(log, line("WARNING", "new"))
+    append(log, format_line("WARNING", "new"))
     assert [new.message for new in tail.look()] == ["new"]
 
 
 def test_a_log_that_is_replaced_is_read_from_its_beginning(log: Path) -> None:
     """By the next keeper; a kproxy of the one before may write to the end of its own."""
-    append(log, line("WARNING", "of the first"))
-    tail = Tail(log)
+    append(log, format_line("WARNING", "of the first"))
+    tail = LogTail(log)
     assert len(tail.look()) == 1
     with log.open("a") as late:
-        Log(log)
-        late.write(line("WARNING", "late"))
-    append(log, line("WARNING", "of the second"))
+        HostLog(log)
+        late.write(format_line("WARNING", "late"))
+    append(log, format_line("WARNING", "of the second"))
     assert [new.message for new in tail.look()] == ["of the second"]
 
 
 def test_a_line_without_end_costs_no_memory(log: Path) -> None:
-    tail = Tail(log)
+    tail = LogTail(log)
     for _ in range(20):
         append(log, "x" * 50_000)
         assert tail.look() == []
         assert len(tail._rest) < 1 << 17
-    append(log, "\n" + line("WARNING", "after it"))
+    append(log, "\n" + format_line("WARNING", "after it"))
     said = [new.message for _ in range(30) for new in tail.look()]
     assert said == ["after it"]
 
 
 def test_each_line_says_where_it_ends(log: Path) -> None:
     """So those who read the same log know which lines they have both read."""
-    tail = Tail(log)
-    texts = [line("WARNING", "größer"), line("INFO", "not this"), line("ERROR", "two")]
+    tail = LogTail(log)
+    texts = [format_line("WARNING", "größer"), format_line("INFO", "not this"), format_line("ERROR", "two")]
     append(log, "".join(texts) + "half a li")
-    marked, size = position(log)
+    marked, size = read_position(log)
     ends = [size - len(f"{rest}half a li".encode()) for rest in ("".join(texts[1:]), "")]
     assert tail.look() == [
-        Line(logging.WARNING, "größer", marked, ends[0]), Line(logging.ERROR, "two", marked, ends[1])
+        LogLine(logging.WARNING, "größer", marked, ends[0]), LogLine(logging.ERROR, "two", marked, ends[1])
     ]  # fmt: skip
     assert tail.position == (marked, ends[1])
-    append(log, "ne\n" + line("ERROR", "three"))
-    assert tail.look() == [Line(logging.ERROR, "three", *position(log))]
-    assert tail.position == position(log)
+    append(log, "ne\n" + format_line("ERROR", "three"))
+    assert tail.look() == [LogLine(logging.ERROR, "three", *read_position(log))]
+    assert tail.position == read_position(log)
 
 
 def test_what_is_said_meanwhile_is_passed_on(log: Path) -> None:
@@ -164,16 +164,16 @@ def test_what_is_said_meanwhile_is_passed_on(log: Path) -> None:
     heard: list[str] = []
     soon = threading.Event()
 
-    def hear(new: Line) -> None:
+    def hear(new: LogLine) -> None:
         heard.append(new.message)
         soon.set()
 
     def wait() -> None:
-        append(log, line("WARNING", "first"))
+        append(log, format_line("WARNING", "first"))
         assert soon.wait(30)
-        append(log, line("WARNING", "last"))
+        append(log, format_line("WARNING", "last"))
         raise ValueError("it failed")
 
-    with pytest.raises(ValueError, match="it failed"), following(Tail(log), hear):
+    with pytest.raises(ValueError, match="it failed"), follow_log(LogTail(log), hear):
         wait()
     assert heard == ["first", "last"]

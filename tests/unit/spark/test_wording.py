@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kproxy.proxy.status.readiness import advice
-from kproxy.spark.wording import of_file
+from kproxy.spark.wording import replace_flags
 from tests.unit.proxy.status.clusters import cluster
 
 
@@ -32,11 +32,11 @@ from tests.unit.proxy.status.clusters import cluster
     ],
 )
 def test_flags_become_keys(said: str, shown: str) -> None:
-    assert of_file(said) == shown
+    assert replace_flags(said) == shown
 
 
 def test_what_it_says_can_be_copied() -> None:
     """Into a file, as it stands."""
-    _, first, _, second, _ = of_file(advice(cluster("lost", "good", "lost"))).split("`")
+    _, first, _, second, _ = replace_flags(advice(cluster("lost", "good", "lost"))).split("`")
     assert yaml.safe_load(first) == {"map": ["node:1=HOST:PORT", "node:3=HOST:PORT"]}
     assert second == "bootstrap-servers"

@@ -12,7 +12,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.dev.demo import story
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster
 from kproxy.dev.devcluster.archive import make_archive
-from kproxy.dev.devcluster.jars import check, fetch_jars, find_java
+from kproxy.dev.devcluster.jars import check_requirements, fetch_jars, find_java
 from kproxy.dev.devcluster.tools import TOOLS, Programs
 
 
@@ -79,7 +79,7 @@ def test_without_something_to_fetch_maven_is_not_needed(path: Path) -> None:
     _script(path / "mvn", _MVN)
     fetch_jars(DEFAULT_VERSION)
     (path / "mvn").unlink()
-    check(DEFAULT_VERSION)
+    check_requirements(DEFAULT_VERSION)
 
 
 def test_an_old_java(path: Path) -> None:

@@ -10,8 +10,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.properties import (
-    Listener,
     ListenerSpec,
+    NodeListener,
     broker_properties,
     controller_properties,
     meta_properties,
@@ -19,9 +19,9 @@ from kproxy.dev.devcluster.properties import (
     render,
 )
 
-CONTROLLER = Listener("CONTROLLER", Address("127.0.0.1", 20001), Address("127.0.0.1", 20001))
-INTERNAL = Listener("INTERNAL", Address("127.0.0.1", 20002), Address("127.0.0.1", 20002))
-CLIENT = Listener("CLIENT", Address("127.0.0.1", 20003), Address("kafka-7.cluster.internal", 9092), "SSL")
+CONTROLLER = NodeListener("CONTROLLER", Address("127.0.0.1", 20001), Address("127.0.0.1", 20001))
+INTERNAL = NodeListener("INTERNAL", Address("127.0.0.1", 20002), Address("127.0.0.1", 20002))
+CLIENT = NodeListener("CLIENT", Address("127.0.0.1", 20003), Address("kafka-7.cluster.internal", 9092), "SSL")
 
 
 def _broker(brokers: int = 3, extra: dict[str, str] | None = None) -> dict[str, str]:

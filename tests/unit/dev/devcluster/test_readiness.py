@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.dev.devcluster.readiness import known_brokers
+from kproxy.dev.devcluster.readiness import live_brokers
 from kproxy.net.freeports import free_ports
 
 Answer = Callable[[bytes], Address]
@@ -54,7 +54,7 @@ def _entry(node: int, host: bytes, port: int, rack: bytes | None) -> bytes:
 def test_brokers_with_and_without_a_rack(broker: Answer) -> None:
     entries = _entry(1, b"one", 9092, None) + _entry(49176, b"::1", 9093, b"rack")
     address = broker(_framed(struct.pack(">ii", 1, 2) + entries + struct.pack(">ii", 1, 0)))
-    assert known_brokers(address) == {1: Address("one", 9092), 49176: Address("::1", 9093)}
+    assert live_brokers(address) == {1: Address("one", 9092), 49176: Address("::1", 9093)}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_brokers_with_and_without_a_rack(broker: Answer) -> None:
 def test_an_answer_that_makes_no_sense_is_an_os_error(broker: Answer, response: bytes) -> None:
     address = broker(response)
     with pytest.raises(OSError, match=r"answered with|did not answer with Metadata|closed the connection"):
-        known_brokers(address)
+        live_brokers(address)
 
 
 def test_free_ports_differ_and_can_be_bound() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.cli import invoke
 from kproxy.dev.devcluster import certificates
-from kproxy.dev.devcluster.fleet import Ended
+from kproxy.dev.devcluster.fleet import ProcessExit
 from tests.harness.tls import connected, in_thread
 
 
@@ -48,7 +48,7 @@ def test_what_is_missing_is_said_at_once(
 
 @pytest.mark.parametrize("name", ["kafka-1.cluster.internal", "127.0.0.1", "::1"])
 def test_certificates_are_for_all_names(tmp_path: Path, name: str) -> None:
-    ca, both = certificates.make(tmp_path, ["kafka-1.cluster.internal", "127.0.0.1", "::1", "127.0.0.1"])
+    ca, both = certificates.write_certificates(tmp_path, ["kafka-1.cluster.internal", "127.0.0.1", "::1", "127.0.0.1"])
     assert both.stat().st_mode & 0o777 == 0o600
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(both)
@@ -68,5 +68,5 @@ def test_certificates_are_for_all_names(tmp_path: Path, name: str) -> None:
 
 
 def test_how_an_end_is_told() -> None:
-    assert str(Ended("broker 2", -9, "")) == "broker 2 ended with signal 9: it printed nothing"
-    assert str(Ended("the controller", 1, "ERROR x")) == "the controller ended with code 1: ERROR x"
+    assert str(ProcessExit("broker 2", -9, "")) == "broker 2 ended with signal 9: it printed nothing"
+    assert str(ProcessExit("the controller", 1, "ERROR x")) == "the controller ended with code 1: ERROR x"

@@ -17,24 +17,24 @@ from kproxy.migrate.clusters.topic_identities import (
     topic_key,
 )
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.requests import Layout, Led
-from kproxy.migrate.copier.state import State, key
+from kproxy.migrate.copier.requests import ClusterMetadata, PartitionMetadata
+from kproxy.migrate.copier.state import PartitionState, state_key
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-from kproxy.migrate.verify.trailing_records import Reached
+from kproxy.migrate.verify.trailing_records import CopiedEnd
 
-STATE = State("eu.t", 0, 10, 12, 10, 100, origin="c/t1", destination="d/u1", map=OffsetMap([(0, 2, 10)]))
+STATE = PartitionState("eu.t", 0, 10, 12, 10, 100, origin="c/t1", destination="d/u1", map=OffsetMap([(0, 2, 10)]))
 PREPARED = MigratedTopic("t", "eu.t", "c/t1", "d/u1")
 COPIED = replace(PREPARED, ends={0: 12}, records=10)
 
 
-def values(*states: State, prepared: object = None) -> dict[bytes, bytes]:
-    found = {key("partition", "t", at): state.to_json() for at, state in enumerate(states)}
+def values(*states: PartitionState, prepared: object = None) -> dict[bytes, bytes]:
+    found = {state_key("partition", "t", at): state.to_json() for at, state in enumerate(states)}
     return found if prepared is None else found | {topic_key("t"): json.dumps(prepared).encode()}
 
 
-def layout(cluster: str, error: int = 0, topic_id: str = "", *names: str) -> Layout:
-    topics = {name: (error, (Led(0, 0, 1),)) for name in names}
-    return Layout(cluster, {}, topics, dict.fromkeys(names, topic_id))
+def layout(cluster: str, error: int = 0, topic_id: str = "", *names: str) -> ClusterMetadata:
+    topics = {name: (error, (PartitionMetadata(0, 0, 1),)) for name in names}
+    return ClusterMetadata(cluster, {}, topics, dict.fromkeys(names, topic_id))
 
 
 def test_what_is_known() -> None:
@@ -57,7 +57,7 @@ def test_what_is_known() -> None:
 @pytest.mark.parametrize("record", [None, [], 7, "", {}, {"target_topic": "t"}, {"v": 2, "origin": "x"}])
 def test_what_kproxy_did_not_write_says_nothing(record: object) -> None:
     assert migrated_topics({topic_key("t"): json.dumps(record).encode()}) == {}
-    assert migrated_topics({topic_key("t"): b"\xff", key("map", "t", 0, 0): b"?", b"?": b""}) == {}
+    assert migrated_topics({topic_key("t"): b"\xff", state_key("map", "t", 0, 0): b"?", b"?": b""}) == {}
     with pytest.raises(WireError):
         migrated_topics({b'["topic",': b""})
 
@@ -78,7 +78,7 @@ def test_what_kproxy_did_not_write_says_nothing(record: object) -> None:
         (PREPARED, TARGET, layout("d", 0, "u2", "eu.t"), "eu.t on the target is not the topic that was prepared: its to"),
     ],
 )  # fmt: skip
-def test_what_became_of_a_topic(one: MigratedTopic, side: str, now: Layout, said: str) -> None:
+def test_what_became_of_a_topic(one: MigratedTopic, side: str, now: ClusterMetadata, said: str) -> None:
     found = describe_change(one, side, now)
     assert found.startswith(said)
     assert bool(found) is bool(said)
@@ -91,6 +91,6 @@ def test_what_prepare_writes_down() -> None:
 
 
 def test_a_marker_of_the_copy_is_told_from_the_place_where_clients_were_led_over() -> None:
-    assert Reached.of(STATE) == Reached(12, marked=True)
-    assert Reached.of(replace(STATE, target_next=13)) == Reached(13)
-    assert Reached.of(replace(STATE, map=OffsetMap())) == Reached(12)
+    assert CopiedEnd.of(STATE) == CopiedEnd(12, marked=True)
+    assert CopiedEnd.of(replace(STATE, target_next=13)) == CopiedEnd(13)
+    assert CopiedEnd.of(replace(STATE, map=OffsetMap())) == CopiedEnd(12)

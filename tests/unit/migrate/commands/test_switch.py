@@ -70,7 +70,9 @@ def test_exit_codes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision("000001-a", JournalDecision.BEGUN)
+    entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision(
+        "000001-a", JournalDecision.BEGUN
+    )
     monkeypatch.setattr(operations, "run_switch", lambda *_, **__: SwitchResult(DriveResult(end, (), entry, {}, 1.5)))
     assert run("switch", file) == code
     assert words in capsys.readouterr().out

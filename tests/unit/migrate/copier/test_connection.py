@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.connection import Link
+from kproxy.migrate.copier.connection import BrokerConnection
 
 VERSIONS = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 1, 0, 17) + struct.pack(">hhh", 0, 0, 2)
 
@@ -55,7 +55,7 @@ def good(client: socket.socket) -> None:
 
 
 def test_versions_that_both_have(serving: Callable[[Serve], int]) -> None:
-    link = Link("127.0.0.1", serving(good))
+    link = BrokerConnection("127.0.0.1", serving(good))
     assert link.version(requests.FETCH) == 11
     with pytest.raises(WireError, match="too old or too new"):
         link.version(requests.PRODUCE)
@@ -86,7 +86,7 @@ def test_answers_that_are_none(serving: Callable[[Serve], int], said: bytes, err
         client.sendall(said)
 
     with pytest.raises(error):
-        Link("127.0.0.1", serving(serve))
+        BrokerConnection("127.0.0.1", serving(serve))
 
 
 def test_silence(serving: Callable[[Serve], int]) -> None:
@@ -97,7 +97,7 @@ def test_silence(serving: Callable[[Serve], int]) -> None:
 
     try:
         with pytest.raises(UpstreamError, match="does not answer"):
-            Link("127.0.0.1", serving(serve), patience=0.2)
+            BrokerConnection("127.0.0.1", serving(serve), patience=0.2)
     finally:
         over.set()
 
@@ -106,7 +106,7 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(UpstreamError) as failed:
-        Link("127.0.0.1", port)
+        BrokerConnection("127.0.0.1", port)
     assert failed.value.reason == "closed"
 
 
@@ -119,7 +119,7 @@ def test_slow_and_in_pieces(serving: Callable[[Serve], int]) -> None:
         for byte in answer(1, body):
             client.sendall(bytes([byte]))
 
-    link = Link("127.0.0.1", serving(serve))
+    link = BrokerConnection("127.0.0.1", serving(serve))
     assert bytes(link.ask(requests.FETCH, 4, b"x")) == body
     link.close()
 
@@ -133,7 +133,7 @@ def test_a_large_request_goes_out_whole(serving: Callable[[Serve], int]) -> None
             got.extend(client.recv(100_000))
         client.sendall(answer(1, b""))
 
-    link = Link("127.0.0.1", serving(serve))
+    link = BrokerConnection("127.0.0.1", serving(serve))
     parts = [b"a" * 1_000_000, memoryview(b"b" * 2_000_000), bytearray(b"c" * 1_000_000)]
     link.send(requests.PRODUCE, 3, *parts)
     assert link.in_flight == 1
@@ -154,7 +154,7 @@ def test_many_answers_that_come_at_once(serving: Callable[[Serve], int], size: i
         while client.recv(65536):
             pass
 
-    link = Link("127.0.0.1", serving(serve))
+    link = BrokerConnection("127.0.0.1", serving(serve))
     for _ in bodies:
         link.send(requests.PRODUCE, 3, b"")
     got = [link.receive() for _ in bodies]
@@ -173,6 +173,6 @@ def test_an_answer_whose_first_bytes_come_with_the_one_before(serving: Callable[
         client.recv(65536)
         client.sendall(second[6:])
 
-    link = Link("127.0.0.1", serving(serve))
+    link = BrokerConnection("127.0.0.1", serving(serve))
     assert [bytes(link.ask(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
     link.close()

@@ -39,7 +39,7 @@ with warnings.catch_warnings():
 @pytest.mark.parametrize("version", requests.VERSIONS[requests.FETCH])
 @pytest.mark.parametrize("committed", [True, False])
 def test_fetch(version: int, committed: bool) -> None:
-    body = requests.fetch(version, "orders", 3, 1 << 40, size=1000, wait_ms=5, committed=committed)
+    body = requests.encode_fetch(version, "orders", 3, 1 << 40, size=1000, wait_ms=5, committed=committed)
     read = FetchRequest.decode(body, version=version)
     (topic,) = read.topics
     (partition,) = topic.partitions
@@ -78,7 +78,7 @@ def test_a_fetch_answer_with_an_error_of_its_own() -> None:
 
 @pytest.mark.parametrize("version", requests.VERSIONS[requests.PRODUCE])
 def test_produce(version: int) -> None:
-    body = requests.produce("mine", "orders", 3, 5, 1000) + b"12345"
+    body = requests.encode_produce("mine", "orders", 3, 5, 1000) + b"12345"
     read = ProduceRequest.decode(body, version=version)
     assert (read.transactional_id, read.acks, read.timeout_ms) == ("mine", -1, 1000)
     (topic,) = read.topic_data
@@ -104,10 +104,10 @@ def test_produce(version: int) -> None:
 
 @pytest.mark.parametrize("version", requests.VERSIONS[requests.METADATA])
 def test_metadata(version: int) -> None:
-    read = MetadataRequest.decode(requests.metadata(version, ["a", "b"]), version=version)
+    read = MetadataRequest.decode(requests.encode_metadata(version, ["a", "b"]), version=version)
     assert [topic.name for topic in read.topics] == ["a", "b"]
     assert read.allow_auto_topic_creation is False
-    assert MetadataRequest.decode(requests.metadata(version, None), version=version).topics is None
+    assert MetadataRequest.decode(requests.encode_metadata(version, None), version=version).topics is None
     of = MetadataResponse
     answer = of(
         throttle_time_ms=0, cluster_id="c", controller_id=1,
@@ -129,11 +129,11 @@ def test_metadata(version: int) -> None:
     assert layout.ids == {"a": ID.hex if version >= 10 else ""}
     assert layout.cluster_id == "c"
     assert layout.brokers == {1: ("h", 9)}
-    assert layout.topics == {"a": (0, (requests.Led(5, 2, -1),))}
+    assert layout.topics == {"a": (0, (requests.PartitionMetadata(5, 2, -1),))}
 
 
 def test_list_offsets() -> None:
-    read = ListOffsetsRequest.decode(requests.list_offsets({"a": [0, 2]}, requests.LATEST), version=2)
+    read = ListOffsetsRequest.decode(requests.encode_list_offsets({"a": [0, 2]}, requests.LATEST), version=2)
     assert read.isolation_level == 1
     assert [(one.partition_index, one.timestamp) for one in read.topics[0].partitions] == [(0, -1), (2, -1)]
     of = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -143,7 +143,7 @@ def test_list_offsets() -> None:
 
 
 def test_find_coordinator() -> None:
-    read = FindCoordinatorRequest.decode(requests.find_coordinator("mine", 1), version=1)
+    read = FindCoordinatorRequest.decode(requests.encode_find_coordinator("mine", 1), version=1)
     assert (read.key, read.key_type) == ("mine", 1)
     answer = FindCoordinatorResponse(
         throttle_time_ms=0, error_code=15, error_message=None, node_id=3, host="h", port=9
@@ -152,19 +152,19 @@ def test_find_coordinator() -> None:
 
 
 def test_transactions() -> None:
-    read = InitProducerIdRequest.decode(requests.init_producer_id("mine", 60_000), version=0)
+    read = InitProducerIdRequest.decode(requests.encode_init_producer_id("mine", 60_000), version=0)
     assert (read.transactional_id, read.transaction_timeout_ms) == ("mine", 60_000)
-    assert InitProducerIdRequest.decode(requests.init_producer_id(None, 1), version=0).transactional_id is None
+    assert InitProducerIdRequest.decode(requests.encode_init_producer_id(None, 1), version=0).transactional_id is None
     answer = InitProducerIdResponse(throttle_time_ms=0, error_code=51, producer_id=8, producer_epoch=2)
     assert requests.read_init_producer_id(answer.encode(version=0)) == (51, 8, 2)
 
-    read = AddPartitionsToTxnRequest.decode(requests.add_partitions("mine", 8, 2, {"a": [1, 2]}), version=0)
+    read = AddPartitionsToTxnRequest.decode(requests.encode_add_partitions("mine", 8, 2, {"a": [1, 2]}), version=0)
     assert (read.v3_and_below_transactional_id, read.v3_and_below_producer_id) == ("mine", 8)
     assert [(topic.name, list(topic.partitions)) for topic in read.v3_and_below_topics] == [("a", [1, 2])]
 
-    read = EndTxnRequest.decode(requests.end_txn("mine", 8, 2, commit=True), version=0)
+    read = EndTxnRequest.decode(requests.encode_end_txn("mine", 8, 2, commit=True), version=0)
     assert (read.transactional_id, read.producer_id, read.producer_epoch, read.committed) == ("mine", 8, 2, True)
-    assert EndTxnRequest.decode(requests.end_txn("mine", 8, 2, commit=False), version=0).committed is False
+    assert EndTxnRequest.decode(requests.encode_end_txn("mine", 8, 2, commit=False), version=0).committed is False
     assert requests.read_end_txn(EndTxnResponse(throttle_time_ms=0, error_code=47).encode(version=0)) == 47
 
 

@@ -7,27 +7,27 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import (
-    State,
-    differ,
-    key,
-    merged,
-    partition_of,
-    parts_of,
-    piece_from_json,
-    piece_to_json,
-    topic_of,
+    PartitionState,
+    decode_map_piece,
+    encode_map_piece,
+    identities_differ,
+    merge_identities,
+    parse_key,
+    state_key,
+    state_partition,
+    state_topic_name,
     transactional_id,
 )
-from kproxy.migrate.copier.statetopic import copied
+from kproxy.migrate.copier.statetopic import parse_copied_partitions
 
-STATE = State(
+STATE = PartitionState(
     "eu.orders", 5, 905, 910, 900, 12345, 0xFFFFFFFF, 7, 1_700_000_000_000, "c/t", "d/", OffsetMap([(5, 3, 900)])
 )
 
 
 def test_json_and_back() -> None:
-    assert State.from_json(STATE.to_json()) == STATE
-    assert piece_from_json(piece_to_json(STATE.map)) == STATE.map
+    assert PartitionState.from_json(STATE.to_json()) == STATE
+    assert decode_map_piece(encode_map_piece(STATE.map)) == STATE.map
 
 
 def test_sealed() -> None:
@@ -50,24 +50,24 @@ def test_sealed() -> None:
     ],
 )
 def test_identities(one: str, other: str, result: bool, whole: str | None) -> None:
-    assert differ(one, other) is differ(other, one) is result
+    assert identities_differ(one, other) is identities_differ(other, one) is result
     if whole is not None:
-        assert merged(one, other) == merged(other, one) == whole
+        assert merge_identities(one, other) == merge_identities(other, one) == whole
 
 
 def test_names() -> None:
-    assert topic_of("eu") == "kproxy-migration-eu"
+    assert state_topic_name("eu") == "kproxy-migration-eu"
     assert transactional_id("eu", "orders", 3) == "kproxy-migration-eu/orders/3"
-    assert key("partition", "orders", 3) == b'["partition","orders",3]'
+    assert state_key("partition", "orders", 3) == b'["partition","orders",3]'
 
 
 def test_pieces_are_with_their_state() -> None:
     """So one transaction needs one partition of the state topic, and one reader finds both."""
     for partition in range(40):
-        at = partition_of(key("partition", "orders", partition), 16)
+        at = state_partition(state_key("partition", "orders", partition), 16)
         assert 0 <= at < 16
-        assert partition_of(key("map", "orders", partition, 123456), 16) == at
-    assert len({partition_of(key("partition", "orders", partition), 16) for partition in range(40)}) > 8
+        assert state_partition(state_key("map", "orders", partition, 123456), 16) == at
+    assert len({state_partition(state_key("partition", "orders", partition), 16) for partition in range(40)}) > 8
 
 
 def changed(**fields: object) -> bytes:
@@ -84,22 +84,22 @@ def changed(**fields: object) -> bytes:
 )  # fmt: skip
 def test_nonsense_is_refused(value: bytes) -> None:
     with pytest.raises(WireError):
-        State.from_json(value)
+        PartitionState.from_json(value)
 
 
 def test_a_newer_state_says_what_to_do() -> None:
     with pytest.raises(WireError, match="update"):
-        State.from_json(changed(v=2))
+        PartitionState.from_json(changed(v=2))
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"map": 5}', b'{"map": "gA=="}'])
 def test_a_broken_piece(value: bytes) -> None:
     with pytest.raises(WireError):
-        piece_from_json(value)
+        decode_map_piece(value)
 
 
 @pytest.mark.parametrize("name", [b"", b"\xff", b"{}", b"[]", b"5", b"not JSON"])
 def test_a_key_that_is_none(name: bytes) -> None:
-    for read in (parts_of, lambda key: partition_of(key, 16), lambda key: copied({key: b"{}"})):
+    for read in (parse_key, lambda key: state_partition(key, 16), lambda key: parse_copied_partitions({key: b"{}"})):
         with pytest.raises(WireError, match="did not write"):
             read(name)

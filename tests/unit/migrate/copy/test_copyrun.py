@@ -8,7 +8,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copy import copyrun as module
-from kproxy.migrate.copy.copyrun import Copy, What
+from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
 from kproxy.proxy.switching.twophase import JournalDecision
 
@@ -17,14 +17,14 @@ def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.M
     """Else the rounds would go on, deaf to orders, and to another driver that takes over."""
     monkeypatch.setattr(module, "BEAT", 0.03)
     monkeypatch.setattr(module, "Driver", Mock())
-    monkeypatch.setattr(module, "Cluster", Mock())
-    monkeypatch.setattr(module, "read_all", Mock(side_effect=RuntimeError("a defect")))
+    monkeypatch.setattr(module, "ClusterClient", Mock())
+    monkeypatch.setattr(module, "read_state_topic", Mock(side_effect=RuntimeError("a defect")))
     spark, ended = Mock(), threading.Event()
     spark.sparkContext.cancelJobGroup.side_effect = lambda _: ended.set()
-    monkeypatch.setattr(Copy, "_job", lambda self: Job("move", "state", 1))
-    monkeypatch.setattr(Copy, "_rounds", lambda self, job: ended.wait(30))
+    monkeypatch.setattr(CopyRun, "_job", lambda self: Job("move", "state", 1))
+    monkeypatch.setattr(CopyRun, "_rounds", lambda self, job: ended.wait(30))
     with pytest.raises(RuntimeError, match="a defect"):
-        Copy(spark, "source:1", "target:1", What("move", {"t": "t"}), allowed=lambda: None).run()
+        CopyRun(spark, "source:1", "target:1", CopySpec("move", {"t": "t"}), allowed=lambda: None).run()
     spark.sparkContext.cancelJobGroup.assert_called_once_with("kproxy migrate move")
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_copied_against_the_stream(
     names = ("blue", "green") if what == SWITCHING else ("green", "blue")
     entry = SwitchEntry("x", what, "default", *names, ()).with_decision("000001-a", decision)
     monkeypatch.setattr(module, "last_switch", lambda target, name: entry)
-    copy = Copy(Mock(), "source:1", "target:1", What("move", {"t": "t"}))
+    copy = CopyRun(Mock(), "source:1", "target:1", CopySpec("move", {"t": "t"}))
     if not refused:
         copy._not_switched()
         return

@@ -4,12 +4,12 @@ import io
 
 import pytest
 
-from kproxy.migrate.copier.slices import Outcome
-from kproxy.migrate.copier.state import State, key
+from kproxy.migrate.copier.slices import SliceResult
+from kproxy.migrate.copier.state import PartitionState, state_key
 from kproxy.migrate.copy import progress as module
-from kproxy.migrate.copy.display import by_way, showing, summary, words
-from kproxy.migrate.copy.progress import Progress
-from kproxy.migrate.copy.rounds import Ahead
+from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
+from kproxy.migrate.copy.progress import CopyProgress
+from kproxy.migrate.copy.rounds import PartitionBacklog
 from kproxy.migrate.format import format_duration, format_size
 
 
@@ -28,37 +28,37 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def state(next_offset: int, records: int, size: int) -> State:
-    return State("t", 0, next_offset, next_offset, records, size)
+def state(next_offset: int, records: int, size: int) -> PartitionState:
+    return PartitionState("t", 0, next_offset, next_offset, records, size)
 
 
 def test_a_copy_from_begin_to_end(clock: Clock) -> None:
-    progress = Progress("move")
-    progress.see(Ahead("t", 0, 0, 1000, 100.0), None, 0)
+    progress = CopyProgress("move")
+    progress.see(PartitionBacklog("t", 0, 0, 1000, 100.0), None, 0)
     assert (progress.lag, progress.done) == (1000, False)
     clock.now += 10
-    progress.committed({key("partition", "t", 0): state(500, 500, 50_000).to_json()})
+    progress.committed({state_key("partition", "t", 0): state(500, 500, 50_000).to_json()})
     (line,) = progress.lines()
     assert (line.share, line.lag, line.records, line.rate, line.left) == (0.5, 500, 500, 5000.0, 10.0)
     clock.now += 10
-    progress.take(Outcome("t", 0, state(1000, 1000, 100_000), stable=1000))
+    progress.take(SliceResult("t", 0, state(1000, 1000, 100_000), stable=1000))
     assert progress.done
-    assert "100.0% of 1 partition, 1,000 records" in summary(progress)
+    assert "100.0% of 1 partition, 1,000 records" in summary_line(progress)
 
 
 def test_how_batches_were_written() -> None:
-    progress = Progress("move")
+    progress = CopyProgress("move")
     for ways in ({"verbatim": 1200, "merged": 7}, {"verbatim": 34}):
-        progress.take(Outcome("t", 0, state(10, 10, 10), ways=ways))
-    assert by_way(progress) == "batches written: 7 merged, 1,234 verbatim"
+        progress.take(SliceResult("t", 0, state(10, 10, 10), ways=ways))
+    assert batches_line(progress) == "batches written: 7 merged, 1,234 verbatim"
 
 
 def test_the_last_lag_is_remembered(clock: Clock) -> None:
     """However soon it comes after the one before: it is what a report says of the end."""
-    progress = Progress("move")
-    progress.see(Ahead("t", 0, 0, 1000, 1.0), None, 0)
+    progress = CopyProgress("move")
+    progress.see(PartitionBacklog("t", 0, 0, 1000, 1.0), None, 0)
     progress.remember(5000)
-    progress.take(Outcome("t", 0, state(1000, 1000, 1000), stable=1000))
+    progress.take(SliceResult("t", 0, state(1000, 1000, 1000), stable=1000))
     progress.remember(5001)
     assert progress.history == [(5000, 1000)]
     progress.remember(5001, last=True)
@@ -66,28 +66,28 @@ def test_the_last_lag_is_remembered(clock: Clock) -> None:
 
 
 def test_what_is_stuck(clock: Clock) -> None:
-    progress = Progress("move")
+    progress = CopyProgress("move")
     for partition in range(3):
-        progress.see(Ahead("t", partition, 0, 10, 1.0), None, 0)
-        progress.take(Outcome("t", partition, None, stuck="why", final=True))
-    assert list(words(progress)) == ["stuck: why (and 2 more partitions)"]
+        progress.see(PartitionBacklog("t", partition, 0, 10, 1.0), None, 0)
+        progress.take(SliceResult("t", partition, None, stuck="why", final=True))
+    assert list(message_lines(progress)) == ["stuck: why (and 2 more partitions)"]
     assert not progress.done
     assert progress.lines()[0].stuck == "why"
-    progress.take(Outcome("t", 0, state(10, 10, 10), stable=10))
+    progress.take(SliceResult("t", 0, state(10, 10, 10), stable=10))
     assert sorted(progress.stuck) == [("t", 1), ("t", 2)]
 
 
 def test_retention_that_comes_near(clock: Clock) -> None:
     """The source deletes 100 offsets a second, the copy takes 10: they are 5,400 apart after ten seconds."""
-    progress = Progress("move")
-    progress.see(Ahead("t", 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), 0)
+    progress = CopyProgress("move")
+    progress.see(PartitionBacklog("t", 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), 0)
     assert progress.warnings() == []
     clock.now += 10
-    progress.see(Ahead("t", 0, 6400, 100_000, 1.0), state(6400, 6400, 6400), 1000)
+    progress.see(PartitionBacklog("t", 0, 6400, 100_000, 1.0), state(6400, 6400, 6400), 1000)
     (said,) = progress.warnings()
     assert "in about 1 min" in said  # 5400 / 90 a second
     clock.now += 10
-    progress.see(Ahead("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
+    progress.see(PartitionBacklog("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
     assert progress.warnings() == []
 
 
@@ -106,9 +106,9 @@ def test_durations(seconds: float | None, text: str) -> None:
 
 
 def test_lines_where_there_is_no_terminal(clock: Clock) -> None:
-    progress, log = Progress("move"), io.StringIO()
-    progress.take(Outcome("t\x1b[2J", 0, None, stuck="bad\x1b[2J", final=True))
-    with showing(log) as shown:
+    progress, log = CopyProgress("move"), io.StringIO()
+    progress.take(SliceResult("t\x1b[2J", 0, None, stuck="bad\x1b[2J", final=True))
+    with display_progress(log) as shown:
         shown(progress)
         shown(progress)
     assert log.getvalue().count("stuck:") == 1
@@ -121,10 +121,10 @@ def test_a_terminal_of_80_columns(clock: Clock, monkeypatch: pytest.MonkeyPatch)
             return True
 
     monkeypatch.setenv("COLUMNS", "80")
-    progress, terminal = Progress("move"), Terminal()
+    progress, terminal = CopyProgress("move"), Terminal()
     for topic in ("orders-with-a-very-long-name-that-goes-on-and-on-and-on", "b"):
-        progress.see(Ahead(topic, 0, 0, 10**12, 100.0), None, 0)
-    with showing(terminal) as shown:
+        progress.see(PartitionBacklog(topic, 0, 0, 10**12, 100.0), None, 0)
+    with display_progress(terminal) as shown:
         shown(progress)
     said = terminal.getvalue()
     assert "topic" in said

@@ -7,11 +7,11 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.copier.state import State
+from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copy import progress as module
-from kproxy.migrate.copy.progress import Progress
-from kproxy.migrate.copy.prometheus import exposed
-from kproxy.migrate.copy.rounds import Ahead
+from kproxy.migrate.copy.progress import CopyProgress
+from kproxy.migrate.copy.prometheus import serve_metrics
+from kproxy.migrate.copy.rounds import PartitionBacklog
 from tests.harness.servers.ways import free_port
 
 
@@ -23,13 +23,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return made
 
 
-def _state(position: int) -> State:
-    return State("t", 0, position, position, position, position)
+def _state(position: int) -> PartitionState:
+    return PartitionState("t", 0, position, position, position, position)
 
 
-def _numbers(progress: Progress | None) -> str:
+def _numbers(progress: CopyProgress | None) -> str:
     where = Address("127.0.0.1", free_port())
-    with exposed(str(where), lambda: progress):
+    with serve_metrics(str(where), lambda: progress):
         return urllib.request.urlopen(f"http://{where}/metrics", timeout=10).read().decode()
 
 
@@ -39,13 +39,13 @@ def test_before_the_copy_has_begun_there_are_no_numbers() -> None:
 
 def test_retention_that_comes_near(clock: Mock) -> None:
     """Of two partitions that the source deletes faster than kproxy copies, the one that it reaches first counts."""
-    progress = Progress("move")
+    progress = CopyProgress("move")
     for now, deleted in ((1000.0, 0), (1010.0, 1000)):
         clock.monotonic.return_value = now
         for partition, ahead in ((0, 6300), (1, 64_000)):
             position = ahead + deleted // 10
-            progress.see(Ahead("t", partition, position, 100_000, 1.0), _state(position), deleted)
-        progress.see(Ahead("calm", 0, 10, 100, 1.0), _state(10), 0)
+            progress.see(PartitionBacklog("t", partition, position, 100_000, 1.0), _state(position), deleted)
+        progress.see(PartitionBacklog("calm", 0, 10, 100, 1.0), _state(10), 0)
     numbers = _numbers(progress)
     assert 'kproxy_migrate_overtaken_seconds{migration="move",topic="t"} 60.0' in numbers  # 5,400 apart, 90 a second
     assert 'overtaken_seconds{migration="move",topic="calm"}' not in numbers
@@ -54,6 +54,6 @@ def test_retention_that_comes_near(clock: Mock) -> None:
 
 def test_a_port_that_is_taken_is_one_line() -> None:
     where = f"127.0.0.1:{free_port()}"
-    with exposed(where, lambda: None), pytest.raises(ConfigError, match="allowed: a free port"):  # noqa: SIM117
-        with exposed(where, lambda: None):
+    with serve_metrics(where, lambda: None), pytest.raises(ConfigError, match="allowed: a free port"):  # noqa: SIM117
+        with serve_metrics(where, lambda: None):
             pass

@@ -13,9 +13,9 @@ from kproxy.migrate.copy.sparksession import (
     _has_connector,
     _own_python,
     _quick,
-    short_job,
+    python_problem,
     spark_session,
-    unfit_python,
+    tuned_for_short_job,
 )
 
 pytest.importorskip("pyspark")
@@ -100,15 +100,15 @@ def test_the_interpreter_of_a_clusters_tasks_is_the_users(monkeypatch: pytest.Mo
 def test_an_unfit_interpreter_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "python3.9")
     trace = "Job aborted\n  at org.apache\nModuleNotFoundError: No module named 'kproxy'\n  at java.base\n"
-    assert unfit_python(Exception(trace)).startswith("the Python of Spark's tasks (python3.9) lacks kproxy: give all")
+    assert python_problem(Exception(trace)).startswith("the Python of Spark's tasks (python3.9) lacks kproxy: give all")
     trace = (
         "\n[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark\n"
     )
-    said = unfit_python(Exception(trace))
+    said = python_problem(Exception(trace))
     assert "(python3.9) has another version than the driver's (3.9, and the driver has 3.11)" in said
     assert "\n" not in said
-    assert unfit_python(Exception("[PYTHON_VERSION_MISMATCH]")).startswith("the Python of Spark's tasks")
-    assert unfit_python(Exception("KeyError: 'kproxy'")) == ""
+    assert python_problem(Exception("[PYTHON_VERSION_MISMATCH]")).startswith("the Python of Spark's tasks")
+    assert python_problem(Exception("KeyError: 'kproxy'")) == ""
 
 
 class Session:
@@ -136,7 +136,7 @@ class Session:
 def test_a_job_of_few_records_has_other_settings_but_the_users() -> None:
     session = Session({"spark.sql.shuffle.partitions": "7"})
     before = dict(session.now)
-    with short_job(session):
+    with tuned_for_short_job(session):
         assert session.now == {
             "spark.sql.shuffle.partitions": "7",
             "spark.sql.adaptive.enabled": "false",

@@ -23,8 +23,8 @@ class Clusters:
         self.now, self.asked = 0.0, list[Any]()
         self._said: Iterator[dict[str, Any]] = iter(())
         patch.setattr(control, "time", Mock(monotonic=lambda: self.now, sleep=self._sleep, time_ns=lambda: 5_000_000))
-        patch.setattr(control, "read_one", lambda *_: json.dumps(next(self._said)).encode())
-        patch.setattr(control, "insist", lambda cluster, call, seconds: call())
+        patch.setattr(control, "read_value", lambda *_: json.dumps(next(self._said)).encode())
+        patch.setattr(control, "retry", lambda cluster, call, seconds: call())
         patch.setattr(control, "write_once", lambda target, job, records, what: self.asked.append((target, records)))
 
     def _sleep(self, seconds: float) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.checkpoint import make, starting_offsets
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.offsets.checkpoint import starting_offsets, translate_checkpoint
 
-KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
+KNOWN = {("t", 0): CopiedPartition("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
 HEAD = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n'
 
 
@@ -43,7 +43,7 @@ def old(tmp_path: Path) -> Path:
 
 
 def test_offsets_are_translated_and_the_rest_is_as_it_was(old: Path, tmp_path: Path) -> None:
-    made = make(str(old), f"file://{tmp_path}/deep/new", KNOWN)
+    made = translate_checkpoint(str(old), f"file://{tmp_path}/deep/new", KNOWN)
     new = tmp_path / "deep/new"
     assert (made.batch, made.again, made.left_out, made.topics) == (1, False, (), {"t": "u"})
     found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
@@ -61,7 +61,7 @@ def test_offsets_are_translated_and_the_rest_is_as_it_was(old: Path, tmp_path: P
 
 def test_a_batch_that_is_not_done_is_run_again(old: Path, tmp_path: Path) -> None:
     (old / "commits/1").unlink()
-    assert make(str(old), str(tmp_path / "new"), KNOWN).again
+    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).again
     assert starting_offsets(str(old), KNOWN) == [(0, '{"u":{"0":102}}')]
 
 
@@ -81,22 +81,22 @@ def test_a_batch_that_was_planned_at_the_target_is_not_translated(
     write(old, {"offsets/1": HEAD + f'{{"t":{{"0":{planned}}}}}\n-'})
     (old / "commits/1").unlink()
     with pytest.raises(ConfigError, match=words) as caught:
-        make(str(old), str(tmp_path / "new"), KNOWN)
+        translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN)
     assert "was planned with offsets of the target and has read nothing: move 1 and .1.crc away" in str(caught.value)
     assert not (tmp_path / "new").exists()
     (old / "offsets/1").unlink()
-    assert make(str(old), str(tmp_path / "new"), KNOWN).batch == 0
+    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).batch == 0
 
 
 def test_a_batch_that_is_done_is_not_taken_for_one_of_the_target(old: Path, tmp_path: Path) -> None:
     """The query may have been told to go back."""
     write(old, {"offsets/1": HEAD + '{"t":{"0":1}}\n-'})
-    assert make(str(old), str(tmp_path / "new"), KNOWN).batch == 1
+    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).batch == 1
 
 
 def test_old_batches_that_cannot_be_translated_are_left_out(old: Path, tmp_path: Path) -> None:
     write(old, {"offsets/2": HEAD + '{"t":{"0":6}}', "offsets/0": HEAD + '{"gone":{"0":6}}', "commits/2": "v1\n{}"})
-    assert make(str(old), str(tmp_path / "new"), KNOWN).left_out == (0,)
+    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).left_out == (0,)
     assert not (tmp_path / "new/offsets/0").exists()
     assert not (tmp_path / "new/offsets/.0.crc").exists()
 
@@ -114,7 +114,7 @@ def test_old_batches_that_cannot_be_translated_are_left_out(old: Path, tmp_path:
 def test_what_cannot_be_done_leaves_nothing(old: Path, tmp_path: Path, files: dict[str, str], words: str) -> None:
     write(old, files)
     with pytest.raises(ConfigError, match=words):
-        make(str(old), str(tmp_path / "new"), KNOWN)
+        translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN)
     assert not (tmp_path / "new").exists()
 
 
@@ -125,12 +125,12 @@ def test_directories_that_cannot_be(old: Path, tmp_path: Path) -> None:
         (tmp_path, tmp_path / "new", "is not the checkpoint of a streaming query"),
     ):
         with pytest.raises(ConfigError, match=words):
-            make(str(source), str(target), KNOWN)
+            translate_checkpoint(str(source), str(target), KNOWN)
     with pytest.raises(ConfigError, match="local directories only"):
-        make("s3a://b/old", str(tmp_path / "new"), KNOWN)
+        translate_checkpoint("s3a://b/old", str(tmp_path / "new"), KNOWN)
     write(tmp_path / "none", {"offsets/x": ""})
     with pytest.raises(ConfigError, match="has no batches"):
-        make(str(tmp_path / "none"), str(tmp_path / "new"), KNOWN)
+        translate_checkpoint(str(tmp_path / "none"), str(tmp_path / "new"), KNOWN)
     with pytest.raises(ConfigError, match="has no batch that is done"):
         starting_offsets(str(tmp_path / "none"), KNOWN)
 

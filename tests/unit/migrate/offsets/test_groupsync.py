@@ -7,42 +7,51 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsets
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.state import key
-from kproxy.migrate.copier.statetopic import Copied
-from kproxy.migrate.offsets.groupsync import SKIPPED, THERE, WOULD, decide, incomplete, journaled, rows_of, to_record
+from kproxy.migrate.copier.state import state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition
+from kproxy.migrate.offsets.groupsync import (
+    PLANNED,
+    SKIPPED,
+    UNCHANGED,
+    count_unwritten,
+    decide_writes,
+    encode_journal,
+    parse_journal,
+    translate_positions,
+)
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 
 MIGRATION = Migration({}, {}, "m", TopicSelection(exclude=("out",)))
-KNOWN = {("t", 0): Copied("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
+KNOWN = {("t", 0): CopiedPartition("t", 0, "u", 0, 10, 110, 10, 1, OffsetMap([(0, 100, 10)]))}
 GROUP = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5, "m")})
 
 
 def test_positions_are_translated_with_their_metadata() -> None:
-    (row,) = rows_of(GROUP, MIGRATION, KNOWN)
-    assert (row.place, row.position.target, row.metadata, row.done) == (("u", 0), 105, "m", WOULD)
+    (row,) = translate_positions(GROUP, MIGRATION, KNOWN)
+    assert (row.place, row.position.target, row.metadata, row.done) == (("u", 0), 105, "m", PLANNED)
 
 
 @pytest.mark.parametrize(
     ("there", "wrote", "done"),
     [
-        ({}, {}, WOULD),
-        ({("u", 0): CommittedOffset(105, "m")}, {}, THERE),
-        ({("u", 0): CommittedOffset(105, "other")}, {}, WOULD),
-        ({("u", 0): CommittedOffset(103)}, {("u", 0): [103]}, WOULD),
-        ({("u", 0): CommittedOffset(103)}, {("u", 0): [104, 103]}, WOULD),
+        ({}, {}, PLANNED),
+        ({("u", 0): CommittedOffset(105, "m")}, {}, UNCHANGED),
+        ({("u", 0): CommittedOffset(105, "other")}, {}, PLANNED),
+        ({("u", 0): CommittedOffset(103)}, {("u", 0): [103]}, PLANNED),
+        ({("u", 0): CommittedOffset(103)}, {("u", 0): [104, 103]}, PLANNED),
         ({("u", 0): CommittedOffset(103)}, {}, SKIPPED),
         ({("u", 0): CommittedOffset(103)}, {("u", 0): [104]}, SKIPPED),
-        ({("x", 0): CommittedOffset(1)}, {}, WOULD),
+        ({("x", 0): CommittedOffset(1)}, {}, PLANNED),
     ],
 )
 def test_only_what_kproxy_wrote_is_overwritten(
     there: dict[tuple[str, int], CommittedOffset], wrote: dict[tuple[str, int], list[int]], done: str
 ) -> None:
-    result = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
+    result = decide_writes(GROUP, translate_positions(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
     assert [row.done for row in result.rows] == [done]
     assert bool(result.refused) == (done == SKIPPED)
-    forced = decide(GROUP, rows_of(GROUP, MIGRATION, KNOWN), there, wrote, force=True)
-    assert (forced.refused, forced.rows[0].done) == ("", THERE if done == THERE else WOULD)
+    forced = decide_writes(GROUP, translate_positions(GROUP, MIGRATION, KNOWN), there, wrote, force=True)
+    assert (forced.refused, forced.rows[0].done) == ("", UNCHANGED if done == UNCHANGED else PLANNED)
 
 
 def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
@@ -51,13 +60,13 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
         "classic",
         positions={("out", 0): CommittedOffset(5), ("t", 0): CommittedOffset(12), ("z", 1): CommittedOffset(1)},
     )
-    result = decide(group, rows_of(group, MIGRATION, KNOWN), {}, {}, force=False)
+    result = decide_writes(group, translate_positions(group, MIGRATION, KNOWN), {}, {}, force=False)
     assert [row.why for row in result.rows] == [
         "the file leaves this topic out",
         "2 offsets before it are not copied so far",
         "the migration has not copied this partition",
     ]
-    assert list(incomplete([result], MIGRATION)) == [
+    assert list(count_unwritten([result], MIGRATION)) == [
         "group g, partition 0 of t: 2 offsets before it are not copied so far",
         "group g, partition 1 of z: the migration has not copied this partition",
     ]
@@ -65,14 +74,16 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
 
 def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes() -> None:
     group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5), ("z", 1): CommittedOffset(7)})
-    nothing = Copied("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
-    copied, empty = rows_of(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
+    nothing = CopiedPartition("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
+    copied, empty = translate_positions(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
     assert (copied.position.target, copied.position.how) == (105, "exact")
-    assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", WOULD)
+    assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", PLANNED)
 
 
 def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
-    rows = rows_of(GROUP, MIGRATION, KNOWN, lost={"t": "it is not the topic from which records were copied"})
+    rows = translate_positions(
+        GROUP, MIGRATION, KNOWN, lost={"t": "it is not the topic from which records were copied"}
+    )
     assert [(row.done, row.why) for row in rows] == [(SKIPPED, "it is not the topic from which records were copied")]
 
 
@@ -95,9 +106,9 @@ def test_a_position_beyond_the_end_of_the_log(
 ) -> None:
     group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(position)})
     migration = MIGRATION.with_as_end(as_end)
-    (row,) = rows_of(group, migration, KNOWN, {} if end is None else {("t", 0): end})
+    (row,) = translate_positions(group, migration, KNOWN, {} if end is None else {("t", 0): end})
     assert (row.position.source, row.position.target, row.position.how) == (position, target, how)
-    assert row.done == (SKIPPED if target is None else WOULD)
+    assert row.done == (SKIPPED if target is None else PLANNED)
     assert ("--as-end g" in row.why) == (how == "past the end")
     assert ("not copied so far" in row.why) == (how == "beyond")
 
@@ -106,11 +117,11 @@ def test_the_journal_comes_back_as_it_was_written() -> None:
     import json
 
     wrote = {("u", 0): [5, 3], ("u", 11): [7], ("v", 0): [0]}
-    values = {key("offsets", "g"): json.dumps(to_record(wrote)).encode(), key("job"): b"{}"}
-    assert journaled(values) == {"g": wrote}
+    values = {state_key("offsets", "g"): json.dumps(encode_journal(wrote)).encode(), state_key("job"): b"{}"}
+    assert parse_journal(values) == {"g": wrote}
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v":1}', b'{"v":1,"positions":{"u":{"x":[1]}}}', b'{"v":2}'])
 def test_a_journal_of_somebody_else(value: bytes) -> None:
     with pytest.raises(WireError, match=r"that kproxy did not write|written by a newer kproxy"):
-        journaled({key("offsets", "g"): value})
+        parse_journal({state_key("offsets", "g"): value})

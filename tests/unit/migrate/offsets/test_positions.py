@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.positions import BEFORE, BEYOND, END, EXACT, NEXT, NO_MAP, NOT_COPIED, translate
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> tuple[Copied, list[tuple[int, int]]]:
+def partitions(draw: st.DrawFn) -> tuple[CopiedPartition, list[tuple[int, int]]]:
     """What was copied, and its records' offsets on both sides."""
     begin, source, target = draw(st.integers(0, 20)), 0, draw(st.integers(0, 20))
     source, records, known = begin, list[tuple[int, int]](), OffsetMap()
@@ -23,11 +23,11 @@ def partitions(draw: st.DrawFn) -> tuple[Copied, list[tuple[int, int]]]:
         records += [(source + i, target + i) for i in range(count)]
         source, target = source + count, target + count
     after = source + draw(st.integers(0, 5))
-    return Copied("t", 0, "u", begin, after, target if records else 0, len(records), 1, known), records
+    return CopiedPartition("t", 0, "u", begin, after, target if records else 0, len(records), 1, known), records
 
 
 @given(partitions(), st.integers(0, 100))
-def test_the_next_record_is_the_same(made: tuple[Copied, list[tuple[int, int]]], position: int) -> None:
+def test_the_next_record_is_the_same(made: tuple[CopiedPartition, list[tuple[int, int]]], position: int) -> None:
     copied, records = made
     found = translate({("t", 0): copied}, "t", 0, position)
     assert (found.topic, found.partition, found.source, found.target_topic) == ("t", 0, position, "u")
@@ -53,10 +53,10 @@ def test_what_was_not_copied() -> None:
 
 
 def test_records_without_a_map() -> None:
-    copied = Copied("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap())
+    copied = CopiedPartition("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap())
     assert translate({("t", 0): copied}, "t", 0, 5).how == NO_MAP
 
 
 def test_how_many_are_missing_is_said() -> None:
-    copied = Copied("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap([(0, 0, 9)]))
+    copied = CopiedPartition("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap([(0, 0, 9)]))
     assert translate({("t", 0): copied}, "t", 0, 12).words == "3 offsets before it are not copied so far"

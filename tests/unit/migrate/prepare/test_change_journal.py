@@ -8,8 +8,8 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
-from kproxy.migrate.copier.state import State, key
-from kproxy.migrate.offsets.groupsync import journaled
+from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.offsets.groupsync import parse_journal
 from kproxy.migrate.plan.changes import (
     AddPartitions,
     AlterTopic,
@@ -28,7 +28,7 @@ from kproxy.migrate.prepare.change_journal import (
     read_changes,
     to_record,
 )
-from kproxy.migrate.verify.results import kept_in
+from kproxy.migrate.verify.results import parse_verified_ranges
 
 CHANGES: list[Change | RaiseProducerIds] = [
     CreateState("s"),
@@ -42,7 +42,9 @@ CHANGES: list[Change | RaiseProducerIds] = [
 
 
 def journal(*changes: Change | RaiseProducerIds) -> dict[bytes, bytes]:
-    records = {key("journal", number): json.dumps(to_record(change)).encode() for number, change in enumerate(changes)}
+    records = {
+        state_key("journal", number): json.dumps(to_record(change)).encode() for number, change in enumerate(changes)
+    }
     return {b'["job"]': b"{}", **dict(reversed(records.items()))}
 
 
@@ -71,8 +73,8 @@ def test_a_newer_kproxy() -> None:
 
 def test_what_is_known_of_the_past() -> None:
     later = AlterTopic("t", {}, {}, {"retention.ms": "5"})
-    state = State("copied", 0, 1, 1).to_json()
-    assert history_of({**journal(*CHANGES, later), key("partition", "source", 0): state}) == MigrationHistory(
+    state = PartitionState("copied", 0, 1, 1).to_json()
+    assert history_of({**journal(*CHANGES, later), state_key("partition", "source", 0): state}) == MigrationHistory(
         {"t": {"retention.ms": "5"}, "u": {"a": "2"}}, frozenset({"copied"}), frozenset({"t"}), has_state_topic=True
     )
 
@@ -88,6 +90,6 @@ def test_a_foreign_key_in_the_journal_is_one_line(name: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b'["verified",', b"\xff", b"{}"])
 def test_a_foreign_key_elsewhere_is_one_line(name: bytes) -> None:
-    for read in (kept_in, journaled):
+    for read in (parse_verified_ranges, parse_journal):
         with pytest.raises(WireError, match="that kproxy did not write"):
             read({name: b"{}"})

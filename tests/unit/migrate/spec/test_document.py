@@ -11,7 +11,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.spec.document import Migration, read_migration
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, TopicSelection
-from kproxy.spark.configuration import shipped
+from kproxy.spark.configuration import build_host_config
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
 FULL = """\
@@ -95,7 +95,7 @@ def test_what_kproxy_is_told(file: Path, tmp_path: Path) -> None:
     assert (source["name"], target["name"]) == ("source", "target")
     assert target["listen"] == "127.0.0.1:21000"
     assert target["sasl-password-file"] == str(tmp_path / "secret")  # the keeper has another working directory
-    clusters = yaml.safe_load(shipped(config).text)["clusters"]
+    clusters = yaml.safe_load(build_host_config(config).text)["clusters"]
     assert clusters == config["clusters"]
 
 

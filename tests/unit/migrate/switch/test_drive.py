@@ -332,7 +332,9 @@ def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
 def test_an_entry_of_the_journal_survives_json() -> None:
     entry = SwitchEntry("x", SWITCHING, "default", "blue", "green", ("a:1", "b:1"), reversible=True)
     entry = replace(
-        entry.with_decision("000001-a", JournalDecision.BEGUN).with_decision("000001-a", JournalDecision.RELEASED), ended=True, at=5
+        entry.with_decision("000001-a", JournalDecision.BEGUN).with_decision("000001-a", JournalDecision.RELEASED),
+        ended=True,
+        at=5,
     )
     assert SwitchEntry.read(json.dumps(entry.to_record()).encode()) == entry
     assert (entry.is_moved, entry.driver_number, entry.decision) == (True, 1, JournalDecision.RELEASED)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.state import State, key
-from kproxy.migrate.copier.statetopic import Copied, copied
+from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import GroupSelection, Migration, TopicSelection
 from kproxy.migrate.switch import inverse_offset_map
@@ -33,7 +33,7 @@ from kproxy.migrate.switch.inverse_offset_map import (
     seed_records,
     swap_endpoints,
 )
-from kproxy.migrate.verify.results import Kept, kept_in
+from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges
 
 WHERE = ("t", 0)
 
@@ -65,13 +65,13 @@ def values(records: dict[bytes, bytes | None], before: dict[bytes, bytes]) -> di
 
 def copying(source: Log, target: Log, there: dict[bytes, bytes], new: list[tuple[int, int, int]]) -> dict[bytes, bytes]:
     """Clients write to the source, and the copier brings it to the target: its state topic after that."""
-    name = key("partition", *WHERE)
-    state = State.from_json(there[name]) if name in there else State("t", 0, 0, 0)
+    name = state_key("partition", *WHERE)
+    state = PartitionState.from_json(there[name]) if name in there else PartitionState("t", 0, 0, 0)
     whole = OffsetMap(state.map)
     for record, gap, other in new:
         at = source.add(record, gap)
         whole.add(at, target.add(record, other), 1)
-    state = State(
+    state = PartitionState(
         "t", state.source_begin, source.end, target.end, state.records + len(new), map=whole,
         target_begin=state.target_begin,
     )  # fmt: skip
@@ -87,7 +87,7 @@ _TURNS = st.lists(st.lists(st.tuples(_GAPS, _GAPS), max_size=6), min_size=1, max
 def test_every_record_is_found_on_the_other_side(sealed: int, turns: list[list[tuple[int, int]]], undone: int) -> None:
     """Turns are those of blue, of green, of blue, … Maps of more bytes than `sealed` are written in pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inverse_offset_map, "SEALED", sealed)
+        patch.setattr(inverse_offset_map, "SEAL_THRESHOLD", sealed)
         patch.setattr(inverse_offset_map, "_RUNS_PER_RECORD", 2)
         _every_record_is_found(turns, undone)
 
@@ -102,22 +102,22 @@ def _every_record_is_found(turns: list[list[tuple[int, int]]], undone: int) -> N
         number += len(new)
         if turn % 2 == 0:  # clients are on blue, and go to green
             forth = copying(blue, green, forth, new)
-            known = copied(forth)
+            known = parse_copied_partitions(forth)
             back = values(seed_records(SyncPoint({WHERE: green.end}, {WHERE: blue.end}), back), back)
             _found(known, blue, green)
         else:  # they are on green, and go to blue
             for part in (new[:undone], new[undone:]):  # after the first part they go back, which is undone
                 back = copying(green, blue, back, part)
-                before = values(restore_records(forth, copied(back), 5), forth)
-                known = compose_maps(copied(back), copied(before))
+                before = values(restore_records(forth, parse_copied_partitions(back), 5), forth)
+                known = compose_maps(parse_copied_partitions(back), parse_copied_partitions(before))
                 _found(known, green, blue)
                 equal = SyncPoint({WHERE: blue.end}, {WHERE: green.end})
-                states = {WHERE: State.from_json(before[key("partition", *WHERE)])}
-                forth = values(continuation_records(states, copied(back), equal, 5), before)
-    assert copied(forth)[WHERE].records == number if len(turns) % 2 else True
+                states = {WHERE: PartitionState.from_json(before[state_key("partition", *WHERE)])}
+                forth = values(continuation_records(states, parse_copied_partitions(back), equal, 5), before)
+    assert parse_copied_partitions(forth)[WHERE].records == number if len(turns) % 2 else True
 
 
-def _found(known: dict[tuple[str, int], Copied], source: Log, target: Log) -> None:
+def _found(known: dict[tuple[str, int], CopiedPartition], source: Log, target: Log) -> None:
     for record, at in source.places.items():
         assert translate(known, *WHERE, at).target == target.places[record]
     end = translate(known, *WHERE, source.end).target
@@ -128,37 +128,37 @@ def _found(known: dict[tuple[str, int], Copied], source: Log, target: Log) -> No
 def test_large_maps_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inverse_offset_map, "_RUNS_PER_RECORD", 1000)
     back = OffsetMap((n * 3, n * 2, 1) for n in range(6000))
-    found = {WHERE: Copied("t", 0, "t", 0, 18000, 12000, 6000, 1, back)}
+    found = {WHERE: CopiedPartition("t", 0, "t", 0, 18000, 12000, 6000, 1, back)}
     made = continuation_records({}, found, SyncPoint({WHERE: 20000}, {WHERE: 30000}), 5)
     assert sum(name.startswith(b'["map"') for name in made) == 6
-    one = copied(values(made, {}))[WHERE]
+    one = parse_copied_partitions(values(made, {}))[WHERE]
     assert one.map == invert(back)
     assert (one.source_next, one.target_next, one.records, one.size) == (20000, 30000, 6000, 1)
 
 
 def test_what_is_verified_is_counted_once() -> None:
     """A rollback that was undone has counted what was copied back by then."""
-    name, first = key("verified", "t", 0), {WHERE: Kept(0, 7, 5)}
+    name, first = state_key("verified", "t", 0), {WHERE: VerifiedRange(0, 7, 5)}
     equal = SyncPoint({WHERE: 20}, {WHERE: 30})
-    forth = {key("partition", *WHERE): State("t", 0, 7, 9, 5, 50, map=OffsetMap([(0, 0, 5)])).to_json()}
-    back = {WHERE: Copied("t", 0, "t", 10, 30, 20, 4, 40, OffsetMap([(10, 8, 4)]))}
+    forth = {state_key("partition", *WHERE): PartitionState("t", 0, 7, 9, 5, 50, map=OffsetMap([(0, 0, 5)])).to_json()}
+    back = {WHERE: CopiedPartition("t", 0, "t", 10, 30, 20, 4, 40, OffsetMap([(10, 8, 4)]))}
     for _ in range(3):
         changes = restore_records(forth, back, 5)
         forth = values(changes, forth)
-        assert copied(forth)[WHERE].records == 5
-        states = {WHERE: State.from_json(forth[key("partition", *WHERE)])}
+        assert parse_copied_partitions(forth)[WHERE].records == 5
+        states = {WHERE: PartitionState.from_json(forth[state_key("partition", *WHERE)])}
         forth = values(continuation_records(states, back, equal, 5), forth)
-        kept = merge_verified(kept_in(forth) or first, {WHERE: Kept(10, 30, 4)}, equal, 5)
+        kept = merge_verified(parse_verified_ranges(forth) or first, {WHERE: VerifiedRange(10, 30, 4)}, equal, 5)
         assert kept[name].records == 9
         forth[name] = json.dumps(kept[name].to_record(5)).encode()
-        assert copied(forth)[WHERE].records == 9
+        assert parse_copied_partitions(forth)[WHERE].records == 9
 
 
 def test_a_new_copy_back_forgets_the_one_before() -> None:
-    before = {key("map", "t", 0, 5): b"x", key("verified", "t", 0): b"x", key("journal", 1): b"x"}
+    before = {state_key("map", "t", 0, 5): b"x", state_key("verified", "t", 0): b"x", state_key("journal", 1): b"x"}
     made = values(seed_records(SyncPoint({WHERE: 7}, {WHERE: 9}), before), before)
-    assert set(made) == {key("journal", 1), key("partition", *WHERE)}
-    state = State.from_json(made[key("partition", *WHERE)])
+    assert set(made) == {state_key("journal", 1), state_key("partition", *WHERE)}
+    state = PartitionState.from_json(made[state_key("partition", *WHERE)])
     assert (state.source_begin, state.source_next, state.target_next, state.target_begin) == (7, 7, 9, 9)
 
 
@@ -169,7 +169,7 @@ def test_maps_that_overlap() -> None:
 
 def test_what_is_verified_stays_so() -> None:
     made = merge_verified({}, {}, SyncPoint({WHERE: 7}, {WHERE: 9}), 5)
-    assert {name: (one.since, one.upto) for name, one in made.items()} == {key("verified", *WHERE): (7, 7)}
+    assert {name: (one.since, one.upto) for name, one in made.items()} == {state_key("verified", *WHERE): (7, 7)}
 
 
 def test_the_other_way() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
 from kproxy.migrate.offsets.positions import END, EXACT, NEXT, translate
 from kproxy.migrate.switch.client_selection import ClientSelection
@@ -86,7 +86,7 @@ def test_who_is_in_the_way() -> None:
 def test_positions_turned_round() -> None:
     """On the source 0 to 9, a marker, 11 to 15; on the target 100 to 109, a marker, an aborted attempt of 5, a marker,
     then 117 to 121 and a marker."""
-    forth = Copied("t", 0, "t", 0, 17, 122, 15, 1, OffsetMap([(0, 100, 10), (11, 117, 5)]), target_begin=100)
+    forth = CopiedPartition("t", 0, "t", 0, 17, 122, 15, 1, OffsetMap([(0, 100, 10), (11, 117, 5)]), target_begin=100)
     known = invert_maps({("t", 0): forth}, {("t", 0): 123, ("t", 1): 0, ("t", 2): 4}, {("t", 1): 30, ("t", 2): 7})
 
     def back(position: int, partition: int = 0) -> tuple[int | None, str]:

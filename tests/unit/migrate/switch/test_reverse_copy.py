@@ -28,12 +28,12 @@ class Slow:
 
 
 def test_the_end_is_that_behind_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reverse_copy, "Cluster", lambda _: Slow(5))
+    monkeypatch.setattr(reverse_copy, "ClusterClient", lambda _: Slow(5))
     assert reverse_copy.read_settled_ends("a:1", {WHERE: 0}, time.monotonic() + 30) == {WHERE: 20}
 
 
 def test_a_transaction_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reverse_copy, "Cluster", lambda _: Slow(10**9))
+    monkeypatch.setattr(reverse_copy, "ClusterClient", lambda _: Slow(10**9))
     with pytest.raises(
         FinalSyncError, match="partition 0 of t where clients are to go has a transaction that is not ended"
     ):
@@ -41,6 +41,6 @@ def test_a_transaction_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reverse_copy, "Cluster", lambda _: Slow(0))
+    monkeypatch.setattr(reverse_copy, "ClusterClient", lambda _: Slow(0))
     with pytest.raises(FinalSyncError, match="partition 3 of u"):
         reverse_copy.read_settled_ends("a:1", {WHERE: 0, ("u", 3): 0}, time.monotonic())

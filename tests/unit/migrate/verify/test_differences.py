@@ -6,18 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from kproxy.migrate.verify.differences import Bytes, Comparing, Difference, Seen, fields, moved
+from kproxy.migrate.verify.differences import (
+    BytesDigest,
+    Difference,
+    RecordComparison,
+    RecordDigest,
+    differing_fields,
+    match_moved,
+)
 
 
-def data(text: str) -> Bytes:
-    return Bytes(len(text), f"{hash(text) & 0xFFFF:04x}")
+def data(text: str) -> BytesDigest:
+    return BytesDigest(len(text), f"{hash(text) & 0xFFFF:04x}")
 
 
-def record(offset: int, name: str = "") -> Seen:
-    return Seen(offset, offset * 1000, data("k"), data(name or f"v{offset}"), (("h", data("x")), ("n", None)))
+def record(offset: int, name: str = "") -> RecordDigest:
+    return RecordDigest(offset, offset * 1000, data("k"), data(name or f"v{offset}"), (("h", data("x")), ("n", None)))
 
 
-def at(offset: int, seen: Seen) -> Seen:
+def at(offset: int, seen: RecordDigest) -> RecordDigest:
     return replace(seen, offset=offset)
 
 
@@ -25,8 +32,10 @@ SOURCE = [record(n) for n in range(10)]
 ALL = [(0, 0, 10)]
 
 
-def first(target: list[Seen], runs: list[tuple[int, int, int]] = ALL, source: list[Seen] = SOURCE) -> Difference | None:
-    return Comparing(("t", 3, "u"), runs, source, target).first()
+def first(
+    target: list[RecordDigest], runs: list[tuple[int, int, int]] = ALL, source: list[RecordDigest] = SOURCE
+) -> Difference | None:
+    return RecordComparison(("t", 3, "u"), runs, source, target).first()
 
 
 def test_none() -> None:
@@ -59,7 +68,7 @@ LATER = [at(n, one) for n, one in enumerate([*SOURCE[:4], *SOURCE[5:8], SOURCE[4
         ([replace(SOURCE[0], headers=()), *SOURCE[1:]], "header 0", 0, 0, 0),
     ],
 )
-def test_what_it_is(target: list[Seen], field: str, source: int | None, there: int, position: int) -> None:
+def test_what_it_is(target: list[RecordDigest], field: str, source: int | None, there: int, position: int) -> None:
     found = first(target)
     assert found is not None
     assert (found.field, found.source_offset, found.target_offset, found.position) == (field, source, there, position)
@@ -90,15 +99,17 @@ def test_what_the_map_does_not_have() -> None:
 
 def test_null_is_told_from_empty_and_bytes_are_shown_only_if_they_may_be() -> None:
     one = record(0)
-    [(name, left, right)] = fields(replace(one, value=None), replace(one, value=Bytes(0, "e3b0")))
+    [(name, left, right)] = differing_fields(replace(one, value=None), replace(one, value=BytesDigest(0, "e3b0")))
     assert (name, left, right) == ("value", "null", "0 bytes")
-    [(_, left, right)] = fields(replace(one, key=Bytes(9, "abcd")), replace(one, key=Bytes(3, "ffff", b"\x1b[2")))
+    [(_, left, right)] = differing_fields(
+        replace(one, key=BytesDigest(9, "abcd")), replace(one, key=BytesDigest(3, "ffff", b"\x1b[2"))
+    )
     assert (left, right) == ("9 bytes, sha256 abcd…", "3 bytes, b'\\x1b[2'")
 
 
 def test_a_header_from_elsewhere_cannot_move_the_cursor() -> None:
     one = replace(record(0), headers=(("\x1b[2J\u202e", None),))
-    [(_, left, _)] = fields(one, replace(one, headers=()))
+    [(_, left, _)] = differing_fields(one, replace(one, headers=()))
     assert left.isprintable()
 
 
@@ -108,7 +119,7 @@ def test_a_record_that_another_partition_has_too_many() -> None:
     assert lost is not None
     assert other is not None
     other = replace(other, partition=7, field="extra")
-    both = moved([lost, other])
+    both = match_moved([lost, other])
     assert [one.field for one in both] == ["partition", "extra"]
     assert both[0].source.endswith("; on the target it is in partition 7 at 10")
-    assert moved([lost, replace(other, content=())]) == [lost, replace(other, content=())]
+    assert match_moved([lost, replace(other, content=())]) == [lost, replace(other, content=())]

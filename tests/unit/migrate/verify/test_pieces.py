@@ -8,10 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.statetopic import Copied
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify import pieces as made
-from kproxy.migrate.verify.blocks import EXTRA, Sums, judge
-from kproxy.migrate.verify.pieces import BLOCK_BITS, Piece, cut, lookup, rounds, sampled, source_of, target_of, whole
+from kproxy.migrate.verify.blocks import EXTRA, BlockSums, compare_blocks
+from kproxy.migrate.verify.pieces import (
+    BLOCK_BITS,
+    PartitionPiece,
+    build_lookup,
+    plan_jobs,
+    sample_blocks,
+    source_offset,
+    split_piece,
+    target_offset,
+    whole_partition,
+)
 
 BLOCK = 1 << BLOCK_BITS
 
@@ -30,21 +40,21 @@ def maps(draw: st.DrawFn) -> OffsetMap:
     return known
 
 
-def copied(known: OffsetMap, begin: int = 0, after: int = 0) -> Copied:
+def copied(known: OffsetMap, begin: int = 0, after: int = 0) -> CopiedPartition:
     last = known.sources[-1] + known.counts[-1] if len(known) else 0
     target = known.targets[-1] + known.counts[-1] if len(known) else 0
-    return Copied("t", 0, "u", begin, last + after, target, known.records, 0, known)
+    return CopiedPartition("t", 0, "u", begin, last + after, target, known.records, 0, known)
 
 
 @given(maps(), st.integers(0, 5), st.data())
 def test_pieces_have_everything_once(known: OffsetMap, after: int, data: st.DataObject) -> None:
     one = copied(known, after=after)
     begin = data.draw(st.integers(0, one.source_next))
-    piece = whole(one, begin)
+    piece = whole_partition(one, begin)
     before = made._PIECE_OFFSETS, made._PIECE_RUNS
     try:
         made._PIECE_OFFSETS, made._PIECE_RUNS = BLOCK, 2
-        parts = list(cut(piece))
+        parts = list(split_piece(piece))
     finally:
         made._PIECE_OFFSETS, made._PIECE_RUNS = before
     assert bool(parts) == (begin < one.source_next)
@@ -70,17 +80,17 @@ def test_both_directions(known: OffsetMap, data: st.DataObject) -> None:
     source = data.draw(st.integers(0, top))
     there = known.to_target(source)
     if there is not None:
-        assert source_of(known, there) == source
-        assert target_of(known, source + 1) == there + 1
+        assert source_offset(known, there) == source
+        assert target_offset(known, source + 1) == there + 1
     after = known.next_at(source)
-    assert target_of(known, source) <= (top + top if after is None else after)
+    assert target_offset(known, source) <= (top + top if after is None else after)
     if after is not None:
-        assert known.to_target(source_of(known, after) or 0) == after
+        assert known.to_target(source_offset(known, after) or 0) == after
 
 
 @given(maps())
 def test_the_table_finds_each_record_once(known: OffsetMap) -> None:
-    table = lookup([whole(copied(known), 0)])
+    table = build_lookup([whole_partition(copied(known), 0)])
     found = 0
     for topic, partition, bucket, begin, end, delta in table.rows:
         assert (topic, partition) == ("u", 0)
@@ -95,20 +105,20 @@ def test_the_table_finds_each_record_once(known: OffsetMap) -> None:
 
 def test_a_sampling_is_the_same_each_time_and_about_as_large_as_said() -> None:
     known = OffsetMap([(0, 0, 1000 * BLOCK)])
-    piece = whole(copied(known), 5)
-    some = [one.begin for one in sampled(piece, 0.2)]
-    assert some == [one.begin for one in sampled(piece, 0.2)]
+    piece = whole_partition(copied(known), 5)
+    some = [one.begin for one in sample_blocks(piece, 0.2)]
+    assert some == [one.begin for one in sample_blocks(piece, 0.2)]
     assert 150 < len(some) < 250
-    assert set(some) < {one.begin for one in sampled(piece, 0.5)}
-    assert len(list(sampled(piece, 1.0))) == 1000
+    assert set(some) < {one.begin for one in sample_blocks(piece, 0.5)}
+    assert len(list(sample_blocks(piece, 1.0))) == 1000
 
 
 def test_a_job_has_one_piece_of_a_partition_and_no_more_than_fits() -> None:
-    def piece(partition: int, begin: int) -> Piece:
+    def piece(partition: int, begin: int) -> PartitionPiece:
         known = OffsetMap([(0, 0, 1 << 30)])
-        return Piece("t", partition, "t", begin, begin + (1 << 25), begin, begin + (1 << 25), known)
+        return PartitionPiece("t", partition, "t", begin, begin + (1 << 25), begin, begin + (1 << 25), known)
 
-    jobs = list(rounds([[piece(0, 0), piece(0, 1 << 25)], [piece(1, 0)], [piece(2, 0)], []]))
+    jobs = list(plan_jobs([[piece(0, 0), piece(0, 1 << 25)], [piece(1, 0)], [piece(2, 0)], []]))
     assert [[(one.partition, one.begin) for one in job] for job in jobs] == [
         [(0, 0), (1, 0)],
         [(2, 0)],
@@ -116,15 +126,15 @@ def test_a_job_has_one_piece_of_a_partition_and_no_more_than_fits() -> None:
     ]
 
 
-def sums(count: int, hashed: int = 7) -> Sums:
-    return Sums(count, hashed, hashed, hashed, 0)
+def sums(count: int, hashed: int = 7) -> BlockSums:
+    return BlockSums(count, hashed, hashed, hashed, 0)
 
 
 def test_a_block_is_good_if_both_sides_have_what_the_map_has() -> None:
-    piece = whole(copied(OffsetMap([(0, 0, 2 * BLOCK)])), 0)
+    piece = whole_partition(copied(OffsetMap([(0, 0, 2 * BLOCK)])), 0)
     right = {0: sums(BLOCK), 1: sums(BLOCK)}
-    assert judge(piece, right, right).right
-    assert judge(piece, right, right).good == 2 * BLOCK
+    assert compare_blocks(piece, right, right).right
+    assert compare_blocks(piece, right, right).good == 2 * BLOCK
     for left, other, bad in [
         (right, {0: sums(BLOCK)}, (1,)),  # missing on the target
         ({1: sums(BLOCK)}, right, (0,)),  # on the source
@@ -132,7 +142,7 @@ def test_a_block_is_good_if_both_sides_have_what_the_map_has() -> None:
         (right, {0: sums(BLOCK, 8), 1: sums(BLOCK)}, (0,)),  # changed
         (right | {0: sums(BLOCK + 1)}, right, (0,)),  # not copied
     ]:
-        judged = judge(piece, left, other)
+        judged = compare_blocks(piece, left, other)
         assert (judged.bad, judged.right) == (bad, False)
-    extra = judge(piece, right, right | {EXTRA: sums(3)})
+    extra = compare_blocks(piece, right, right | {EXTRA: sums(3)})
     assert (extra.bad, extra.extra.count, extra.right, extra.good) == ((), 3, False, 2 * BLOCK)

@@ -41,7 +41,7 @@ async def _until_alone(keeper: socket.socket, proxy: App) -> int:
     told = ""
     while not (alone.is_set() or proxy.control.stopping.is_set()):
         not_ready = {level: "; ".join(proxy.not_ready(level)) for level in LEVELS}
-        useless = {level: "; ".join(proxy.lasting(level)) if not_ready[level] else "" for level in LEVELS}
+        useless = {level: "; ".join(proxy.lasting_problems(level)) if not_ready[level] else "" for level in LEVELS}
         said = json.dumps({"bootstrap": bootstrap, "not_ready": _of_file(not_ready), "useless": _of_file(useless)})
         if said != told:
             _tell(keeper, said)

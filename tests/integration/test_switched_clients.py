@@ -27,7 +27,7 @@ from tests.matrix.languages import Go
 
 pytestmark = pytest.mark.integration
 
-_GUARDED = SessionGuards.opened
+_GUARDED = SessionGuards.session_opened
 SHIFT = 7
 """Records that green has at the beginning of a topic: the same record has another offset there."""
 SINGLE = {"offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1",
@@ -58,7 +58,7 @@ class Moving:
             return self.clients.enter_context(going)
         going = java(self.blue.programs, arguments, named, log) if library == "java" else None
         made = self.clients.enter_context(going or python(library, arguments, named, log))
-        if SessionGuards.opened is _GUARDED:
+        if SessionGuards.session_opened is _GUARDED:
             self.started[flipseen.named(library, arguments[0], named)] = made
         return made
 
@@ -140,7 +140,7 @@ def clusters() -> Iterator[Clusters]:
 def guarded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether there are guards; if not, the test shows what they are for."""
     if not request.param:
-        monkeypatch.setattr(SessionGuards, "opened", lambda *_: None)
+        monkeypatch.setattr(SessionGuards, "session_opened", lambda *_: None)
     return bool(request.param)
 
 

@@ -127,7 +127,7 @@ def through_kproxy(
 
     conversation = Conversation(Calls(counters), bind, MAX_REQUEST, on_rewritten)
     turns: list[None] = []
-    conversation.when_busy(lambda: turns.append(None))
+    conversation.set_on_busy(lambda: turns.append(None))
     requests = b"".join(one.request for one in exchanges)
     responses = b"".join(one.response for one in answered)
     # How far each answered request's bytes reach, and each response's.
@@ -159,7 +159,7 @@ def through_kproxy(
                 to_client.append(bytes(conversation.from_upstream(b"", 1.0)))
     assert b"".join(to_broker) == requests, "requests changed"
     assert conversation.take_answers() == b""
-    assert conversation.quiet, "something is left over at the end of the session"
+    assert conversation.is_idle, "something is left over at the end of the session"
     _share_out(answered, b"".join(to_client), response_ends, cuts)
     expected_counts = Counter(one.wanted.key << 16 | one.wanted.version for one in exchanges)
     assert {code: count.count for code, count in counted.items()} == expected_counts

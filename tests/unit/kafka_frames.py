@@ -112,9 +112,9 @@ class Counted:
 def waiting(conversation: Conversation) -> list[tuple[int, Call | None]]:
     """The requests without a response, in order: correlation id and call, no call for an answer of kproxy's own."""
     return [
-        (one, None if run.call.here else run.call)
+        (one, None if run.call.is_local else run.call)
         for run in conversation._in_flight.runs
-        for one in range(run.first, run.beyond)
+        for one in range(run.first, run.end_id)
     ]
 
 
@@ -132,7 +132,7 @@ class Talk:
         self.conversation = Conversation(
             self.calls, self._note, max_request, lambda name, count: self.rewritten.append((name, count))
         )
-        self.conversation.when_busy(self._be_busy)
+        self.conversation.set_on_busy(self._be_busy)
 
     def _be_busy(self) -> None:
         self.turns += 1
@@ -163,7 +163,7 @@ class Talk:
     @property
     def held(self) -> int:
         """Bytes that the conversation keeps."""
-        return self.conversation.kept
+        return self.conversation.buffered
 
 
 def asked(key: int, version: int, localise: Callable[[Endpoints], Sequence[Address]] | None = None) -> Talk:

@@ -179,9 +179,14 @@ async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector
     async with SupervisedTaskGroup("a trial") as tasks:
         sessions = AllSessions(selector, metrics, tasks)
         gateway = Gateway(
-            config, metrics, tasks, ConnectionLimit(_FILES), partial(sessions.carry, config.name), sessions.wake,
-        )  # fmt: skip
-        sessions.serve([gateway])
+            config,
+            metrics,
+            tasks,
+            ConnectionLimit(_FILES),
+            partial(sessions.handle_client, config.name),
+            sessions.wake,
+        )
+        sessions.add_clusters([gateway])
         exploring = tasks.create_task(gateway.explorer.explore())
         try:
             await asyncio.wait({exploring}, timeout=config.connect_timeout + _MORE)
@@ -202,11 +207,11 @@ async def _through(line: CommandLine, gateway: Gateway, config: ClusterConfig) -
     """What a client reaches that knows only kproxy's address. Raises UpstreamError and WireError."""
     client = _TrialClient(config, gateway.tasks)
     nodes = await client.nodes(gateway.bootstrap)
-    known = gateway.reach.known
-    found = [key for key in nodes if known.reached(key).problem is None and known.reached(key).route is not None]
+    known = gateway.dialer.reachability
+    found = [key for key in nodes if known.of_node(key).problem is None and known.of_node(key).route is not None]
     met = dict(zip(found, await asyncio.gather(*[client.meets(key, nodes[key]) for key in found]), strict=True))
     failed = (key for key in nodes if not met.get(key))
-    lost = tuple(key for key in failed if another_address_may_help(known.reached(key).reason))
+    lost = tuple(key for key in failed if another_address_may_help(known.of_node(key).reason))
     problems = list(dict.fromkeys(known.problems.values()))[:3]
     return TrialResult(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
 
@@ -216,7 +221,7 @@ class _TrialClient:
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup) -> None:
         self._dialer = Dialer((), config.connect_timeout, tasks)
-        self._identities = BrokerIdentifier(Topology(1, 2))
+        self._identifier = BrokerIdentifier(Topology(1, 2))
 
     async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
         """The brokers that the metadata names, at their local addresses."""
@@ -230,7 +235,7 @@ class _TrialClient:
         """Whether that broker answers at this local address, as far as it tells."""
         try:
             with await self._dialer.connect(address) as sock:
-                identity = await self._identities.ask(ConnectionChannel(Stream(sock)), key)
+                identity = await self._identifier.identify(ConnectionChannel(Stream(sock)), key)
         except KproxyError:
             return False
         return identity.key in (None, key)

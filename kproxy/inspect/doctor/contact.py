@@ -79,7 +79,7 @@ class ContactMaker:
         self._config = config
         self._seconds = config.connect_timeout
         self._opener = UpstreamConnector(config, tasks, lambda _: False)
-        self._identities = BrokerIdentifier(Topology(1, 2))
+        self._identifier = BrokerIdentifier(Topology(1, 2))
         self._resolver = Resolver()
         self._on_step = on_step
         self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -117,7 +117,7 @@ class ContactMaker:
                 try:
                     found = await self._meet(opened, found, notes)
                     if then is not None and found.identity is not None and found.versions is not None:
-                        await then(opened.ask, found.versions, found.identity)
+                        await then(opened.channel, found.versions, found.identity)
                     break
                 except ClosedOnOptionalRequest as error:  # it may be asked without that question
                     hung_up = error
@@ -154,16 +154,16 @@ class ContactMaker:
         began = perf_counter()
         try:
             async with asyncio.timeout(self._seconds):
-                versions = await questions.ask_versions(opened.ask)
+                versions = await questions.ask_versions(opened.channel)
                 notes.note("versions", notes.target, StepVerdict.OK, perf_counter() - began)
                 found = replace(found, versions=versions, spoken=self._speaks())
                 began = perf_counter()
-                identity = await self._identities.ask(
-                    opened.ask, found.expected, opened.names, logged_in=self.logs_in, versions=versions
+                identity = await self._identifier.identify(
+                    opened.channel, found.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
                 asking = doctorquestions.features_question(versions)
-                features = {} if asking is None else await asking.put(opened.ask)
+                features = {} if asking is None else await asking.put(opened.channel)
         except LoginRequired:
             notes.note(
                 "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers after a login only"
@@ -191,9 +191,9 @@ class ContactMaker:
             opened = await self._opener.open(found.address, (found.advertised or found.address).host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
-                    versions = await questions.ask_versions(opened.ask)
+                    versions = await questions.ask_versions(opened.channel)
                     asking = doctorquestions.mechanisms_question(versions)
-                    return None if asking is None else await asking.put(opened.ask)
+                    return None if asking is None else await asking.put(opened.channel)
         except (KproxyError, TimeoutError):
             return None
 
@@ -241,7 +241,7 @@ class ContactMaker:
             opened = await self._opener.open(found.address, host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
-                    return await self._identities.ask(opened.ask, found.expected, opened.names)
+                    return await self._identifier.identify(opened.channel, found.expected, opened.names)
         except (KproxyError, TimeoutError):
             return None
 

@@ -58,8 +58,8 @@ class _Gatherer:
         self._servers = config.bootstrap_servers
         self._wanted = wanted
         self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
-        self._reach = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
-        self._explorer = Explorer(config, self._topology, self._reach, self._learn)
+        self._dialer = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
+        self._explorer = Explorer(config, self._topology, self._dialer, self._learn)
 
     def _learn(self, endpoints: Endpoints) -> Iterator[None]:
         self._topology.learn(endpoints, 0.0)
@@ -68,13 +68,13 @@ class _Gatherer:
     async def run(self) -> Snapshot:
         try:
             try:
-                await self._explorer.ask_once()
+                await self._explorer.explore_once()
             except LoginRequired:
                 raise NeedsLogin from None
             async with self._connected(None) as (asked, ask):
                 return await self._ask(asked, ask)
         finally:
-            await self._reach.close()
+            await self._dialer.close()
 
     async def _ask(self, asked: str, ask: ConnectionChannel) -> Snapshot:
         versions = await _in_time(questions.ask_versions(ask))
@@ -175,11 +175,14 @@ class _Gatherer:
     @contextlib.asynccontextmanager
     async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, ConnectionChannel]]:
         """A connection to a broker, or, for None, to a bootstrap server; and where that is. Raises UpstreamError."""
-        upstream = await self._reach.dial(key)
+        upstream = await self._dialer.dial(key)
         with upstream.sock:
-            if upstream.check is not None:
+            if upstream.verify is not None:
                 raise NeedsLogin
-            yield str(self._servers[self._reach.known.bootstrap_at]), ConnectionChannel(Stream(upstream.sock))
+            yield (
+                str(self._servers[self._dialer.reachability.bootstrap_index]),
+                ConnectionChannel(Stream(upstream.sock)),
+            )
 
 
 async def _in_time(asking: Awaitable[T]) -> T:

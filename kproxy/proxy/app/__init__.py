@@ -63,7 +63,7 @@ A `Config` is frozen. A reload makes another one, and each part that holds one i
  2. `kproxy.config.changes` compares. Each option declares whether it is live, and which sessions it concerns. One
     difference that needs a restart refuses all of it.
  3. Without a pause in between, each changed `Gateway` passes its configuration on to the door, the explorer and
-    `reach`. Listeners and topology stay. `reach` answers with a predicate: which session the change concerns, by its
+    `nodedialer`. Listeners and topology stay. It answers with a predicate: which session the change concerns, by its
     node and the address that it was opened to. kproxy forgets known addresses that are out of use; it asks the brokers
     about all else anyway at each dial.
  4. kproxy drains these sessions, and dials once more for a client whose connection was being opened. Then it explores

@@ -44,22 +44,22 @@ class Clusters:
         self,
         config: Config,
         metrics: Metrics,
-        places: ConnectionLimit,
+        connection_limit: ConnectionLimit,
         sessions: AllSessions,
         supervised: contextlib.AsyncExitStack,
         invocation: Invocation | None,
     ) -> None:
         self._config = config
         self._metrics = metrics
-        self._places = places
+        self._connection_limit = connection_limit
         self._sessions = sessions
         self._supervised = supervised
         self._invocation = invocation
-        self.own = OwnAddresses()
+        self.own_addresses = OwnAddresses()
         self._sharing = ProcessClaims() if config.reuse_port else None
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
-        self._around: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
+        self._background: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
         metrics.forwards = self._forwards
         self._ending: dict[str, float] = {}  # clusters that were removed, and until when their sessions may last
 
@@ -67,26 +67,33 @@ class Clusters:
         """Bind the listeners of all clusters. Raises ConfigError if a port cannot be had."""
         for cluster in self._config.served:
             self.gateways.append(await self._open(cluster, self._config.others(cluster.name)))
-        self._sessions.serve(self.gateways)
+        self._sessions.add_clusters(self.gateways)
 
     async def _open(self, cluster: ClusterConfig, others: Sequence[ClusterConfig]) -> Gateway:
         """Raises ConfigError if a port cannot be had."""
-        of_cluster = await self._supervised.enter_async_context(SupervisedTaskGroup(f"cluster {cluster.name}"))
-        carry = partial(self._sessions.carry, cluster.name)
+        cluster_tasks = await self._supervised.enter_async_context(SupervisedTaskGroup(f"cluster {cluster.name}"))
+        handle_client = partial(self._sessions.handle_client, cluster.name)
         return Gateway(
-            cluster, self._metrics, of_cluster, self._places, carry, self._sessions.wake, others, self.own,
+            cluster,
+            self._metrics,
+            cluster_tasks,
+            self._connection_limit,
+            handle_client,
+            self._sessions.wake,
+            others,
+            self.own_addresses,
             self._sharing,
-        )  # fmt: skip
+        )
 
-    def begin(self, gateway: Gateway) -> None:
+    def start(self, gateway: Gateway) -> None:
         """Find the cluster's nodes, and look after it."""
         name, tasks = gateway.config.name, gateway.tasks
         for upstream in gateway.upstreams.values():
             self._begin_upstream(gateway, upstream)
-        for forward in gateway.forwards.leading:
+        for forward in gateway.forwards.port_forwards:
             log.info("cluster %s: %s leads to %s", name, forward.listen, forward.to)
-        around = (self._help_with_bootstrap(gateway), _look_after_ports(gateway))
-        self._around[name] = [tasks.create_task(one) for one in around]
+        background = (self._log_bootstrap_hints(gateway), _look_after_ports(gateway))
+        self._background[name] = [tasks.create_task(one) for one in background]
 
     def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
         config = upstream.config
@@ -94,8 +101,11 @@ class Clusters:
         if config.upstream == gateway.active and config.usual_port_taken_by:
             log.warning(
                 "cluster %s: kproxy listens on %s instead of its usual port, to which %s leads: give clients %s",
-                config.title, gateway.listen, config.usual_port_taken_by, gateway.bootstrap,
-            )  # fmt: skip
+                config.title,
+                gateway.listen,
+                config.usual_port_taken_by,
+                gateway.bootstrap,
+            )
         if config.upstream == gateway.active:
             log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
         else:
@@ -111,9 +121,9 @@ class Clusters:
             self._exploring[key].cancel()
         self._exploring[key] = gateway.tasks.create_task(self._explore(gateway, upstream))
 
-    def listens_beside(self, sockets: Iterable[socket.socket]) -> None:
+    def add_own_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Lead to none of these sockets, on which the process listens for something else than clients."""
-        self.own.add(sockets)
+        self.own_addresses.add(sockets)
 
     def gateway(self, name: str) -> Gateway | None:
         """Of the cluster with this name, if it is served."""
@@ -124,19 +134,19 @@ class Clusters:
         return [
             (gateway.config.name, str(one.listen), len(one.open), one.accepted)
             for gateway in self.gateways
-            for one in gateway.forwards.leading
+            for one in gateway.forwards.port_forwards
         ]
 
     def stop(self) -> None:
         """Look after none of them any more. What they have is left to be drained."""
-        for task in chain(self._exploring.values(), *self._around.values()):
+        for task in chain(self._exploring.values(), *self._background.values()):
             task.cancel()
 
     def _end(self, gateway: Gateway, seconds: float) -> None:
         """Serve this cluster no more."""
         name = gateway.config.name
         exploring = [self._exploring.pop((name, upstream)) for upstream in gateway.upstreams]
-        for task in (*exploring, *self._around.pop(name)):
+        for task in (*exploring, *self._background.pop(name)):
             task.cancel()
         self.gateways.remove(gateway)
         self._ending[name] = asyncio.get_running_loop().time() + seconds
@@ -145,22 +155,22 @@ class Clusters:
     async def _explore(self, gateway: Gateway, upstream: Upstream) -> None:
         """Find an upstream's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
         the problem of this cluster alone, and does not hinder the next attempt."""
-        told, pause = "", _FIRST_PAUSE
+        last_problem, pause = "", _FIRST_PAUSE
         while True:
             try:
                 await upstream.explorer.explore()
-                if (same := gateway.same_cluster()) is not None:
+                if (same := gateway.same_cluster_problem()) is not None:
                     log.error("cluster %s: %s: no switch can be made", gateway.config.name, same)
                 if upstream.config.upstream != gateway.active:
                     _say_standing_by(gateway, upstream)
                 elif upstream.topology.nodes:
                     self._show_nodes(report(gateway))
-                await upstream.explorer.watch()
+                await upstream.explorer.retry_nodes()
             except Exception as error:
                 problem = f"defect, please report it: {error_summary(error)}"
-                if problem != told:
+                if problem != last_problem:
                     log.error("cluster %s: %s; trying again", upstream.config.title, problem, exc_info=error)
-                told = problem
+                last_problem = problem
                 upstream.explorer.failed(problem)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -171,11 +181,13 @@ class Clusters:
             for line in nextstep.node_hints(self._invocation, self._config, cluster):
                 log.warning("cluster %s: %s", cluster.name, line)
 
-    async def _help_with_bootstrap(self, gateway: Gateway) -> None:
+    async def _log_bootstrap_hints(self, gateway: Gateway) -> None:
         """Say once what to do if no bootstrap server can be used at start."""
-        await gateway.reach.settled.wait()
+        await gateway.dialer.bootstrap_asked.wait()
         if self._invocation is not None:
-            for line in nextstep.bootstrap_hints(self._invocation, self._config, gateway.reach.known.explored):
+            for line in nextstep.bootstrap_hints(
+                self._invocation, self._config, gateway.dialer.reachability.exploration
+            ):
                 log.warning("cluster %s: %s", gateway.config.name, line)
 
     # Another configuration
@@ -184,28 +196,30 @@ class Clusters:
         """Do as this configuration says; return how many sessions are drained. Raises ConfigError if a new cluster
         cannot be served, and has changed nothing then."""
         new = {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
-        there = {gateway.config.name for gateway in self.gateways}
-        added = await self._open_or_none(config, [one[0] for name, one in new.items() if name not in there])
-        stay = [gateway for gateway in self.gateways if gateway.config.name in new]
-        upstreams = {gateway.config.name: gateway.prepare(new[gateway.config.name]) for gateway in stay}
+        present = {gateway.config.name for gateway in self.gateways}
+        added = await self._open_or_none(config, [one[0] for name, one in new.items() if name not in present])
+        kept = [gateway for gateway in self.gateways if gateway.config.name in new]
+        upstreams = {gateway.config.name: gateway.prepare_upstreams(new[gateway.config.name]) for gateway in kept}
         self._config = config
         removed = [gateway for gateway in self.gateways if gateway.config.name not in new]
         for gateway in removed:
             self._end(gateway, config.drain_timeout)
-        taken = []
-        for gateway in stay:
+        updates = []
+        for gateway in kept:
             name = gateway.config.name
             if _as_configured(gateway) != new[name]:
-                taken.append(self._take(gateway, new[name], ends, upstreams[name], config.drain_timeout))
+                updates.append(
+                    self._reconfigure_gateway(gateway, new[name], ends, upstreams[name], config.drain_timeout)
+                )
         names = [gateway.config.name for gateway in removed]
-        self.gateways = sorted((*stay, *added), key=lambda gateway: list(new).index(gateway.config.name))
-        draining = self._sessions.change(config, taken) + self._sessions.remove(config, names)
-        self._sessions.serve(added)
+        self.gateways = sorted((*kept, *added), key=lambda gateway: list(new).index(gateway.config.name))
+        draining = self._sessions.reconfigure(config, updates) + self._sessions.remove(config, names)
+        self._sessions.add_clusters(added)
         for gateway in added:
-            self.begin(gateway)
+            self.start(gateway)
         return draining
 
-    def _take(
+    def _reconfigure_gateway(
         self,
         gateway: Gateway,
         configs: Sequence[ClusterConfig],
@@ -215,15 +229,15 @@ class Clusters:
     ) -> ClusterUpdate:
         """Serve a cluster so, the active upstream first. Those that it has more, and those of which something has
         changed, are explored."""
-        name, former, goes_on = gateway.config.name, dict(gateway.upstreams), gateway.goes_on(configs)
-        becomes = {one.upstream: one for one in configs}
-        changes = {later: changed_settings(former[key].config, becomes[later]) for key, later in goes_on.items()}
+        name, former, kept = gateway.config.name, dict(gateway.upstreams), gateway.kept_upstreams(configs)
+        new_configs = {one.upstream: one for one in configs}
+        changes = {later: changed_settings(former[key].config, new_configs[later]) for key, later in kept.items()}
         secured = {one.upstream: ends[one.title] for one in configs}
         concerns = gateway.reconfigure(configs, secured, added, seconds)
         exploring = {key: self._exploring.pop((name, key)) for key in former}
-        for key in former.keys() - goes_on.keys():
+        for key in former.keys() - kept.keys():
             exploring[key].cancel()
-        self._exploring |= {(name, later): exploring[key] for key, later in goes_on.items()}
+        self._exploring |= {(name, later): exploring[key] for key, later in kept.items()}
         for key, settings in changes.items():
             if any(setting.option.reload is not Reload.LIVE for setting in settings):
                 self._begin_exploring(gateway, gateway.upstreams[key])
@@ -256,12 +270,15 @@ def _as_configured(gateway: Gateway) -> tuple[ClusterConfig, ...]:
 def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
     """What there is of an upstream that clients are not led to. Its nodes have ports already."""
     nodes = [node for node in upstream.topology.nodes.values() if node.absent_since is None]
-    problems = upstream.reach.known.problems
+    problems = upstream.dialer.reachability.problems
     lost = [node for node in nodes if node.key in problems]
     log.info(
         "cluster %s: %d of %d nodes can be reached; clients are led to %s",
-        upstream.config.title, len(nodes) - len(lost), len(nodes), gateway.active,
-    )  # fmt: skip
+        upstream.config.title,
+        len(nodes) - len(lost),
+        len(nodes),
+        gateway.active,
+    )
     for node in lost:
         log.warning("cluster %s: %s: cannot be reached: %s", upstream.config.title, node.key, problems[node.key])
 

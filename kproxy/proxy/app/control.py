@@ -27,11 +27,11 @@ class Control:
         """Raises ConfigError if what `--exit-with` names cannot be watched."""
         self.config = config
         self.stopping = asyncio.Event()
-        self._why = ""  # it has been told to stop; "" if its errand is done
+        self._stop_reason = ""  # it has been told to stop; "" if its errand is done
         self._signalled = False
         self._endings = _endings(config)
 
-    def obey_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
+    def handle_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
         """SIGTERM and SIGINT end this process from now on. SIGHUP does `reload`, or ends the process where that says
         False, as nothing could be reloaded, or where it means that the terminal was closed."""
         loop = asyncio.get_running_loop()
@@ -39,10 +39,10 @@ class Control:
             loop.add_signal_handler(number, self.stop, number)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored by nohup: it stays so
             # Never at once: a terminal that is closed may send it twice, by itself and by the shell in it.
-            loop.add_signal_handler(signal.SIGHUP, self._hang_up, Terminal(), reload)
+            loop.add_signal_handler(signal.SIGHUP, self._on_hang_up, Terminal(), reload)
 
-    def _hang_up(self, terminal: Terminal, reload: Callable[[str], bool]) -> None:
-        if terminal.is_gone or not reload(signal.SIGHUP.name):
+    def _on_hang_up(self, terminal: Terminal, reload: Callable[[str], bool]) -> None:
+        if terminal.was_closed or not reload(signal.SIGHUP.name):
             self.end(signal.SIGHUP.name)
 
     def watch(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
@@ -50,17 +50,17 @@ class Control:
         return [tasks.create_task(self._end_with(ending)) for ending in self._endings]
 
     async def _end_with(self, ending: ExitCondition) -> None:
-        self.end(await ending.reached())
+        self.end(await ending.wait())
 
     def end(self, why: str) -> None:
         """Begin an orderly end, unless it has begun."""
         if not self.stopping.is_set():
-            self._why = why
+            self._stop_reason = why
             self.stopping.set()
 
     def stop(self, number: int) -> None:
         """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
-        if self._signalled or (self.stopping.is_set() and not self._why):
+        if self._signalled or (self.stopping.is_set() and not self._stop_reason):
             log.warning("stopping at once")
             # Not sys.exit: nothing may hold this up.
             logging.shutdown()
@@ -72,9 +72,9 @@ class Control:
         """Stop accepting, let what is in flight finish, close what is left."""
         for gateway in gateways:
             gateway.stop_accepting()
-        if self._why:
+        if self._stop_reason:
             in_flight = sum(count for _, _, count in sessions.in_flight())
-            log.info("%s: stopping; %s in flight", self._why, _count(in_flight, "request"))
+            log.info("%s: stopping; %s in flight", self._stop_reason, _count(in_flight, "request"))
         left = await sessions.drain(self.config.drain_timeout)
         if left:
             log.warning(

@@ -61,14 +61,14 @@ class SwitchEffects(Protocol):
     def flip(self, unit: str, to: str, *, everyone: bool) -> None: ...
     def guard_everyone(self, unit: str) -> None: ...
     def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None: ...
-    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None: ...
+    def restore_fetched(self, unit: str, fetched: Sequence[ClientIdentity]) -> None: ...
     def writes(self, unit: str) -> WriteCounts: ...
     def waiting(self, unit: str) -> Sequence[WaitingConsumer]: ...
     def upstreams(self, unit: str) -> Mapping[str, UpstreamState]: ...
     def make_part(self, cluster: str, part: Part, active: str) -> None: ...
     def end_part(self, cluster: str, part: str) -> str: ...
-    def say_where_it_leads(self, cluster: str) -> str: ...
-    def beside(self, cluster: str) -> PortSharers: ...
+    def claim_route(self, cluster: str) -> str: ...
+    def port_sharers(self, cluster: str) -> PortSharers: ...
 
 
 class ProcessEffects:
@@ -81,13 +81,13 @@ class ProcessEffects:
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
         self._holding.add(unit)
-        self._gateway(split_unit(unit)[0]).retract_where_it_leads()
+        self._gateway(split_unit(unit)[0]).retract_route()
         self._sessions.begin_write_hold(unit, on_settled)
 
     def release_write_hold(self, unit: str) -> None:
         self._sessions.release_write_hold(unit)
         self._holding.discard(unit)
-        if problem := self.say_where_it_leads(split_unit(unit)[0]):
+        if problem := self.claim_route(split_unit(unit)[0]):
             log.error("%s", problem)
 
     def flip(self, unit: str, to: str, *, everyone: bool) -> None:
@@ -95,34 +95,36 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
         # Another kproxy at the same ports may know of clients what this one does not.
-        self._sessions.flip(gateway.of_part(part).config, part, everyone=everyone or gateway.shared is not None)
-        self._lead_to_one(gateway)
+        self._sessions.flip(
+            gateway.upstream_of_part(part).config, part, everyone=everyone or gateway.claims is not None
+        )
+        self._accept_in_one_process(gateway)
 
     def guard_everyone(self, unit: str) -> None:
         self._sessions.guard_everyone(unit)
-        self._lead_to_one(self._gateway(split_unit(unit)[0]))
+        self._accept_in_one_process(self._gateway(split_unit(unit)[0]))
 
-    def _lead_to_one(self, gateway: Gateway) -> None:
-        gateway.lead_to_one(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
+    def _accept_in_one_process(self, gateway: Gateway) -> None:
+        gateway.accept_in_one_process(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
 
-    def say_where_it_leads(self, cluster: str) -> str:
+    def claim_route(self, cluster: str) -> str:
         """Tell the kproxies at the same ports, unless a switch is under way. Returns why it cannot be so, or ""."""
         gateway = self._clusters().gateway(cluster)
         if gateway is None or any(split_unit(unit)[0] == cluster for unit in self._holding):
             return ""
-        return gateway.say_where_it_leads()
+        return gateway.claim_route()
 
-    def beside(self, cluster: str) -> PortSharers:
+    def port_sharers(self, cluster: str) -> PortSharers:
         gateway = self._clusters().gateway(cluster)
-        if gateway is None or gateway.shared is None:
+        if gateway is None or gateway.claims is None:
             return PortSharers()
-        return PortSharers(gateway.shared.instance, gateway.shared.others)
+        return PortSharers(gateway.claims.instance, gateway.claims.others)
 
     def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
         return self._sessions.fetched(unit)
 
-    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
-        self._sessions.know(unit, fetched)
+    def restore_fetched(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
+        self._sessions.restore_fetched(unit, fetched)
 
     def writes(self, unit: str) -> WriteCounts:
         return self._sessions.writes(unit)
@@ -137,9 +139,9 @@ class ProcessEffects:
             return {}
         return {
             name: UpstreamState(
-                one.reach.known.cluster_id,
-                gateway.why_not(name, part) or "",
-                one.reach.meetings.login,
+                one.dialer.reachability.cluster_id,
+                gateway.activation_problem(name, part) or "",
+                one.dialer.verifier.login,
                 one.config.tls,
             )
             for name, one in gateway.upstreams.items()
@@ -149,7 +151,7 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.parts[part.name] = active
         dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
-        self._sessions.make_part(part, gateway.of_part(part.name).config, dial, localise)
+        self._sessions.make_part(part, gateway.upstream_of_part(part.name).config, dial, localise)
 
     def end_part(self, cluster: str, part: str) -> str:
         gateway = self._gateway(cluster)

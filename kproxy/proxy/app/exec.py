@@ -34,7 +34,7 @@ _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_AGAIN = 0.02
 
 
-def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]:
+def run(config: Config, arguments: Sequence[str], timeout: float) -> tuple[int, str]:
     """Run the command `words` when kproxy is ready; its exit code, and why it was not started ("" if it was).
 
     Waits `timeout` seconds at most. Raises ConfigError for a placeholder that means nothing, a port that cannot be had,
@@ -43,10 +43,10 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
     if config.exit_with or config.admin_quit:
         raise ConfigError("kproxy exec stops when its command exits: remove exit-with and admin-quit")
     names = [cluster.name for cluster in config.served]
-    for unknown in (match[1] for word in words for match in _PLACEHOLDER.finditer(word)):
+    for unknown in (match[1] for word in arguments for match in _PLACEHOLDER.finditer(word)):
         if unknown is not None and unknown not in names:
             raise ConfigError(f"{{bootstrap:{unknown}}}: no cluster has that name; the clusters are {', '.join(names)}")
-    command = ChildCommand(words, timeout)
+    command = ChildCommand(arguments, timeout)
     code = main.run(config, command.run)
     return code, command.problem
 
@@ -54,9 +54,9 @@ def run(config: Config, words: Sequence[str], timeout: float) -> tuple[int, str]
 class ChildCommand:
     """The command, from waiting for kproxy to its end. `problem` says why it was not started."""
 
-    def __init__(self, words: Sequence[str], timeout: float) -> None:
+    def __init__(self, arguments: Sequence[str], timeout: float) -> None:
         self.problem = ""
-        self._words = words
+        self._arguments = arguments
         self._timeout = timeout
         self._process: asyncio.subprocess.Process | None = None
         self._stop_with: signal.Signals | None = None  # told to stop before the command was started
@@ -78,10 +78,10 @@ class ChildCommand:
         try:
             self._process = await self._start(proxy.bootstrap)
         except FileNotFoundError:
-            self.problem = f"{self._words[0]}: command not found"
+            self.problem = f"{self._arguments[0]}: command not found"
             return NOT_FOUND
         except OSError as error:
-            self.problem = f"{self._words[0]}: cannot be executed: {error.strerror}"
+            self.problem = f"{self._arguments[0]}: cannot be executed: {error.strerror}"
             return NOT_EXECUTABLE
         if self._stop_with is not None:
             self._process.send_signal(self._stop_with)
@@ -114,7 +114,9 @@ class ChildCommand:
     async def _start(self, bootstrap: Mapping[str, Address]) -> asyncio.subprocess.Process:
         """Start it. Raises OSError."""
         first = str(next(iter(bootstrap.values())))
-        words = [_PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._words]
+        arguments = [
+            _PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._arguments
+        ]
         # What configures this kproxy is not meant for the command, and may be a secret.
         own = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
         environment = {name: value for name, value in os.environ.items() if name not in own}
@@ -123,7 +125,7 @@ class ChildCommand:
             environment[f"{BOOTSTRAP_VARIABLE}_" + name.upper().replace("-", "_")] = str(address)
         # kproxy takes all the file descriptors that it can get; programs that go through theirs would become slow.
         with _limited_to(self._file_limit):
-            return await asyncio.create_subprocess_exec(*words, env=environment)
+            return await asyncio.create_subprocess_exec(*arguments, env=environment)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._process is None:

@@ -35,18 +35,18 @@ class ExitCondition:
                     "(in a pod, shareProcessNamespace shows those of other containers), a URL or a path"
                 )
 
-    async def reached(self) -> str:
+    async def wait(self) -> str:
         """Return when kproxy shall end, and why, in one line."""
         if self._awaited.kind == "url":
             why = await _stopped_answering(self._awaited.text)
         else:
             while True:
-                if why := self._over():
+                if why := self._reason():
                     break
                 await asyncio.sleep(_LOOK_AGAIN)
         return f"--exit-with {self._awaited.text}: {why}"
 
-    def _over(self) -> str:
+    def _reason(self) -> str:
         if self._awaited.kind == "file":
             return "the file is there" if os.path.exists(self._awaited.text) else ""
         return "" if start_time(int(self._awaited.text)) == self._birth else "the process has ended"

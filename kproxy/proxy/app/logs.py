@@ -71,9 +71,9 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         if isinstance(stream, ThreadedStderr):
-            stream.say_dropped = self._say_dropped
+            stream.dropped_text = self._dropped_text
 
-    def _say_dropped(self, lines: int) -> str:
+    def _dropped_text(self, lines: int) -> str:
         text = "%d lines of the log were dropped: what reads stderr had stopped"
         return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (lines,), None)) + self.terminator
 

@@ -82,9 +82,9 @@ def run(
         if config.reuse_port and sys.platform != "linux":
             raise ConfigError(f"--reuse-port {WHERE_NOT_SHARED}")
         selector = RelaySelector()
-        places = ConnectionLimit(files)
+        connection_limit = ConnectionLimit(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-            return runner.run(App(config, selector, places, invocation, source, log).run(errand))
+            return runner.run(App(config, selector, connection_limit, invocation, source, log).run(errand))
 
 
 class App:
@@ -94,7 +94,7 @@ class App:
         self,
         config: Config,
         selector: RelaySelector,
-        places: ConnectionLimit,
+        connection_limit: ConnectionLimit,
         invocation: Invocation | None = None,
         source: ConfigSource | None = None,
         log: logs.ProcessLog | None = None,
@@ -104,7 +104,7 @@ class App:
         self._config = config
         self._invocation = invocation
         self._selector = selector
-        self._places = places
+        self._connection_limit = connection_limit
         self._log = log or logs.ProcessLog(RepeatFilter())
         self._metrics = Metrics()
         self._metrics.log_lines_dropped = lambda: self._log.dropped
@@ -113,7 +113,7 @@ class App:
         self._switching: SwitchRegistry | None = None
         self._state_dir: StateDir | None = None
         self._reloader = (
-            None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._follow)
+            None if source is None else Reloader(source, config, self._metrics, self._reconfigure, self._keep_active)
         )
         self.control = Control(config)
         self._token = _token(config)
@@ -143,14 +143,14 @@ class App:
         admin = None
         background = []
         self._reloads = await supervised.enter_async_context(SupervisedTaskGroup("a reload"))
-        self.control.obey_signals(self._hear_of_reload)
+        self.control.handle_signals(self._start_reload)
         of_sessions = await supervised.enter_async_context(SupervisedTaskGroup("a session"))
         self._sessions = AllSessions(self._selector, self._metrics, of_sessions)
-        switching = self._switching = self._what_switches(supervised)
+        switching = self._switching = self._open_switching(supervised)
         if switching is not None:
             self._config = switching.adopt(self._config)
         clusters = self._clusters = Clusters(
-            self._config, self._metrics, self._places, self._sessions, supervised, self._invocation
+            self._config, self._metrics, self._connection_limit, self._sessions, supervised, self._invocation
         )
         try:
             await warn_about_neighbours(self._config)
@@ -180,15 +180,15 @@ class App:
                     self._page(page, feed, events),
                     reload,
                     lambda query: frames.subscribe(frame_filter(query)),
-                    self._switches,
+                    self._switch_json,
                     self._switch,
                     self._may_switch,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
-                clusters.listens_beside(admin.sockets)
+                clusters.add_own_sockets(admin.sockets)
             log.info("kproxy %s", __version__)
             for gateway in clusters.gateways:
-                clusters.begin(gateway)
+                clusters.start(gateway)
             if admin is not None:
                 scheme = "http" if self._admin_tls is None else "https"
                 log.info("status page, metrics and health on %s://%s/", scheme, admin.address)
@@ -196,7 +196,7 @@ class App:
             background.append(tasks.create_task(self._log.say_left_out()))
             if self._config.watch_config and self._reloader is not None:
                 reloader = self._reloader
-                reread = partial(self._hear_of_reload, "--watch-config")
+                reread = partial(self._start_reload, "--watch-config")
                 background.append(self._reloads.create_task(watch_files(lambda: reloader.files, reread)))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
@@ -213,7 +213,7 @@ class App:
                 await admin.close()
             self._log.once.say_left_out(at_the_end=True)
 
-    def _what_switches(self, supervised: contextlib.AsyncExitStack) -> SwitchRegistry | None:
+    def _open_switching(self, supervised: contextlib.AsyncExitStack) -> SwitchRegistry | None:
         """Raises ConfigError if the state directory cannot be used."""
         supervised.callback(self._close_state_dir)
         if not _needs_switching(self._config):
@@ -228,7 +228,7 @@ class App:
         served = [gateway.config.name for gateway in self._gateways]
         effects = ProcessEffects(self._all_clusters, self._sessions)
         switching = SwitchRegistry(directory, effects, self.control.stopping.is_set, served)
-        self._metrics.switches = switching.numbers
+        self._metrics.switches = switching.switch_numbers
         return switching
 
     def _close_state_dir(self) -> None:
@@ -241,7 +241,7 @@ class App:
 
     # A new configuration
 
-    def _hear_of_reload(self, why: str) -> bool:
+    def _start_reload(self, why: str) -> bool:
         """Begin a reload; False if there is no file that it could be read from."""
         if self._reloader is None or not self._reloader.files:
             return False
@@ -256,8 +256,8 @@ class App:
         # In a task of its own: a client that hangs up must not leave half of it.
         return await asyncio.shield(self._reloads.create_task(self._reloader.reload("POST /reload")))
 
-    def _follow(self, old: Config, new: Config) -> Config:
-        return new if self._switching is None else self._switching.follow(old, new)
+    def _keep_active(self, old: Config, new: Config) -> Config:
+        return new if self._switching is None else self._switching.with_active_upstreams(old, new)
 
     async def _reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
         assert self._clusters is not None
@@ -272,7 +272,7 @@ class App:
             draining = await self._clusters.reconfigure(config, ends)
         except ConfigError:
             if switching is not None:
-                switching.stay()
+                switching.discard_adopted()
             if directory is not None:
                 directory.close()
             raise
@@ -299,7 +299,7 @@ class App:
         """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
         return [reason for gateway in self._gateways for reason in permanent_problems(self._report(gateway))]
 
-    def lasting(self, requires: Requires) -> Sequence[str]:
+    def lasting_problems(self, requires: Requires) -> Sequence[str]:
         """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
         return [reason for gateway in self._gateways for reason in lasting_problems(gateway, requires)]
 
@@ -335,16 +335,16 @@ class App:
 
         return lambda: live().view()
 
-    def _switches(self) -> bytes:
+    def _switch_json(self) -> bytes:
         assert self._switching is not None
-        return self._switching.shown(self._sessions.shown())
+        return self._switching.as_json(self._sessions.shown())
 
     def _may_switch(self) -> bool:
         return self._switching is not None
 
     def _switch(self, body: object) -> SwitchCommandResult:
         assert self._switching is not None
-        return self._switching.obey(body)
+        return self._switching.handle_request(body)
 
     def status(self) -> Status:
         """All of it, as it is now."""

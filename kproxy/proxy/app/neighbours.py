@@ -32,5 +32,8 @@ async def warn_about_neighbours(config: Config) -> None:
                 log.warning(
                     "cluster %s: %s is a port of the kproxy with the admin endpoint %s, which leads to %s: clients can"
                     " use it without this kproxy",
-                    cluster.title, server, client.address, ",".join(other.bootstrap_servers),
-                )  # fmt: skip
+                    cluster.title,
+                    server,
+                    client.address,
+                    ",".join(other.bootstrap_servers),
+                )

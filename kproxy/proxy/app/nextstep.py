@@ -17,11 +17,11 @@ _MOST_MAPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How kproxy was started, with no secret in it. `words`: what stood behind `kproxy run`, but for --map. `reach`:
+    """How kproxy was started, with no secret in it. `words`: what stood behind `kproxy run`, but for --map. `dialer`:
     what says which cluster, and how it is reached, --map included."""
 
-    words: tuple[str, ...]
-    reach: tuple[str, ...]
+    run_arguments: tuple[str, ...]
+    connection_arguments: tuple[str, ...]
 
 
 def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -> list[str]:
@@ -38,22 +38,23 @@ def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -
         if len(maps) <= _MOST_MAPS:
             flags = [word for one in maps for word in ("--map", one)]
             # Not that it works: kproxy has not tried addresses that it does not know.
-            lines.append(f"to try other addresses, write them into this: {_line('run', [*invocation.words, *flags])}")
+            command = _line("run", [*invocation.run_arguments, *flags])
+            lines.append(f"to try other addresses, write them into this: {command}")
     return [*lines, _doctor(invocation)]
 
 
-def bootstrap_hints(invocation: Invocation, config: Config, explored: ExplorationState) -> list[str]:
+def bootstrap_hints(invocation: Invocation, config: Config, exploration: ExplorationState) -> list[str]:
     """What to do next, a line each, when no bootstrap server can be used; empty if one can."""
-    if explored.answered:
+    if exploration.answered:
         return []
     lines = []
-    if "upstream-speaks-tls-alert" in explored.reasons and len(config.clusters) == 1:
-        lines.append(f"the listener expects TLS: {_line('run', [*invocation.words, '--tls'])}")
+    if "upstream-speaks-tls-alert" in exploration.reasons and len(config.clusters) == 1:
+        lines.append(f"the listener expects TLS: {_line('run', [*invocation.run_arguments, '--tls'])}")
     return [*lines, _doctor(invocation)]
 
 
 def _doctor(invocation: Invocation) -> str:
-    return f"to find out why: {_line('doctor', invocation.reach)}"
+    return f"to find out why: {_line('doctor', invocation.connection_arguments)}"
 
 
 def _line(command: str, words: Sequence[str]) -> str:

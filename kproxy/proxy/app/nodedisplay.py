@@ -32,8 +32,11 @@ def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> N
     if not_ready_reasons(cluster, requires):
         log.warning(
             "cluster %s: NOT ready: %d of %d nodes can be reached (--ready-requires %s)",
-            cluster.name, total - lost, total, requires,
-        )  # fmt: skip
+            cluster.name,
+            total - lost,
+            total,
+            requires,
+        )
     elif cluster.bootstrap is None:
         # The ports are published under other numbers, that of the bootstrap listener too; only the user knows it.
         log.info("cluster %s: %s; clients use the port that publishes %s", cluster.name, state, cluster.listen)

@@ -58,7 +58,7 @@ class PcapWriter:
         self.ports: set[int] = set()
 
     @staticmethod
-    def begin() -> bytes:
+    def header() -> bytes:
         """What the file begins with."""
         return pcapng.section_block("kproxy tap")
 
@@ -95,7 +95,7 @@ class PcapWriter:
             pcapng.tcp_packet(local, client, 0, connection.sent, SYN | ACK),
             pcapng.tcp_packet(client, local, connection.sent, 1, ACK),
         )
-        return blocks + b"".join(pcapng.packet_block(interface, time, one) for one in handshake), connection
+        return blocks + b"".join(pcapng.packet_block(interface, time, packet) for packet in handshake), connection
 
     def _interface(self, name: str) -> tuple[bytes, int]:
         if len(self._interfaces) >= _MOST_INTERFACES and name not in self._interfaces:
@@ -106,17 +106,17 @@ class PcapWriter:
         return pcapng.interface_block(one_line(name, 200)), number
 
     def _comment(self, value: Mapping[str, Any]) -> str:
-        said = []
+        comments = []
         if self._missing:
-            said.append(f"kproxy: {self._missing} frames are missing before this one: the reader was too slow")
+            comments.append(f"kproxy: {self._missing} frames are missing before this one: the reader was too slow")
             self._missing = 0
         what = f"{value['api']} v{value['version']} {'request' if value['from'] == 'client' else 'response'}"
         if value.get("why"):
             size = f"{what} of {value['bytes']} bytes, not shown: " if value["api"] else ""
-            said.append(f"kproxy: {size}{value['why']}")
+            comments.append(f"kproxy: {size}{value['why']}")
         elif value["left_out"]:
-            said.append(f"kproxy: {what} of {value['bytes']} bytes; {value['left_out']} of them are left out here")
-        return one_line("; ".join(said), 1000)
+            comments.append(f"kproxy: {what} of {value['bytes']} bytes; {value['left_out']} of them are left out here")
+        return one_line("; ".join(comments), 1000)
 
     def _packets(
         self, connection: _TcpConnection, time: float, data: bytes, from_client: bool, comment: str
@@ -126,16 +126,16 @@ class PcapWriter:
             part = data[at : at + _SEGMENT]
             flags = ACK | PSH if part else ACK
             if from_client:
-                made = pcapng.tcp_packet(
+                packet = pcapng.tcp_packet(
                     connection.client, connection.local, connection.sent, connection.received, flags, part
                 )
                 connection.sent = _after(connection.sent, len(part))
             else:
-                made = pcapng.tcp_packet(
+                packet = pcapng.tcp_packet(
                     connection.local, connection.client, connection.received, connection.sent, flags, part
                 )
                 connection.received = _after(connection.received, len(part))
-            yield pcapng.packet_block(connection.interface, time, made, comment)
+            yield pcapng.packet_block(connection.interface, time, packet, comment)
             comment = ""
 
 
@@ -161,13 +161,13 @@ def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
     return ends[0], ends[1]
 
 
-def write_capture(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
+def write_capture(lines: Iterable[bytes], file: Path, messages: TextIO) -> None:
     """Write the capture into the file until the lines end; "-" is the standard output. `say` is told what was lost, and
     how to open the file. Raises AdminError, ConfigError."""
     check_file(file)
     capture = PcapWriter()
     out: BinaryIO | None = None
-    told, told_at = 0, monotonic()
+    reported, reported_at = 0, monotonic()
     try:
         for line in lines:
             try:
@@ -176,19 +176,19 @@ def write_capture(lines: Iterable[bytes], file: Path, say: TextIO) -> None:
                 raise AdminError("the server at --admin is not a kproxy that captures frames") from None
             if out is None:
                 out = _open(file)
-                _write(out, capture.begin())
+                _write(out, capture.header())
             _write(out, blocks)
-            if capture.lost > told and monotonic() - told_at > _SAY_EVERY:
-                say.write(f"kproxy: {capture.lost - told} frames are missing: this reader is too slow\n")
-                told, told_at = capture.lost, monotonic()
+            if capture.lost > reported and monotonic() - reported_at > _SAY_EVERY:
+                messages.write(f"kproxy: {capture.lost - reported} frames are missing: this reader is too slow\n")
+                reported, reported_at = capture.lost, monotonic()
     except BrokenPipeError:
         pass  # whoever has read it has seen enough
     except OSError as error:
         raise ConfigError(f"--pcap: {file} cannot be written: {error.strerror}") from None
     finally:
         if out is not None:
-            say.write(_summary(capture, file))
-            say.flush()
+            messages.write(_summary(capture, file))
+            messages.flush()
             out.close()
 
 
@@ -225,6 +225,6 @@ def _open(file: Path) -> BinaryIO:
 
 def _write(out: BinaryIO, blocks: bytes) -> None:
     """All of them at once, so that whoever ends this leaves whole blocks."""
-    rest = memoryview(blocks)
-    while rest:
-        rest = rest[out.write(rest) :]
+    remaining = memoryview(blocks)
+    while remaining:
+        remaining = remaining[out.write(remaining) :]

@@ -64,18 +64,18 @@ class Reloader:
         config: Config,
         metrics: Metrics,
         apply: Apply,
-        follow: Callable[[Config, Config], Config] = lambda old, new: new,
+        keep_active: Callable[[Config, Config], Config] = lambda old, new: new,
     ) -> None:
         """`follow`: the second configuration as it holds where a switch has led clusters elsewhere than the first one
         says. Raises ConfigError."""
         self._source = source
-        self._follow = follow
+        self._keep_active = keep_active
         self._config = config
         self._metrics = metrics
         self._apply = apply
         self._aside = BlockingCalls()
         self._under_way = False
-        self._next = ""  # who wants one more reload, as soon as this one is over
+        self._next_reason = ""  # who wants one more reload, as soon as this one is over
 
     @property
     def files(self) -> Sequence[Path]:
@@ -88,7 +88,7 @@ class Reloader:
             return ReloadResult("busy", ["another reload is under way"])
         self._under_way = True
         try:
-            outcome = await self._once(why)
+            outcome = await self._reload_once(why)
         finally:
             self._under_way = False
         self._metrics.reloaded(outcome.outcome == "done", time.time())
@@ -98,18 +98,18 @@ class Reloader:
         """The same for somebody who does not wait for an answer. If a reload is under way, which may have read the
         files before they changed, another one follows."""
         if self._under_way:
-            self._next = why
+            self._next_reason = why
             return
-        self._next = why
-        while self._next:
-            why, self._next = self._next, ""
+        self._next_reason = why
+        while self._next_reason:
+            why, self._next_reason = self._next_reason, ""
             await self.reload(why)
 
-    async def _once(self, why: str) -> ReloadResult:
+    async def _reload_once(self, why: str) -> ReloadResult:
         try:
             new, ends = await self._aside.call(_READ_WITHIN, self._source.read)
-            held = self._follow(self._config, self._config)
-            seen = self._follow(self._config, new)
+            held = self._keep_active(self._config, self._config)
+            seen = self._keep_active(self._config, new)
             changes = compare(held, seen)
             if changes.refused:
                 raise ConfigError(*changes.refused)

@@ -24,17 +24,30 @@ class StateWriter:
         self._tried_commit = False  # since something was written
 
     def write(
-        self, state: ParticipantState, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-        fetched: Collection[ClientIdentity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
-    ) -> str:  # fmt: skip
+        self,
+        state: ParticipantState,
+        *,
+        ended: bool = False,
+        parts: Sequence[str] = (),
+        clients: Sequence[str] = (),
+        fetched: Collection[ClientIdentity] | None = (),
+        unsure: float = 0.0,
+        unknown: float = 0.0,
+    ) -> str:
         """Keep this from now on. Returns why that was not possible, or ""."""
         if self.directory is None:
             return ""
         try:
             self.directory.write(
-                self._unit, state, ended=ended, parts=parts, clients=clients, fetched=fetched, unsure=unsure,
+                self._unit,
+                state,
+                ended=ended,
+                parts=parts,
+                clients=clients,
+                fetched=fetched,
+                unsure=unsure,
                 unknown=unknown,
-            )  # fmt: skip
+            )
         except OSError as error:
             self._tried_commit |= state.phase is Phase.COMMITTED
             problem = f"the state cannot be written to --state-dir: {error.strerror}"
@@ -54,7 +67,7 @@ class StateWriter:
         if self.directory is None or not self._tried_commit:
             return False
         try:
-            kept = self.directory.read(self._unit)
+            stored = self.directory.read(self._unit)
         except ConfigError:
             return True
-        return kept is None or kept.state.phase is Phase.COMMITTED
+        return stored is None or stored.state.phase is Phase.COMMITTED

@@ -23,7 +23,7 @@ class ThreadedStderr(io.TextIOBase):
     """A text stream over the file descriptor of another one. `write` never waits.
 
     Lines keep their order. Once there is no room, lines are dropped until all that waits is written; then, where the
-    gap is, stands what `say_dropped` makes of their number. `dropped` counts the lines that were never written.
+    gap is, stands what `dropped_text` makes of their number. `dropped` counts the lines that were never written.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,7 +37,7 @@ class ThreadedStderr(io.TextIOBase):
         # Reentrant, as Condition's is: a destructor may warn on stderr at any moment.
         self._changed = threading.Condition()
         self.dropped = 0
-        self.say_dropped: Callable[[int], str] = _say_dropped
+        self.dropped_text: Callable[[int], str] = _say_dropped
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
 
@@ -82,7 +82,7 @@ class ThreadedStderr(io.TextIOBase):
                     text = self._waiting.popleft()
                     self._size -= len(text)
                 elif self._gap:
-                    text, self._gap = self.say_dropped(self._gap), 0
+                    text, self._gap = self.dropped_text(self._gap), 0
                 else:
                     return
             self._put(text)

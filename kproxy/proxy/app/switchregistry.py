@@ -46,9 +46,9 @@ class SwitchRegistry:
         self._is_stopping = is_stopping
         self._switches: dict[str, UnitSwitch] = {}  # by unit
         self._next: dict[str, UnitSwitch] = {}  # as soon as its clusters are there
-        self._adopts = False
+        self._is_adopting = False
         self._served = frozenset(served)  # the clusters, with upstreams or without
-        self._said: dict[str, str] = {}  # which upstream the configuration calls active, by cluster
+        self._configured_active: dict[str, str] = {}  # which upstream the configuration calls active, by cluster
         self._offset = time.time() - asyncio.get_running_loop().time()
 
     def _now(self) -> float:
@@ -57,20 +57,20 @@ class SwitchRegistry:
     def adopt(self, config: Config, directory: StateDir | None = None) -> Config:
         """The configuration as it holds: each cluster with upstreams leads to where it did before, or else as
         configured. `directory`: keeps their states from now on, if none did. Nothing changes before `begin`, or
-        `stay`, and no hold begins. Raises ConfigError."""
+        `discard_adopted`, and no hold begins. Raises ConfigError."""
         directory = directory or self._directory
         served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
         self._next = {}
         for name, one in served.items():
-            switch = self._next[name] = self._adopted(config, one, directory)
+            switch = self._next[name] = self._adopt_unit(config, one, directory)
             for part in switch.parts:
-                self._next[unit_name(name, part)] = self._adopted(config, one, directory, part)
-        self._adopts = True
+                self._next[unit_name(name, part)] = self._adopt_unit(config, one, directory, part)
+        self._is_adopting = True
         return _led(config, {name: switch.state.active for name, switch in self._next.items()})
 
-    def _adopted(
+    def _adopt_unit(
         self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
-    ) -> UnitSwitch:  # fmt: skip
+    ) -> UnitSwitch:
         names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
         name = unit_name(cluster.name, part)
         there = self._switches.get(name)
@@ -78,9 +78,15 @@ class SwitchRegistry:
             return there
         serves = cluster.name in self._served
         switch = UnitSwitch(
-            name, cluster.upstream, names, directory, self._effects, self._now, self._is_stopping,
+            name,
+            cluster.upstream,
+            names,
+            directory,
+            self._effects,
+            self._now,
+            self._is_stopping,
             among_clients=serves,
-        )  # fmt: skip
+        )
         if part and not switch.clients:
             assert directory is not None
             raise ConfigError(
@@ -95,15 +101,15 @@ class SwitchRegistry:
         switch.write()  # nothing that can fail comes later
         return switch
 
-    def stay(self) -> None:
+    def discard_adopted(self) -> None:
         """What was adopted does not come."""
-        self._next, self._adopts = {}, False
+        self._next, self._is_adopting = {}, False
 
     def begin(self, config: Config, directory: StateDir | None = None) -> None:
         """The clusters that were adopted are there. Raises ConfigError if a state cannot be written."""
         self._directory = directory or self._directory
         former, self._switches = self._switches, self._next
-        self.stay()
+        self.discard_adopted()
         served = {cluster.name: cluster for cluster in config.served}
         for name in former.keys() - self._switches.keys():
             former[name].end()
@@ -111,12 +117,12 @@ class SwitchRegistry:
             cluster, part = split_unit(name)
             one = served[cluster]
             switch.upstreams = [one.upstream, *(other.upstream for other in config.others(cluster))]
-            switch.configured = self._said.get(cluster, switch.configured)
+            switch.configured = self._configured_active.get(cluster, switch.configured)
             if part and name not in former:
                 self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
             switch.begin()
         for cluster in {split_unit(name)[0] for name in self._switches}:
-            if problem := self._effects.say_where_it_leads(cluster):
+            if problem := self._effects.claim_route(cluster):
                 if former:
                     log.error("%s", problem)
                 else:
@@ -131,7 +137,7 @@ class SwitchRegistry:
         for switch in self._switches.values():
             switch.end()
 
-    def follow(self, old: Config, new: Config) -> Config:
+    def with_active_upstreams(self, old: Config, new: Config) -> Config:
         """The new configuration without what it says about the active upstream, where that is not new, or so already.
         Raises ConfigError while a switch is under way."""
         for name, switch in self._switches.items():
@@ -139,9 +145,12 @@ class SwitchRegistry:
                 raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
         self._check_parts(old, new)
         before = {cluster.name: cluster.upstream for cluster in old.served}
-        self._said = {cluster.name: cluster.upstream for cluster in new.served}
+        self._configured_active = {cluster.name: cluster.upstream for cluster in new.served}
         active = {name: switch.state.active for name, switch in self._switches.items() if not split_unit(name)[1]}
-        return _led(new, {name: to for name, to in active.items() if self._said.get(name) in (before.get(name), to)})
+        return _led(
+            new,
+            {name: to for name, to in active.items() if self._configured_active.get(name) in (before.get(name), to)},
+        )
 
     def _check_parts(self, old: Config, new: Config) -> None:
         """Raises ConfigError if a part would lose where its clients are led to, and all others are not."""
@@ -159,7 +168,7 @@ class SwitchRegistry:
                     " are not"
                 )
 
-    def _part(self, cluster: str, part: str) -> UnitSwitch:
+    def _switch_of_part(self, cluster: str, part: str) -> UnitSwitch:
         return self._switches[unit_name(cluster, part)]
 
     # What others see
@@ -168,9 +177,11 @@ class SwitchRegistry:
         switch = self._switches.get(cluster)
         if switch is None:
             return None
-        return replace(switch.status(), parts=tuple(self._part(cluster, part).status() for part in switch.parts))
+        return replace(
+            switch.status(), parts=tuple(self._switch_of_part(cluster, part).status() for part in switch.parts)
+        )
 
-    def numbers(self) -> Iterator[SwitchMetrics]:
+    def switch_numbers(self) -> Iterator[SwitchMetrics]:
         for name, switch in self._switches.items():
             status, last = switch.status(), switch.state.last
             yield SwitchMetrics(
@@ -187,14 +198,14 @@ class SwitchRegistry:
                 status.seconds,
             )
 
-    def shown(self, sessions: Sequence[SessionStatus]) -> bytes:
+    def as_json(self, sessions: Sequence[SessionStatus]) -> bytes:
         """What GET /switch answers."""
-        clients = self._clients(sessions)
-        clusters = [{**one.shown(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
+        clients = self._clients_by_unit(sessions)
+        clusters = [{**one.as_json(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
         kproxy = {"version": __version__, "time": time.time(), "state_dir": self._directory is not None}
         return _json({"kproxy": kproxy, "clusters": clusters})
 
-    def _clients(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
+    def _clients_by_unit(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
         """Who is connected, by unit: where, and how they name themselves."""
         found: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
         units: dict[tuple[str, str], str] = {}
@@ -207,25 +218,33 @@ class SwitchRegistry:
         return {
             name: [
                 {
-                    "address": address, "client": client, "software": software, "sessions": len(some),
-                    "reads": any(one.reads for one in some), "writes": any(one.writes for one in some),
+                    "address": address,
+                    "client": client,
+                    "software": software,
+                    "sessions": len(some),
+                    "reads": any(one.reads for one in some),
+                    "writes": any(one.writes for one in some),
                     "login": next((one.login for one in some if one.login), ""),
                     "produces": next((one.produces for one in some if one.produces), ""),
                 }
                 for (address, client, software), some in clients.items()
             ]
             for name, clients in found.items()
-        }  # fmt: skip
+        }
 
     def _unit_of(self, cluster: str, client_id: str) -> str:
         switch = self._switches.get(cluster)
         parts = () if switch is None else switch.parts
         return next(
-            (unit_name(cluster, one) for one in parts if Part(one, self._part(cluster, one).clients).has(client_id)),
+            (
+                unit_name(cluster, one)
+                for one in parts
+                if Part(one, self._switch_of_part(cluster, one).clients).has(client_id)
+            ),
             cluster,
         )
 
-    def obey(self, body: object) -> SwitchCommandResult:
+    def handle_request(self, body: object) -> SwitchCommandResult:
         """What POST /switch does, and answers."""
         try:
             name, command = asjson.parse_command(body)
@@ -235,14 +254,14 @@ class SwitchRegistry:
         except ValueError as error:
             return SwitchCommandResult("nonsense", _json({"problem": str(error), "cluster": None}))
         switch = self._switches[name]
-        if self._adopts and not switch.state.holds:
+        if self._is_adopting and not switch.state.holds:
             problem = "the configuration is being reloaded: ask again"
         elif isinstance(command, PartCommand):
             problem = self._make_part(switch, command) if command.clients else self._end_part(switch, command.part)
             switch = self._switches.get(unit_name(name, command.part), switch)
         else:
-            problem = switch.obey(command)
-        body = _json({"problem": problem, "cluster": switch.shown()})
+            problem = switch.apply(command)
+        body = _json({"problem": problem, "cluster": switch.as_json()})
         return SwitchCommandResult("refused" if problem else "done", body)
 
     # Parts
@@ -254,14 +273,21 @@ class SwitchRegistry:
         if name in self._switches:
             same = self._switches[name].clients == part.clients
             return "" if same else f"there is a part {part.name} already, with other clients"
-        others = [Part(one, self._part(cluster.cluster, one).clients) for one in cluster.parts]
-        problem = cluster.why_no_part or overlap_problem(part, others)
+        others = [Part(one, self._switch_of_part(cluster.cluster, one).clients) for one in cluster.parts]
+        problem = cluster.part_problem or overlap_problem(part, others)
         if problem or len(others) >= MAX_PARTS:
             return problem or f"a cluster has at most {MAX_PARTS} parts"
         made = UnitSwitch(
-            name, cluster.configured, cluster.upstreams, cluster.directory, self._effects, self._now,
-            self._is_stopping, part_of=cluster, clients=part.clients,
-        )  # fmt: skip
+            name,
+            cluster.configured,
+            cluster.upstreams,
+            cluster.directory,
+            self._effects,
+            self._now,
+            self._is_stopping,
+            part_of=cluster,
+            clients=part.clients,
+        )
         before = cluster.parts
         try:
             made.write()
@@ -283,7 +309,7 @@ class SwitchRegistry:
         if name not in self._switches:
             return ""
         there = self._switches[name]
-        problem = cluster.why_no_part or there.why_no_part
+        problem = cluster.part_problem or there.part_problem
         if problem or there.state.active != cluster.state.active:
             return problem or f"part {part} is led to {there.state.active}, and all others to {cluster.state.active}"
         if problem := self._effects.end_part(cluster.cluster, part):

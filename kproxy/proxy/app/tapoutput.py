@@ -52,10 +52,15 @@ def exchange_text(value: Mapping[str, Any]) -> str:
     seconds = value.get("seconds")
     took = "no response" if seconds is None else f"{float(seconds) * 1000:.1f} ms"
     parts = [
-        when, str(value.get("client", "")), _who(value), "->", str(value.get("node", "")),
+        when,
+        str(value.get("client", "")),
+        _who(value),
+        "->",
+        str(value.get("node", "")),
         f"{value.get('api', '')} v{value.get('version', '')}",
-        f"{value.get('request_bytes', 0)}/{value.get('response_bytes', 0)} B", took,
-    ]  # fmt: skip
+        f"{value.get('request_bytes', 0)}/{value.get('response_bytes', 0)} B",
+        took,
+    ]
     if value.get("error"):
         parts.append(f"error {value['error']}")
     rewritten = value.get("rewritten") or ()
@@ -103,9 +108,13 @@ class Summary:
         for key, row in sorted(self._rows.items(), key=lambda one: -one[1].count):
             ordered = sorted(row.latencies)
             yield (
-                *(one_line(part, 40) for part in key), str(row.count), _short(row.count / seconds),
-                _duration(ordered, 0.5), _duration(ordered, 0.99), str(row.errors or ""),
-            )  # fmt: skip
+                *(one_line(part, 40) for part in key),
+                str(row.count),
+                _short(row.count / seconds),
+                _duration(ordered, 0.5),
+                _duration(ordered, 0.99),
+                str(row.errors or ""),
+            )
 
 
 def _short(number: float) -> str:

@@ -12,7 +12,7 @@ class Terminal:
         self._had_one = _has_one()
 
     @property
-    def is_gone(self) -> bool:
+    def was_closed(self) -> bool:
         """Whether it has been closed. The system takes it away before it sends SIGHUP."""
         return self._had_one and not _has_one()
 

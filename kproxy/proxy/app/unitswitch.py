@@ -71,55 +71,60 @@ class UnitSwitch:
         self.configured = configured
         self.upstreams = upstreams
         self.directory = directory
-        self._keeping = StateWriter(directory, cluster)
+        self._writer = StateWriter(directory, cluster)
         self._effects = effects
         self._now = now
         self._is_stopping = is_stopping
         self._timers: list[asyncio.TimerHandle] = []
-        self._rewrite: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._defect = ""
         self._has_begun = False
-        kept = self._kept = None if directory is None or part_of is not None else directory.read(cluster)
-        self.state = ParticipantState(configured) if kept is None else kept.state
-        self.parts = () if kept is None else kept.parts
-        self.clients = tuple(clients) if kept is None else kept.clients
+        stored = self._stored = None if directory is None or part_of is not None else directory.read(cluster)
+        self.state = ParticipantState(configured) if stored is None else stored.state
+        self.parts = () if stored is None else stored.parts
+        self.clients = tuple(clients) if stored is None else stored.clients
         for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
             raise ConfigError(
                 f"--state-dir: cluster {cluster} was led to or from upstream {name}, which the configuration does not "
                 f"have; it has {', '.join(upstreams)}"
             )
-        self._fetched = None if kept is None or not kept.ended else kept.fetched
+        self._fetched = None if stored is None or not stored.ended else stored.fetched
         unsure = unknown = GIVEN_UP_LATE
-        if kept is not None and not among_clients:
+        if stored is not None and not among_clients:
             # Once held, nothing is unanswered; else the process before this one may have left something. So may one
             # that has gone back at its deadline, and could not write that.
             over = self.state.deadline is not None and self.state.deadline <= now()
             held = self.state.phase not in (Phase.SERVING, Phase.HOLDING) and not over
-            unsure = min(kept.unsure, GIVEN_UP_LATE) if kept.ended else 0.0 if held else GIVEN_UP_LATE
+            unsure = min(stored.unsure, GIVEN_UP_LATE) if stored.ended else 0.0 if held else GIVEN_UP_LATE
             # The same of which clients have fetched: those that have not come again since then are known to nobody.
-            unknown = GIVEN_UP_LATE if self._fetched is None else min(kept.unknown, GIVEN_UP_LATE)
-        self._sure_from, self._knows_from = now() + unsure, now() + unknown
+            unknown = GIVEN_UP_LATE if self._fetched is None else min(stored.unknown, GIVEN_UP_LATE)
+        self._doubts_until, self._fetched_unknown_until = now() + unsure, now() + unknown
         if part_of is not None:
-            self._knows_from = part_of._knows_from
+            self._fetched_unknown_until = part_of._fetched_unknown_until
             self.state = ParticipantState(part_of.state.active, count=part_of.state.count)
-            self._sure_from, self._has_begun = part_of._sure_from, part_of._has_begun
+            self._doubts_until, self._has_begun = part_of._doubts_until, part_of._has_begun
 
     def write(self) -> None:
         """Write down the state as it is. Raises ConfigError."""
-        kept = self._kept
-        if self._has_begun or kept is None:
-            problem = self._keep(self.state)
+        stored = self._stored
+        if self._has_begun or stored is None:
+            problem = self._write(self.state)
         else:  # nothing has happened so far, and perhaps nothing will: a good end stays one
-            problem = self._keeping.write(
-                kept.state, ended=kept.ended, parts=kept.parts, clients=kept.clients, fetched=kept.fetched,
-                unsure=kept.unsure, unknown=kept.unknown,
-            )  # fmt: skip
+            problem = self._writer.write(
+                stored.state,
+                ended=stored.ended,
+                parts=stored.parts,
+                clients=stored.clients,
+                fetched=stored.fetched,
+                unsure=stored.unsure,
+                unknown=stored.unknown,
+            )
         if problem:
             raise ConfigError(problem)
 
-    def _keep(self, participant: ParticipantState) -> str:
+    def _write(self, participant: ParticipantState) -> str:
         """Returns why that was not possible, or ""."""
-        return self._keeping.write(participant, parts=self.parts, clients=self.clients)
+        return self._writer.write(participant, parts=self.parts, clients=self.clients)
 
     def begin(self) -> None:
         """Go on where the process before was, unless it has begun already. Raises ConfigError."""
@@ -135,12 +140,12 @@ class UnitSwitch:
         if step.state.holds:
             log.warning("cluster %s: goes on in switch %s: %s", self.cluster, self.state.switch, self.state.phase)
         if self._fetched:
-            self._effects.know(self.cluster, self._fetched)
-        self._do(before, step)
-        if self._was_led_elsewhere():
+            self._effects.restore_fetched(self.cluster, self._fetched)
+        self._run_effects(before, step)
+        if self._was_flipped_recently():
             self._effects.guard_everyone(self.cluster)
 
-    def _was_led_elsewhere(self) -> bool:
+    def _was_flipped_recently(self) -> bool:
         """Whether clients may come with positions of the upstream from before. The former process knew which."""
         now, last = self.state, self.state.last
         if now.holds:
@@ -151,88 +156,93 @@ class UnitSwitch:
         """Do nothing any more. If no write is under way, the next process may rely on that: it is told for how long
         clients may be there that repeat one, those of the processes before this one too."""
         self._disarm()
-        if self._rewrite is not None:
-            self._rewrite.cancel()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
         writes, now = self._effects.writes(self.cluster), self._now()
         if self.directory is None or not self._has_begun or writes.unanswered or self.state.holds:
             return
-        self._keeping.write(
-            self.state, ended=True, parts=self.parts, clients=self.clients,
+        self._writer.write(
+            self.state,
+            ended=True,
+            parts=self.parts,
+            clients=self.clients,
             fetched=self._effects.fetched(self.cluster),
-            unsure=max(0.0, self._sure_from - now, *(doubt.left for doubt in writes.doubts)),
-            unknown=max(0.0, self._knows_from - now),
-        )  # fmt: skip
+            unsure=max(0.0, self._doubts_until - now, *(doubt.left for doubt in writes.doubts)),
+            unknown=max(0.0, self._fetched_unknown_until - now),
+        )
 
-    def obey(self, command: Command) -> str:
+    def apply(self, command: Command) -> str:
         """Do as commanded; return why not, or ""."""
         if self._defect:
             return self._defect
         step = participant.apply(self.state, command, self._facts(command.seconds), self._now())
-        return self._take(step) or step.problem
+        return self._enter(step) or step.problem
 
     @property
-    def why_no_part(self) -> str:
+    def part_problem(self) -> str:
         """Why no part of it can be made or ended now, or ""."""
         if self.state.holds:
             return f"switch {self.state.switch} is under way ({self.state.phase}); finish it or undo it first"
-        return self._defect or self._refuses(0.0, 0.0)
+        return self._defect or self._refusal(0.0, 0.0)
 
     # What happens by itself
 
-    def _settle(self) -> None:
+    def _on_settled(self) -> None:
         step = participant.settle(self.state, self._facts())
-        if self._take(step) or (step.state.phase is Phase.HOLDING and not self._defect):
-            self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._settle))
+        if self._enter(step) or (step.state.phase is Phase.HOLDING and not self._defect):
+            self._timers.append(asyncio.get_running_loop().call_later(_SOON, self._on_settled))
 
-    def _expire(self) -> None:
+    def _on_deadline(self) -> None:
         step = participant.expire(self.state, self._now())
-        if not (problem := self._take(step)):
+        if not (problem := self._enter(step)):
             return
-        if self._keeping.may_be_committed:
+        if self._writer.may_be_committed:
             # Another process would go on as committed, and may be told to release.
             log.error("cluster %s: the deadline has passed, but %s; writes are held on", self.cluster, problem)
-            self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._expire))
+            self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._on_deadline))
             return
         log.error("cluster %s: the deadline has passed: it goes back, although %s", self.cluster, problem)
         before, self.state = self.state, step.state
-        self._do(before, step)
+        self._run_effects(before, step)
 
     def _write_again(self) -> None:
         """Until the disk has the state as it is."""
-        self._rewrite = None
-        if self._keeping.problem and self._keep(self.state):
+        self._write_timer = None
+        if self._writer.problem and self._write(self.state):
             self._write_again_soon()
 
     def _write_again_soon(self) -> None:
-        if self._rewrite is None:
-            self._rewrite = asyncio.get_running_loop().call_later(_AGAIN, self._write_again)
+        if self._write_timer is None:
+            self._write_timer = asyncio.get_running_loop().call_later(_AGAIN, self._write_again)
 
     def _remind(self) -> None:
         log.warning(
             "cluster %s: switch %s has committed and holds writes for %.0f s now: kproxy migrate switch --resume goes "
             "on, --abort goes back",
-            self.cluster, self.state.switch, self._now() - self.state.since,
-        )  # fmt: skip
+            self.cluster,
+            self.state.switch,
+            self._now() - self.state.since,
+        )
         self._timers.append(asyncio.get_running_loop().call_later(_REMIND, self._remind))
 
     # Steps
 
-    def _take(self, step: Transition) -> str:
+    def _enter(self, step: Transition) -> str:
         """Write the next state down, then do what belongs to it. Return why that was not possible, or ""."""
         if step.state == self.state:
             return ""
-        if problem := self._keep(step.state):
+        if problem := self._write(step.state):
             self._write_again_soon()
             return problem
         before, self.state = self.state, step.state
-        self._do(before, step)
+        self._run_effects(before, step)
         return ""
 
-    def _do(self, before: ParticipantState, step: Transition) -> None:
+    def _run_effects(self, before: ParticipantState, step: Transition) -> None:
         self._disarm()
         try:
             for effect in step.effects:
-                self._one(effect)
+                self._perform(effect)
         except Exception as error:
             # Half of it may be done. A new process does all of it, for the state is written.
             self._defect = "a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir"
@@ -240,21 +250,21 @@ class UnitSwitch:
             return
         self._arm()
         if before.phase is not self.state.phase or before.switch != self.state.switch:
-            self._say(before)
+            self._log_phase(before)
 
-    def _one(self, effect: Effect) -> None:
+    def _perform(self, effect: Effect) -> None:
         match effect:
             case Effect.HOLD:
-                self._effects.begin_write_hold(self.cluster, self._settle)
+                self._effects.begin_write_hold(self.cluster, self._on_settled)
             case Effect.FLIP:
-                self._effects.flip(self.cluster, self.state.active, everyone=self._now() < self._knows_from)
+                self._effects.flip(self.cluster, self.state.active, everyone=self._now() < self._fetched_unknown_until)
             case Effect.RELEASE:
                 self._effects.release_write_hold(self.cluster)
 
     def _arm(self) -> None:
         loop = asyncio.get_running_loop()
         if self.state.deadline is not None:
-            self._timers.append(loop.call_later(max(0.0, self.state.deadline - self._now()), self._expire))
+            self._timers.append(loop.call_later(max(0.0, self.state.deadline - self._now()), self._on_deadline))
         if self.state.phase is Phase.COMMITTED:
             self._timers.append(loop.call_later(_REMIND, self._remind))
 
@@ -263,7 +273,7 @@ class UnitSwitch:
             timer.cancel()
         self._timers.clear()
 
-    def _say(self, before: ParticipantState) -> None:
+    def _log_phase(self, before: ParticipantState) -> None:
         now, what = self.state, f"cluster {self.cluster}: switch {self.state.switch or before.switch}"
         match now.phase:
             case Phase.HOLDING:
@@ -283,18 +293,18 @@ class UnitSwitch:
 
     @property
     def _problem(self) -> str:
-        return self._defect or self._keeping.problem
+        return self._defect or self._writer.problem
 
     def _facts(self, seconds: float = 0.0) -> SwitchConditions:
         writes = self._effects.writes(self.cluster)
         doubts = [_said(doubt) for doubt in writes.doubts]
-        unsure = self._sure_from - self._now()
+        unsure = self._doubts_until - self._now()
         if unsure > 0:
             doubts.append(f"clients of the kproxy before this one may repeat writes, for {unsure:.0f} s at most")
-        upstreams = {name: one.problem for name, one in self._effects.upstreams(self.cluster).items()}
-        return SwitchConditions(upstreams, self._refuses(unsure, seconds), writes.unanswered, doubts)
+        upstreams = {name: upstream.problem for name, upstream in self._effects.upstreams(self.cluster).items()}
+        return SwitchConditions(upstreams, self._refusal(unsure, seconds), writes.unanswered, doubts)
 
-    def _refuses(self, unsure: float, seconds: float) -> str:
+    def _refusal(self, unsure: float, seconds: float) -> str:
         if self.directory is None:
             return "kproxy has no --state-dir: a restart would lead clients back in the middle of the switch"
         if self._is_stopping():
@@ -306,11 +316,11 @@ class UnitSwitch:
             )
         return ""
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As JSON values: the cluster's object in /switch. `kproxy.proxy.switching.asjson.state_of` reads it."""
         writes = self._effects.writes(self.cluster)
         doubts = [{**asdict(doubt), "seconds_ago": round(doubt.seconds_ago, 1)} for doubt in writes.doubts]
-        unsure = self._sure_from - self._now()
+        unsure = self._doubts_until - self._now()
         if unsure > 0 and self.directory is not None:
             doubts.append({"client": "", "address": "", "node": "", "seconds_ago": 0.0, "left": unsure})
         return {
@@ -318,13 +328,13 @@ class UnitSwitch:
             "members": list(self.clients),
             **asjson.state_as_json(self.state),
             "configured": self.configured,
-            "upstreams": {name: asdict(one) for name, one in self._effects.upstreams(self.cluster).items()},
+            "upstreams": {name: asdict(upstream) for name, upstream in self._effects.upstreams(self.cluster).items()},
             "unanswered": writes.unanswered,
             "held": writes.held,
             "doubts": doubts,
-            "waiting": [_stale(one) for one in self._effects.waiting(self.cluster)],
+            "waiting": [_stale(upstream) for upstream in self._effects.waiting(self.cluster)],
             "problem": self._problem,
-            "beside": asdict(self._effects.beside(split_unit(self.cluster)[0])),
+            "beside": asdict(self._effects.port_sharers(split_unit(self.cluster)[0])),
         }
 
     def status(self) -> SwitchStatus:
@@ -350,18 +360,18 @@ class UnitSwitch:
 
 
 def _said(doubt: Doubt) -> str:
-    who = one_line(doubt.client, 60) or "a client without a name"
-    return f"{who} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
+    client = one_line(doubt.client, 60) or "a client without a name"
+    return f"{client} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
 
 
-def _stale(one: WaitingConsumer) -> dict[str, Any]:
+def _stale(waiting: WaitingConsumer) -> dict[str, Any]:
     return {
-        "client": one.identity.client_id,
-        "address": one.identity.address,
-        "topic": one.topic.decode("utf-8", "replace"),
-        "partition": one.partition,
-        "offset": one.offset,
-        "seconds": round(perf_counter() - one.since, 1),
+        "client": waiting.identity.client_id,
+        "address": waiting.identity.address,
+        "topic": waiting.topic.decode("utf-8", "replace"),
+        "partition": waiting.partition,
+        "offset": waiting.offset,
+        "seconds": round(perf_counter() - waiting.since, 1),
     }
 
 

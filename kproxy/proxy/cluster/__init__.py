@@ -67,8 +67,9 @@ next route.
 Clients without a session
 -------------------------
 
- * kproxy accepts as many clients as the limit of open files allows (`places`). When all places are taken, a new client
-   takes the place of the oldest silent one. While more than three quarters are taken, a client may be silent for 10 s.
+ * kproxy accepts as many clients as the limit of open files allows (`connectionlimit`). When all places are taken, a
+   new client takes the place of the oldest silent one. While more than three quarters are taken, a client may be silent
+   for 10 s.
  * With `--sni`, all nodes share the bootstrap listener, and the name in the TLS handshake says which node it is for.
  * Of each cluster, a bounded number of clients is on the way to a node at the same time: a sixteenth of the open
    files, 16 to 256, and half of these to one node (`turns`). The others wait. Without the bound, two kproxies that
@@ -127,7 +128,7 @@ upstream is a `ClusterConfig` with the cluster's name, and one of them is active
 no other package knows a second form of configuration. `upstream` is what belongs to one: topology, reach, explorer.
 The `Gateway` has one or two of these, and the cluster's listeners, ports and door. Both upstreams are explored and
 verified all the time. kproxy refuses a flip to one whose cluster id is unknown, or that is the same Kafka cluster
-(`Gateway.why_not`).
+(`Gateway.activation_problem`).
 
  * Ports belong to nodes, not to upstreams. kproxy binds the nodes of both before a client needs them, so a flip binds
    nothing, cannot fail, and moves no port.
@@ -161,7 +162,7 @@ With `reuse-port` (SO_REUSEPORT), each kproxy is a process that knows of the oth
    gives way.
  * kproxy listens when a bootstrap server has answered (`Listeners.resume`), with all nodes that it knows. Until then
    its ports are bound only, and the other kproxies get the clients.
- * After a flip, one kproxy accepts clients for 310 s (`Gateway.lead_to_one`): only the guard that saw it knows what a
-   consumer was told since the switch, and the connections of one consumer fall to several kproxies. The kproxy that
-   began first guards all clients. Then no guard is needed, and all listen again.
+ * After a flip, one kproxy accepts clients for 310 s (`Gateway.accept_in_one_process`): only the guard that saw it
+   knows what a consumer was told since the switch, and the connections of one consumer fall to several kproxies. The
+   kproxy that began first guards all clients. Then no guard is needed, and all listen again.
 """

@@ -1,7 +1,8 @@
-"""One cluster's door: accept clients, hear their first bytes, refuse what is no Kafka client, pass the rest on.
+"""The acceptor of one cluster: it accepts clients, and reads their first bytes.
 
-Each connection that is let in has a place, until it is closed: here, or by who carries its session. Whatever a client
-does, at whatever moment, its place and its file descriptor come back.
+It refuses what is no Kafka client, and hands the others over. Each accepted connection has a slot until it is closed,
+here or by the code that relays its session. Whatever a client does, at whatever moment, its slot and its file
+descriptor come back.
 """
 
 from __future__ import annotations
@@ -41,135 +42,141 @@ _HTTP_HINT = (
 
 @dataclass(slots=True, eq=False)
 class ConnectionSlot:
-    """A connection that was let in, to a node, as those who carry its session tell the door about it. `since`: the
-    loop's time at which it came."""
+    """The slot of one accepted connection, which the code that relays its session keeps up to date."""
 
-    door: Acceptor
+    acceptor: Acceptor
     listener: Listener
     key: NodeKey | None
+    """The node that the client is for; None: a bootstrap server."""
     peer: Address
     since: float
-    inside: bool = True
+    """When the connection was accepted, in the loop's time."""
+    is_open: bool = True
 
-    def wants(self, key: NodeKey) -> None:
-        """The client wants this node, whatever port it came to."""
-        if self.inside:
-            self.door.count(self.key, -1)
-            self.door.count(key, 1)
+    def set_node(self, key: NodeKey) -> None:
+        """Count the client for this node, whatever port it connected to."""
+        if self.is_open:
+            self.acceptor.count(self.key, -1)
+            self.acceptor.count(key, 1)
             self.key = key
 
-    def waits(self, give_way: Callable[[], None] | None) -> None:
-        """The client waits for its node, and `give_way` closes its connection; None: it waits no longer."""
-        self.door.waits(self, give_way if self.inside else None)
+    def set_waiting(self, give_way: Callable[[], None] | None) -> None:
+        """Mark the client as waiting for its node; `give_way` closes its connection. None: it no longer waits."""
+        self.acceptor.set_waiting(self, give_way if self.is_open else None)
 
-    def over(self) -> None:
-        """Its connection is closed."""
-        if self.inside:
-            self.door.waits(self, None)
-            self.door.sessions -= 1
-            self.door.leave(self)
+    def release(self) -> None:
+        """Free the slot: the connection is closed."""
+        if self.is_open:
+            self.acceptor.set_waiting(self, None)
+            self.acceptor.sessions -= 1
+            self.acceptor.free(self)
 
 
 HandleClient = Callable[[socket.socket, NodeKey | None, str, ConnectionSlot], None]
-"""Takes over a client that has spoken; see `Sessions.carry`."""
+"""Takes over a client that has sent its first bytes; see `Sessions.handle_client`."""
 
 
 class Acceptor:
-    """`sessions`: the connections that have spoken. `local_host` says under which host a client finds kproxy."""
+    """The accepted connections of one cluster that have no session yet, and the count of all its connections."""
 
     def __init__(
         self,
         config: ClusterConfig,
         metrics: Metrics,
-        places: ConnectionLimit,
+        connection_limit: ConnectionLimit,
         local_host: Callable[[socket.socket], str],
-        carry: HandleClient,
+        handle_client: HandleClient,
         *,
         expects_tls: bool,
     ) -> None:
+        """Accept nothing yet: `on_accept` is the callback of the listeners.
+
+        `local_host` returns the host under which a client finds kproxy. `handle_client` takes over a client that has
+        sent its first bytes.
+        """
         self._config = config
         self._metrics = metrics
-        self._places = places
+        self._limit = connection_limit
         self._local_host = local_host
-        self._carry = carry
+        self._handle_client = handle_client
         self._expects_tls = expects_tls
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, ConnectionSlot] = {}  # nothing heard yet, the oldest first
         self._waiting: dict[
             ConnectionSlot, Callable[[], None]
         ] = {}  # for their nodes, the oldest first, and how to close each
-        self._looking: asyncio.TimerHandle | None = None
-        self._wanting: Counter[NodeKey | None] = Counter()
+        self._silence_timer: asyncio.TimerHandle | None = None
+        self._per_node: Counter[NodeKey | None] = Counter()
         self.sessions = 0
 
     def reconfigure(self, config: ClusterConfig, *, expects_tls: bool) -> None:
-        """Let the next ones in so."""
+        """Use this configuration for the next connections."""
         self._config, self._expects_tls = config, expects_tls
 
-    def accepted(self, client: socket.socket, peer: Address, listener: Listener) -> None:
-        """Let a connection in, or refuse it."""
-        if not self._make_place():
+    def on_accept(self, client: socket.socket, peer: Address, listener: Listener) -> None:
+        """Give the connection a slot, or refuse it."""
+        if not self._make_room():
             self._metrics.refused(self._config.name, "client", "too-many-connections")
-            log.error("%s: one was refused", self.no_place(), extra=about(self._config.name))
+            log.error("%s: one was refused", self.full_reason(), extra=about(self._config.name))
             client.close()
             return
-        self._places.taken += 1
+        self._limit.in_use += 1
         listener.sessions += 1
         self.count(listener.key, 1)
-        guest = ConnectionSlot(self, listener, listener.key, peer, self._loop.time())
+        slot = ConnectionSlot(self, listener, listener.key, peer, self._loop.time())
         # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
         first = _peek(client)
         if first is not None:
-            self._spoke(client, guest, first)
+            self._on_first_bytes(client, slot, first)
             return
-        self._silent[client] = guest
-        self._places.silent[client] = partial(self._drop, client)
+        self._silent[client] = slot
+        self._limit.evictable[client] = partial(self._drop, client)
         self._loop.add_reader(client.fileno(), self._readable, client)
-        if self._scarce and self._looking is None:
-            self._look_for_silence()
+        if self._is_scarce and self._silence_timer is None:
+            self._close_silent()
 
     # Places
 
-    def no_place(self) -> str:
-        """Why the next connection would be refused; "" if it would not."""
+    def full_reason(self) -> str:
+        """Return why the next connection would be refused, "" if it would be accepted."""
         if self.sessions - len(self._waiting) >= self._config.max_connections:
             most = self._config.max_connections
             return f"cluster {self._config.name} has {most} connections, the limit of --max-connections"
-        if self._places.full and not self._places.silent:
+        if self._limit.is_full and not self._limit.evictable:
             return (
-                f"kproxy has {self._places.taken} connections, the limit with {self._places.files} open files:"
+                f"kproxy has {self._limit.in_use} connections, the limit with {self._limit.files} open files:"
                 " raise that limit (ulimit -n)"
             )
         return ""
 
     def count(self, key: NodeKey | None, more: int) -> None:
-        """So many more connections want this node (None: a bootstrap server)."""
-        self._wanting[key] += more
-        if not self._wanting[key]:
-            del self._wanting[key]
+        """Count this many more connections for a node (None: a bootstrap server)."""
+        self._per_node[key] += more
+        if not self._per_node[key]:
+            del self._per_node[key]
 
     def sessions_of(self, key: NodeKey) -> int:
-        """Connections that want this node."""
-        return self._wanting[key]
+        """Return the number of connections for this node."""
+        return self._per_node[key]
 
-    def waits(self, guest: ConnectionSlot, give_way: Callable[[], None] | None) -> None:
-        """Let this guest give way to others, like those that say nothing; None: no more."""
-        self._places.silent.pop(guest, None)
-        self._waiting.pop(guest, None)
+    def set_waiting(self, slot: ConnectionSlot, give_way: Callable[[], None] | None) -> None:
+        """Let this connection be closed to make room for others, like silent ones; None: no longer."""
+        self._limit.evictable.pop(slot, None)
+        self._waiting.pop(slot, None)
         if give_way is not None:
-            self._places.silent[guest] = self._waiting[guest] = give_way
+            self._limit.evictable[slot] = self._waiting[slot] = give_way
 
-    def _make_place(self) -> bool:
-        """Whether there is a place, perhaps after the oldest connection that has said nothing has given way."""
-        if self.no_place():
+    def _make_room(self) -> bool:
+        """Check whether there is room, closing the oldest silent or waiting connection if necessary."""
+        if self.full_reason():
             return False
         full = self.sessions + len(self._silent) >= self._config.max_connections
         if full and self._silent:
             self._drop(next(iter(self._silent)))
         elif full:
             next(iter(self._waiting.values()))()
-        if self._places.full:
-            full = self._places.make_room()
+        if self._limit.is_full:
+            full = self._limit.evict_oldest()
         if full:
             log.warning(
                 "cluster %s: the limit of connections is reached; kproxy closes silent and waiting connections to make"
@@ -179,19 +186,19 @@ class Acceptor:
         return True
 
     @property
-    def _scarce(self) -> bool:
+    def _is_scarce(self) -> bool:
         taken, most = self.sessions + len(self._silent), self._config.max_connections
-        return taken * 4 > most * 3 or self._places.scarce
+        return taken * 4 > most * 3 or self._limit.is_scarce
 
-    def _look_for_silence(self) -> None:
-        """While places are scarce, close the connections that have said nothing for too long."""
-        self._looking = None
-        for client, guest in list(self._silent.items()):
-            if not self._scarce:
+    def _close_silent(self) -> None:
+        """Close the connections that have been silent for too long, while slots are scarce."""
+        self._silence_timer = None
+        for client, slot in list(self._silent.items()):
+            if not self._is_scarce:
                 return
-            left = guest.since + _SILENCE - self._loop.time()
+            left = slot.since + _SILENCE - self._loop.time()
             if left > 0:
-                self._looking = self._loop.call_later(left, self._look_for_silence)
+                self._silence_timer = self._loop.call_later(left, self._close_silent)
                 return
             self._drop(client)
 
@@ -200,26 +207,26 @@ class Acceptor:
     def _readable(self, client: socket.socket) -> None:
         first = _peek(client)
         if first is not None:
-            self._spoke(client, self._no_longer_silent(client), first)
+            self._on_first_bytes(client, self._forget_silent(client), first)
 
-    def _spoke(self, client: socket.socket, guest: ConnectionSlot, first: bytes) -> None:
-        error = self._objection(first)
+    def _on_first_bytes(self, client: socket.socket, slot: ConnectionSlot, first: bytes) -> None:
+        error = self._refusal(first)
         if error is not None:
             self._metrics.refused(self._config.name, "client", error.reason)
             text = "refused a connection from %s: %s"
-            log.warning(text, guest.peer, error, extra=about(guest.peer.host, error.reason))
+            log.warning(text, slot.peer, error, extra=about(slot.peer.host, error.reason))
             if recognise(first) is Greeting.HTTP:
                 with contextlib.suppress(OSError):
                     client.recv(65536)  # what stays unread would turn the close into a reset
                     client.send(_HTTP_HINT)
         if error is not None or not first:
             client.close()
-            self.leave(guest)
+            self.free(slot)
         else:
-            self._hand_over(client, guest)
+            self._hand_over(client, slot)
 
-    def _objection(self, first: bytes) -> WireError | None:
-        """What is wrong with a client that begins so."""
+    def _refusal(self, first: bytes) -> WireError | None:
+        """Return the error for a client whose first bytes are these; None if they are fine."""
         greeting = recognise(first)
         if not self._expects_tls or not first:
             return None if greeting is None else wrong_client(greeting)
@@ -227,49 +234,49 @@ class Acceptor:
             return None
         return plaintext_client() if greeting is None else wrong_client(greeting)
 
-    def _hand_over(self, client: socket.socket, guest: ConnectionSlot) -> None:
+    def _hand_over(self, client: socket.socket, slot: ConnectionSlot) -> None:
         self.sessions += 1
         try:
-            self._carry(client, guest.key, self._local_host(client), guest)
+            self._handle_client(client, slot.key, self._local_host(client), slot)
         except OSError:  # the client is gone already
             client.close()
-            guest.over()
+            slot.release()
         except Exception:
             client.close()
-            guest.over()
+            slot.release()
             raise
 
-    def leave(self, guest: ConnectionSlot) -> None:
-        """Its place is free."""
-        guest.inside = False
-        guest.listener.sessions -= 1
-        self.count(guest.key, -1)
-        self._places.taken -= 1
+    def free(self, slot: ConnectionSlot) -> None:
+        """Free a slot."""
+        slot.is_open = False
+        slot.listener.sessions -= 1
+        self.count(slot.key, -1)
+        self._limit.in_use -= 1
 
-    def _no_longer_silent(self, client: socket.socket) -> ConnectionSlot:
+    def _forget_silent(self, client: socket.socket) -> ConnectionSlot:
         self._loop.remove_reader(client.fileno())
-        del self._places.silent[client]
+        del self._limit.evictable[client]
         return self._silent.pop(client)
 
     def _drop(self, client: socket.socket) -> None:
-        """Close a connection that has said nothing yet."""
-        guest = self._no_longer_silent(client)
+        """Close a connection that has sent nothing yet."""
+        slot = self._forget_silent(client)
         self._metrics.refused(self._config.name, "client", "silent")
         client.close()
-        self.leave(guest)
+        self.free(slot)
 
     def close(self) -> None:
-        """Close the connections that have said nothing yet."""
-        if self._looking is not None:
-            self._looking.cancel()
+        """Close the connections that have sent nothing yet."""
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
         for client in list(self._silent):
-            guest = self._no_longer_silent(client)
+            slot = self._forget_silent(client)
             client.close()
-            self.leave(guest)
+            self.free(slot)
 
 
 def _peek(client: socket.socket) -> bytes | None:
-    """A client's first bytes, which stay unread; b"" if it has gone, None if it has said nothing yet."""
+    """Return a client's first bytes, unconsumed; b"" if it has disconnected, None if it has sent nothing yet."""
     try:
         return client.recv(ENOUGH, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):

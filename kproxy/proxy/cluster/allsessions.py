@@ -36,20 +36,22 @@ if TYPE_CHECKING:
     from kproxy.proxy.switching.positions import WaitingConsumer
 
 MOST_SESSIONS = 10_000
-"""That are told one by one; of a process that has more, not all are."""
+"""The most sessions that are listed one by one; of a process that has more, some are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterUpdate:
-    """A cluster that is served in another way from now on: its configuration, TLS with its clients, and which of the
-    sessions that are there this concerns. `switches`: it may be switched to another upstream. `parts`: the same of its
-    parts, by their names."""
+    """The new configuration of a cluster that is already served."""
 
     config: ClusterConfig
     tls: ClientTls | None
+    """TLS with its clients; None: they connect without it."""
     concerns: AffectsSession
+    """Which of the open sessions the change affects."""
     switches: bool = False
+    """True if the cluster can be switched to another upstream."""
     parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
+    """The configuration and the affected sessions of each part, by its name."""
 
 
 async def _no_node_exists(key: NodeKey) -> bool:
@@ -57,7 +59,7 @@ async def _no_node_exists(key: NodeKey) -> bool:
 
 
 class AllSessions:
-    """The sessions of every cluster, on one pump."""
+    """The sessions of every cluster, which share one pump."""
 
     def __init__(self, selector: RelaySelector, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._pump = Pump(selector)
@@ -70,23 +72,25 @@ class AllSessions:
         self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
         metrics.in_flight = self.in_flight
 
-    def serve(self, gateways: Sequence[Gateway]) -> None:
-        """Carry the sessions of these clusters from now on."""
+    def add_clusters(self, gateways: Sequence[Gateway]) -> None:
+        """Relay the sessions of these clusters from now on."""
         for gateway in gateways:
             switches = len(gateway.upstreams) > 1
-            self.make_room(gateway.config, gateway.dial, gateway.localise, gateway.knows, switches=switches)
+            self.add_cluster(gateway.config, gateway.dial, gateway.localise, gateway.knows_node, switches=switches)
 
-    def make_room(
+    def add_cluster(
         self,
         config: ClusterConfig,
         dial: DialNode,
         localise: LocaliseForHost,
-        knows: NodeExists = _no_node_exists,
+        node_exists: NodeExists = _no_node_exists,
         *,
         switches: bool = False,
     ) -> Sessions:
-        """Make room for the sessions of one more cluster. `switches`: it may be switched to another upstream."""
-        sessions = Sessions(config, dial, localise, knows, self._pump, self._metrics, self._tasks, switches=switches)
+        """Add the sessions of one more cluster. `switches`: it can be switched to another upstream."""
+        sessions = Sessions(
+            config, dial, localise, node_exists, self._pump, self._metrics, self._tasks, switches=switches
+        )
         self._sessions[config.name] = sessions
         for _ in range(self._holds[None]):
             sessions.begin_hold()
@@ -94,66 +98,71 @@ class AllSessions:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def carry(self, name: str, client: socket.socket, key: NodeKey | None, host: str, guest: ConnectionSlot) -> None:
-        """Carry a client of this cluster; see `Sessions.carry`."""
-        self._sessions[name].carry(client, key, host, guest)
+    def handle_client(
+        self, name: str, client: socket.socket, key: NodeKey | None, host: str, slot: ConnectionSlot
+    ) -> None:
+        """Open a session for a client of this cluster; see `Sessions.handle_client`."""
+        self._sessions[name].handle_client(client, key, host, slot)
 
     def remove(self, config: Config, names: Sequence[str]) -> int:
-        """Serve these clusters no more; return how many sessions are drained for that."""
+        """Stop serving these clusters; return the number of sessions that are drained for that."""
         ending = [self._sessions.pop(name) for name in names]
         draining = sum(sessions.end(config.drain_timeout) for sessions in ending)
-        self._former = [sessions for sessions in (*self._former, *ending) if not sessions.none_left]
+        self._former = [sessions for sessions in (*self._former, *ending) if not sessions.is_empty]
         return draining
 
-    def change(self, config: Config, taken: Sequence[ClusterUpdate]) -> int:
-        """Carry the sessions of these clusters so from now on; return how many of those that are there it concerns:
-        they are drained."""
+    def reconfigure(self, config: Config, updates: Sequence[ClusterUpdate]) -> int:
+        """Apply new configurations; return the number of open sessions that they affect. These are drained."""
         seconds = config.drain_timeout
         return sum(
-            self._sessions[one.config.name].reconfigure(
-                one.config, one.tls, one.concerns, seconds, switches=one.switches, parts=one.parts
+            self._sessions[update.config.name].reconfigure(
+                update.config, update.tls, update.concerns, seconds, switches=update.switches, parts=update.parts
             )
-            for one in taken
+            for update in updates
         )
 
     def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
-        """The cluster, or a part of it, leads to another upstream from now on: cut its sessions, and dial so for the
-        next ones. `everyone`: nobody knows which clients have fetched before."""
+        """Route a cluster, or a part of it, to another upstream, and close its sessions.
+
+        `everyone`: it is unknown which clients have fetched before.
+        """
         self._sessions[config.name].flip(config, part, everyone=everyone)
 
     def end_guards(self, cluster: str) -> None:
-        """See `Sessions.end_guards`."""
+        """End the guards of a cluster; see `Sessions.end_guards`."""
         if cluster in self._sessions:
             self._sessions[cluster].end_guards()
 
     def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
-        """Lead these clients of the cluster by themselves from now on."""
+        """Route these clients of the cluster by themselves from now on."""
         self._sessions[config.name].make_part(part, config, dial, localise)
 
     def end_part(self, cluster: str, part: str) -> str:
-        """Lead the clients of this part with all others again. Returns why not, or ""."""
+        """Route the clients of this part with the rest of the cluster again. Return why that is not possible, or ""."""
         return self._sessions[cluster].end_part(part)
 
     def watch(self, emit: Emit | None) -> None:
-        """Tell this what passes in the sessions of all clusters, also in those to come; None: no more."""
+        """Send each exchange of all sessions, present and future, to this observer; None: stop."""
         self._emit = emit
         for sessions in self._sessions.values():
             sessions.watch(emit)
 
     def capture(self, emit: EmitFrame | None) -> None:
-        """Give this copies of the frames in the sessions of all clusters, also in those to come; None: no more."""
+        """Send copies of all frames of all sessions, present and future, to this observer; None: stop."""
         self._emit_frame = emit
         for sessions in self._sessions.values():
             sessions.capture(emit)
 
     def shown(self) -> Sequence[SessionStatus]:
-        """The sessions of all clusters, at most MOST_SESSIONS."""
-        return tuple(islice((one for sessions in self._all() for one in sessions.shown()), MOST_SESSIONS))
+        """Return the status of the sessions of all clusters, of at most MOST_SESSIONS."""
+        return tuple(islice((status for sessions in self._all() for status in sessions.shown()), MOST_SESSIONS))
 
     async def hold(self, seconds: float, cluster: str | None = None) -> None:
-        """Hold the requests of this cluster's clients, or of all, until `release` is called as often as this; return
-        once nothing is in flight. Raises TimeoutError if that takes longer than so many seconds; then, or if cancelled,
-        this hold is undone."""
+        """Hold the requests of this cluster's clients, or of all clients, until as many calls of `release`.
+
+        Returns once nothing is in flight. Raises TimeoutError after that many seconds. On an error or a cancellation,
+        this hold is undone.
+        """
         settled = self.begin_hold(cluster)
         try:
             async with asyncio.timeout(seconds):
@@ -163,58 +172,61 @@ class AllSessions:
             raise
 
     def begin_hold(self, cluster: str | None) -> asyncio.Future[list[None]]:
-        """The same without waiting; what is returned is done when nothing is in flight."""
+        """Begin a hold like `hold`, without waiting; the future is done when nothing is in flight."""
         self._holds[cluster] += 1
-        return asyncio.gather(*[sessions.begin_hold() for sessions in self._of(cluster)])
+        return asyncio.gather(*[sessions.begin_hold() for sessions in self._sessions_of(cluster)])
 
     def release(self, cluster: str | None = None) -> None:
         """Undo one hold."""
         assert self._holds[cluster], "nobody holds"
         self._holds[cluster] -= 1
-        for sessions in self._of(cluster):
+        for sessions in self._sessions_of(cluster):
             sessions.release()
 
-    def _of(self, cluster: str | None) -> list[Sessions]:
+    def _sessions_of(self, cluster: str | None) -> list[Sessions]:
         if cluster is None:
             return self._all()
         return [self._sessions[cluster]] if cluster in self._sessions else []
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
-        """Hold the writes of this unit's clients, and nothing else, until `release_write_hold`. `on_settled` is
-        called once, when no write is under way and no client will repeat one. One may hold at a time."""
+        """Hold the writes of this unit's clients, and nothing else, until `release_write_hold`.
+
+        `on_settled` is called once, when no write is unanswered and no client will repeat one. One caller may hold at a
+        time.
+        """
         switchable = self._switchable(unit)
         assert switchable is not None, "the cluster can be switched"
         switchable.begin_hold(on_settled)
 
     def release_write_hold(self, unit: str) -> None:
-        """Let the writes of this unit's clients pass again, if it is still served."""
+        """Let the writes of this unit's clients pass again, if the unit is still served."""
         if (switchable := self._switchable(unit)) is not None:
             switchable.release()
 
     def writes(self, unit: str) -> WriteStatus:
-        """How it stands with the writes of this unit's clients."""
+        """Return the state of the writes of this unit's clients."""
         from kproxy.proxy.cluster.writehold import WriteStatus  # few clusters can be switched
 
         switchable = self._switchable(unit)
         return WriteStatus() if switchable is None else switchable.writes
 
     def guard_everyone(self, unit: str) -> None:
-        """This unit has been switched lately, and kproxy was started since: guard its sessions all the same."""
+        """Guard all sessions of this unit: it was switched recently, and kproxy was started since."""
         if (switchable := self._switchable(unit)) is not None:
             switchable.guard_everyone()
 
     def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
-        """Which clients of this unit have fetched, when it has no sessions any more; None if nobody knows."""
+        """Return the clients of this unit that have fetched, when its sessions have ended; None if that is unknown."""
         switchable = self._switchable(unit)
         return None if switchable is None else switchable.fetched
 
-    def know(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
-        """These clients of it have fetched through the process before this one."""
+    def restore_fetched(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
+        """Remember clients that have fetched through the process before this one."""
         if (switchable := self._switchable(unit)) is not None:
-            switchable.know(fetched)
+            switchable.restore_fetched(fetched)
 
     def waiting(self, unit: str) -> tuple[WaitingConsumer, ...]:
-        """This unit's clients that get nothing, since they have not asked for their position since the switch."""
+        """Return the clients of this unit that receive no records until they ask for their position again."""
         switchable = self._switchable(unit)
         return () if switchable is None else switchable.waiting
 
@@ -223,8 +235,10 @@ class AllSessions:
         return self._sessions[cluster].switchable(part) if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:
-        """Close each session as soon as nothing is in flight in it, and after so many seconds all; return how many were
-        left then."""
+        """Close each session once nothing is in flight in it, and the rest after this many seconds.
+
+        Return how many were left then.
+        """
         drained = self.begin_drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -232,17 +246,17 @@ class AllSessions:
         return sum(sessions.close() for sessions in self._all())
 
     def begin_drain(self) -> asyncio.Future[list[None]]:
-        """The same without an end; what is returned is done when none of them is left."""
+        """Begin a drain without a time limit; the future is done when no session is left."""
         return asyncio.gather(*[sessions.drain() for sessions in self._all()])
 
     def _all(self) -> list[Sessions]:
         return [*self._sessions.values(), *self._former]
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
-        """Requests without a response, as (cluster, node, how many)."""
+        """Yield the number of requests without a response, as (cluster, node, number)."""
         for sessions in self._all():
             yield from sessions.in_flight()
 
     def wake(self) -> None:
-        """There is something new about a cluster's nodes: the data plane learned of it, and a task may wait for it."""
+        """Return to the event loop: a cluster's nodes have changed, and a task may wait for that."""
         self._pump.selector.wake = True

@@ -1,7 +1,7 @@
-"""Whose client a connection is, where a cluster has parts: each part's clients are led by themselves.
+"""The routes of a cluster's clients: which upstream each client reaches. Each part of a cluster has its own route.
 
 A connection belongs to a part, or to the cluster, by the client id of its first request, from its first byte to its
-last. So kproxy must have heard that request before it dials. Clusters without parts hear nothing before.
+last. So kproxy must read that request before it dials. In clusters without parts, kproxy dials without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 DialNode = Callable[["NodeKey | None"], Awaitable[VerifiedConnection]]
 """Connects to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
 LocaliseForHost = Callable[[str, Endpoints], Sequence[Address]]
-"""The local addresses of endpoints, for a client that finds kproxy at this host; each is bound. Raises WireError."""
+"""Returns the local addresses of endpoints, for a client that finds kproxy at this host. Raises WireError.
+
+Each address is bound.
+"""
 
 # How long a client may take for the beginning of its first request, in seconds: they speak at once.
 _TIMEOUT = 30.0
@@ -38,43 +41,44 @@ _READ_SIZE = 16 * 1024
 
 @dataclass(eq=False)
 class ClientRoute:
-    """The clients of a cluster, or of a part of it: who is led to one upstream. `config` is the upstream's.
-    `switchable`: None if the cluster cannot be switched."""
+    """The upstream of a cluster's clients, or of those of one part."""
 
     config: ClusterConfig
+    """The configuration of the upstream."""
     dial: DialNode
     localise: LocaliseForHost
     switchable: SwitchableUnit | None = None
+    """What a switch needs; None if the cluster cannot be switched."""
     part: Part | None = None
+    """The part; None: the clients that are in no part."""
 
     @property
     def name(self) -> str:
-        """Of the part; "" for the cluster."""
+        """The name of the part; "" for the cluster."""
         return "" if self.part is None else self.part.name
 
 
-def route_for(client_id: str, parts: Iterable[ClientRoute], others: ClientRoute) -> ClientRoute:
-    """The part that a client belongs to, or `others`."""
-    return next((led for led in parts if led.part is not None and led.part.has(client_id)), others)
+def route_for(client_id: str, parts: Iterable[ClientRoute], default: ClientRoute) -> ClientRoute:
+    """Return the route of the part that a client belongs to, or `default`."""
+    return next((route for route in parts if route.part is not None and route.part.has(client_id)), default)
 
 
-def client_id_of(heard: bytes) -> str:
-    """The client id in a client's first words, as kproxy shows it."""
-    return read_introduction(heard).client_id if heard else ""
+def client_id_of(request: bytes) -> str:
+    """Return the client id of a first request, escaped for display."""
+    return read_introduction(request).client_id if request else ""
 
 
 async def read_first_request(client: socket.socket) -> bytes:
-    """What a client says first, until it has said its client id. Raises WireError if that takes too long, and OSError
-    if it goes."""
-    heard, stream = b"", Stream(client)
+    """Read what a client sends, up to its client id. Raises WireError on a timeout, OSError if it disconnects."""
+    request, stream = b"", Stream(client)
     try:
         async with asyncio.timeout(_TIMEOUT):
-            while not is_long_enough(heard):
-                more = await stream.receive(_READ_SIZE)
-                if not more:
+            while not is_long_enough(request):
+                chunk = await stream.receive(_READ_SIZE)
+                if not chunk:
                     raise ConnectionResetError("the client has gone")
-                heard += more
+                request += chunk
     except TimeoutError:
         text = f"the client has not said who it is for {_TIMEOUT:g} s, and the cluster has parts"
         raise WireError("silent", text) from None
-    return heard
+    return request

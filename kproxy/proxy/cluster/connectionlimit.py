@@ -1,4 +1,4 @@
-"""How many client connections all clusters together may have: what the limit of open files allows."""
+"""The number of client connections that all clusters together may have, as the limit of open files allows."""
 
 from __future__ import annotations
 
@@ -18,67 +18,72 @@ _LEAST_UNDER_WAY, _MOST_UNDER_WAY = 16, 256
 
 
 class ConnectionLimit:
-    """Client connections there are, and may be (None: no limit). `files` is the limit of open files behind that, of
-    which the sockets that are `listening` take their part.
-
-    `silent` are the connections that have said nothing yet, or that wait for a node, the oldest first, and how to close
-    each: they give way.
-    """
+    """The client connections of the process, and how many it may have."""
 
     def __init__(self, files: int | None = None) -> None:
+        """Derive the limit from this many open files; None: no limit. Sockets that listen take their part.
+
+        `in_use` counts client connections. `evictable` are the connections that are silent or wait for a node, the
+        oldest first, with what closes each.
+        """
         self.files = files
-        self.taken = 0
+        self.in_use = 0
         self.listening = 0
         self._clusters: dict[object, int] = {}  # how many sockets listen for each
-        self.silent: dict[object, Callable[[], None]] = {}
+        self.evictable: dict[object, Callable[[], None]] = {}
 
     @property
-    def most(self) -> int | None:
+    def maximum(self) -> int | None:
+        """The most client connections; None: no limit."""
         if self.files is None:
             return None
         return max(1, (self.files - _RESERVED_FILES - self.listening) // _FILES_PER_CONNECTION)
 
-    def listen(self, cluster: object, sockets: int) -> None:
-        """Count the sockets that listen for this cluster."""
+    def set_listening(self, cluster: object, sockets: int) -> None:
+        """Set the number of sockets that listen for this cluster."""
         self.listening += sockets - self._clusters.get(cluster, 0)
         self._clusters[cluster] = sockets
 
-    def leave(self, cluster: object) -> None:
-        """The cluster listens no more."""
+    def remove_cluster(self, cluster: object) -> None:
+        """Forget a cluster, which no longer listens."""
         self.listening -= self._clusters.pop(cluster, 0)
 
     def may_listen(self, cluster: object) -> bool:
-        """Whether one more port may be listened on for this cluster: half of the files are for connections, and each
-        cluster has an equal share of the others, which no other cluster takes."""
+        """Check whether one more port may be listened on for this cluster.
+
+        Half of the files are for connections. Of the others, each cluster has an equal share, which no other cluster
+        takes.
+        """
         if self.files is None:
             return True
-        most = max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
-        share = most // max(1, len(self._clusters))
+        maximum = max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
+        share = maximum // max(1, len(self._clusters))
         others = [sockets for one, sockets in self._clusters.items() if one is not cluster]
         kept = 0 if self._clusters.get(cluster, 0) < share else sum(max(0, share - sockets) for sockets in others)
-        return most - self.listening > kept
+        return maximum - self.listening > kept
 
     @property
-    def full(self) -> bool:
-        most = self.most
-        return most is not None and self.taken >= most
+    def is_full(self) -> bool:
+        """True if no further connection fits."""
+        maximum = self.maximum
+        return maximum is not None and self.in_use >= maximum
 
     @property
-    def scarce(self) -> bool:
-        """Whether more than three quarters are taken."""
-        most = self.most
-        return most is not None and self.taken * 4 > most * 3
+    def is_scarce(self) -> bool:
+        """True if more than three quarters are in use."""
+        maximum = self.maximum
+        return maximum is not None and self.in_use * 4 > maximum * 3
 
-    def make_room(self) -> bool:
-        """Close the oldest connection that is silent or waits; False if there is none."""
-        for close in self.silent.values():
+    def evict_oldest(self) -> bool:
+        """Close the oldest connection that is silent or waits; return False if there is none."""
+        for close in self.evictable.values():
             close()
             return True
         return False
 
 
 def open_file_limit() -> int | None:
-    """How many file descriptors this process may have, None for no limit."""
+    """Return how many file descriptors this process may have, None for no limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -88,13 +93,15 @@ def open_file_limit() -> int | None:
 
 
 def pending_connection_limit(files: int | None) -> int:
-    """How many clients of one cluster may be on their way to their nodes at the same time, with so many open files: an
-    eighth of the files. They are as many as opened at once, not as there are."""
+    """Return how many clients of one cluster may wait for their nodes at the same time, given the limit of open files.
+
+    This is a sixteenth of the files. It bounds connections that are opened at once, not open ones.
+    """
     return _MOST_UNDER_WAY if files is None else max(_LEAST_UNDER_WAY, min(files // 16, _MOST_UNDER_WAY))
 
 
 def raise_file_limit() -> int | None:
-    """Take as many file descriptors as the system allows without asking; return how many, None for no limit."""
+    """Raise the limit of open files as far as the system allows; return the new limit, None for no limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

@@ -1,8 +1,8 @@
-"""How many clients of one cluster may be on their way to their nodes at the same time.
+"""The queue of one cluster's clients that want a connection to their nodes: how many may dial at the same time.
 
-A client that has no session yet costs two file descriptors and time of the event loop, and a broker can make more of
-them: two kproxies that lead to each other open one connection after the other. So each cluster has a bound, and each
-node a part of it. The clients beyond it wait. While a node is out of reach, one client tries it for all.
+A client that has no session yet costs two file descriptors and time of the event loop, and a broker can multiply such
+clients: two kproxies that are each other's upstreams open one connection after the other. So each cluster has a bound,
+and each node a part of it. Clients beyond it wait. While a node is unreachable, one client tries it for all.
 """
 
 from __future__ import annotations
@@ -20,80 +20,86 @@ _MOST_FAILING = 1000
 
 
 class DialSlot:
-    """A client on its way; `end` must be called, and may be called twice."""
+    """The right of one client to dial. `release` must be called; a second call does nothing."""
 
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self._on_end: Callable[[], None] | None = on_end
+    def __init__(self, on_release: Callable[[], None]) -> None:
+        self._on_release: Callable[[], None] | None = on_release
 
-    def end(self) -> None:
-        """Let the next one go."""
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
-            on_end()
+    def release(self) -> None:
+        """Let the next client dial."""
+        on_release, self._on_release = self._on_release, None
+        if on_release is not None:
+            on_release()
 
 
 class DialQueue:
-    """At most `most` at the same time; `taken` are on their way now. A node is whatever the caller names it by."""
+    """The dial slots of one cluster: at most `maximum` at the same time, and a part of these for each node.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._each = max(1, most // _PART)
-        self.taken = 0
-        self._taken: Counter[Hashable] = Counter()
+    `in_use` slots are given out now. A node is any hashable value that the caller uses for it.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self._per_node = max(1, maximum // _PART)
+        self.in_use = 0
+        self._in_use_by_node: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[DialSlot | UpstreamError]]] = {}
-        self._failing: set[Hashable] = set()
+        self._unreachable: set[Hashable] = set()
 
     def is_free(self, node: Hashable) -> bool:
-        """Tell whether a client of this node need not wait."""
-        return self._taken[node] < (1 if node in self._failing else self._each) and self.taken < self._most
+        """Check whether a client of this node need not wait."""
+        return (
+            self._in_use_by_node[node] < (1 if node in self._unreachable else self._per_node)
+            and self.in_use < self._maximum
+        )
 
-    async def take(self, node: Hashable) -> DialSlot | UpstreamError:
-        """Wait for a turn. Returns why the node is out of reach, if another client found that out meanwhile."""
+    async def acquire(self, node: Hashable) -> DialSlot | UpstreamError:
+        """Wait for a slot. Returns the error instead if another client meanwhile found the node unreachable."""
         if self.is_free(node):
-            return self._begin(node)
+            return self._grant(node)
         outcome: asyncio.Future[DialSlot | UpstreamError] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(node, deque()).append(outcome)
         try:
             return await outcome
         except asyncio.CancelledError:
             if outcome.done() and not outcome.cancelled() and isinstance(turn := outcome.result(), DialSlot):
-                turn.end()
+                turn.release()
             raise
 
-    def worked(self, node: Hashable) -> None:
-        """The node was reached."""
-        if node in self._failing:
-            self._failing.remove(node)
-            self._go_on()
+    def note_reached(self, node: Hashable) -> None:
+        """Note that the node was reached."""
+        if node in self._unreachable:
+            self._unreachable.remove(node)
+            self._grant_waiting()
 
-    def failed(self, node: Hashable, error: UpstreamError) -> None:
-        """The node is out of reach: those that wait for it need not find out, one after the other."""
-        if len(self._failing) >= _MOST_FAILING:
-            self._failing.clear()
-        self._failing.add(node)
+    def note_unreachable(self, node: Hashable, error: UpstreamError) -> None:
+        """Note that the node is unreachable, so that the clients that wait for it need not try one after the other."""
+        if len(self._unreachable) >= _MOST_FAILING:
+            self._unreachable.clear()
+        self._unreachable.add(node)
         for outcome in self._waiting.pop(node, ()):
             if not outcome.done():
                 outcome.set_result(error)
 
-    def _begin(self, node: Hashable) -> DialSlot:
-        self.taken += 1
-        self._taken[node] += 1
-        return DialSlot(lambda: self._end(node))
+    def _grant(self, node: Hashable) -> DialSlot:
+        self.in_use += 1
+        self._in_use_by_node[node] += 1
+        return DialSlot(lambda: self._release(node))
 
-    def _end(self, node: Hashable) -> None:
-        self.taken -= 1
-        self._taken[node] -= 1
-        if not self._taken[node]:
-            del self._taken[node]
-        self._go_on()
+    def _release(self, node: Hashable) -> None:
+        self.in_use -= 1
+        self._in_use_by_node[node] -= 1
+        if not self._in_use_by_node[node]:
+            del self._in_use_by_node[node]
+        self._grant_waiting()
 
-    def _go_on(self) -> None:
-        """Give turns to those that wait, for each node in their order."""
+    def _grant_waiting(self) -> None:
+        """Give free slots to the waiting clients, for each node in their order."""
         for node in list(self._waiting):
             waiting = self._waiting[node]
             while waiting and (waiting[0].done() or self.is_free(node)):
                 outcome = waiting.popleft()
                 if not outcome.done():  # else its client has gone
-                    outcome.set_result(self._begin(node))
+                    outcome.set_result(self._grant(node))
             if not waiting:
                 del self._waiting[node]

@@ -1,4 +1,4 @@
-"""TLS of a cluster, as its configuration says it."""
+"""TLS of a cluster, as its configuration describes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def broker_tls(config: ClusterConfig) -> BrokerTls | None:
-    """Towards the brokers, if so. Raises ConfigError if a file is no good."""
+    """Return TLS towards the brokers, None if it is not configured. Raises ConfigError if a file cannot be used."""
     if not config.tls:
         return None
     files = TlsFiles(config.tls_ca, config.tls_ca_password, config.tls_cert, config.tls_key, config.tls_key_password)
@@ -20,7 +20,7 @@ def broker_tls(config: ClusterConfig) -> BrokerTls | None:
 
 
 def client_tls(config: ClusterConfig) -> ClientTls | None:
-    """Towards the clients, if so. Raises ConfigError if a file is no good."""
+    """Return TLS towards the clients, None if it is not configured. Raises ConfigError if a file cannot be used."""
     if config.client_tls_cert is None:
         return None
     files = TlsFiles(
@@ -41,12 +41,12 @@ class ClusterTls:
 
     @classmethod
     def of(cls, config: ClusterConfig) -> ClusterTls:
-        """Read the files. Raises ConfigError if one is no good."""
+        """Read the files of a configuration. Raises ConfigError if one cannot be used."""
         return cls(broker_tls(config), client_tls(config))
 
 
 def warn_about_tls(config: ClusterConfig) -> None:
-    """Say at start what is not checked, and what clients will refuse."""
+    """Log at start what kproxy does not check, and what clients will refuse."""
     _warn_of_sni(config)
     if config.tls_insecure:
         log.warning(
@@ -70,10 +70,13 @@ def _warn_of_sni(config: ClusterConfig) -> None:
         log.warning(
             "cluster %s: the certificate of --client-tls-cert is for %s, and not for %s: clients that check it cannot"
             " connect to nodes (--sni %s)",
-            config.name, ", ".join(names[:5]), one, config.sni,
-        )  # fmt: skip
+            config.name,
+            ", ".join(names[:5]),
+            one,
+            config.sni,
+        )
 
 
 def _covers(name: str, host: str) -> bool:
-    """Whether a name in a certificate is that of a host (RFC 9525 §6.3)."""
+    """Check whether a name in a certificate is that of a host (RFC 9525 §6.3)."""
     return name == host or (name.startswith("*.") and name[1:] == host[host.index(".") :])

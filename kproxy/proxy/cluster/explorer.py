@@ -1,8 +1,8 @@
-"""Finding out about a cluster: which one it is, who is in it, how each node is reached.
+"""The exploration of a cluster: its id, its nodes, and the route of each node.
 
-At start every bootstrap server is asked at once: they must all be of one cluster, and each may turn out to be one of
-the nodes. Then each node is tried. Nodes that cannot be reached, and those that become known later, are tried in the
-background.
+At start, kproxy asks every bootstrap server at once: they must all belong to one cluster, and each may turn out to be
+one of the nodes. Then kproxy tries each node. It tries nodes that cannot be reached, and those that become known later,
+in the background.
 """
 
 from __future__ import annotations
@@ -43,43 +43,43 @@ _OTHERS = frozenset({"wrong-cluster", "wrong-node", "unknown-node"})
 _AT_ONCE = 32
 
 Learn = Callable[[Endpoints], Iterator[None]]
-"""Takes in nodes. Each has its listener when the steps have been taken. Raises WireError."""
+"""Takes in nodes. Each has its listener when all steps of the iterator are done. Raises WireError."""
 
 
 class _Conflict(UpstreamError):
-    """The bootstrap servers are not of one cluster."""
+    """The bootstrap servers belong to different clusters."""
 
     def __init__(self, text: str) -> None:
         super().__init__("wrong-cluster", text)
 
 
 class Explorer:
-    """Explores one cluster along its `reach`; `learn` takes in the nodes that are found."""
+    """The explorer of one upstream. `learn` takes in the nodes that it finds."""
 
-    def __init__(self, config: ClusterConfig, topology: Topology, reach: NodeDialer, learn: Learn) -> None:
+    def __init__(self, config: ClusterConfig, topology: Topology, dialer: NodeDialer, learn: Learn) -> None:
         self._config = config
         self._topology = topology
-        self._reach = reach
+        self._dialer = dialer
         self._learn = learn
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self.nodes_known = asyncio.Event()
 
     def reconfigure(self, config: ClusterConfig) -> None:
-        """Explore so the next time."""
+        """Use this configuration for the next exploration."""
         self._config = config
 
-    def stir(self) -> None:
-        """There are nodes that have not been looked at, or cannot be reached any more."""
+    def notify_change(self) -> None:
+        """Wake the background task: there are nodes that it has not tried, or nodes that can no longer be reached."""
         if self._topology.nodes:
             self.nodes_known.set()
-        self._stirred.set()
+        self._changed.set()
 
     async def explore(self) -> None:
-        """Ask for the nodes until a bootstrap server answers, and look for a way to each."""
+        """Ask for the nodes until a bootstrap server answers, and try to reach each."""
         warn_about_tls(self._config)
         pause = _FIRST_PAUSE
         try:
-            while not await self._one_round():
+            while not await self._ask_for_cluster():
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._topology.nodes:
@@ -90,47 +90,46 @@ class Explorer:
                 )
                 self._note(searched=True)
                 await self.nodes_known.wait()
-            await self._try(list(self._topology.nodes))
-            for unused in self._reach.routes.unused_maps():
+            await self._try_nodes(list(self._topology.nodes))
+            for unused in self._dialer.routes.unused_maps():
                 log.warning("--map %s matches no node of cluster %s", unused, self._config.title)
         finally:
-            self._note(settled=True, searched=True)
+            self._note(bootstrap_asked=True, searched=True)
 
-    async def ask_once(self) -> None:
-        """Ask the bootstrap servers once, for somebody who does not wait for brokers that are not there. Raises
-        UpstreamError if they tell nothing."""
-        found = await self._ask_all()
-        await self._settle(found)
-        for error in found.values():
+    async def explore_once(self) -> None:
+        """Ask the bootstrap servers once, without waiting for brokers. Raises UpstreamError if none lists the nodes."""
+        answers = await self._ask_all()
+        await self._take_in(answers)
+        for error in answers.values():
             if isinstance(error, LoginRequired) and not self._topology.nodes:
                 raise error
-        self._note(settled=True, answered=True, searched=True, problem=None)
+        self._note(bootstrap_asked=True, answered=True, searched=True, problem=None)
 
     def failed(self, problem: str) -> None:
-        """What was explored is not to be relied on."""
+        """Mark the result of the exploration as unusable."""
         self._note(answered=False, problem=problem)
 
     def _note(self, **changes: Any) -> None:
-        before = self._reach.known.explored
+        before = self._dialer.reachability.exploration
         after = replace(before, **changes)
-        self._reach.note(replace(after, since=None if after.problem is None else before.since or time()))
+        self._dialer.note(replace(after, since=None if after.problem is None else before.since or time()))
 
-    async def watch(self) -> None:
-        """Try nodes that have not been looked at, and those that could not be reached, for ever."""
-        now, known, pause = asyncio.get_running_loop().time, self._reach.known, _TRY_AGAIN
+    async def retry_nodes(self) -> None:
+        """Try new nodes, and those that could not be reached, for as long as kproxy runs."""
+        now, reachability, pause = asyncio.get_running_loop().time, self._dialer.reachability, _TRY_AGAIN
         again_at = 0.0
         while True:
-            self._stirred.clear()
+            self._changed.clear()
             lost = self._lost()
-            new = [key for key in lost if known.reached(key).problem is None]
+            new = [key for key in lost if reachability.of_node(key).problem is None]
             if new:
-                await self._try(new)
+                await self._try_nodes(new)
                 continue
             if lost and now() >= again_at > 0:
-                before = [known.reached(key) for key in lost]
-                await self._try(lost)
+                before = [reachability.of_node(key) for key in lost]
+                await self._try_nodes(lost)
                 for key, former in zip(lost, before, strict=True):
-                    self._say_again(key, former)
+                    self._log_reachable_again(key, former)
                 pause = min(pause * 2, _TRY_AGAIN_AT_MOST)
                 again_at = now() + pause
                 continue
@@ -140,12 +139,14 @@ class Explorer:
                 again_at = now() + pause
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(again_at - now() if lost else None):
-                    await self._stirred.wait()
+                    await self._changed.wait()
 
-    def _say_again(self, key: NodeKey, before: NodeReachability) -> None:
-        """Say that a node can be reached that could not, but no more than is known: where only clients have
-        credentials, a connection shows that something listens there, and not that it is the node."""
-        now = self._reach.known.reached(key)
+    def _log_reachable_again(self, key: NodeKey, before: NodeReachability) -> None:
+        """Log that a node can be reached again, but no more than kproxy knows.
+
+        Where only clients have credentials, a connection proves that something listens there, not that it is the node.
+        """
+        now = self._dialer.reachability.of_node(key)
         if now.problem is not None or now.route is None:
             return
         what = about(self._config.title, key)
@@ -156,63 +157,71 @@ class Explorer:
             log.info(text, key, now.route.dial, extra=what)
 
     def _lost(self) -> list[NodeKey]:
-        """Nodes that are there, as far as is known, and have not been reached."""
-        known = self._reach.known
+        """Return the present nodes that have not been reached."""
+        reachability = self._dialer.reachability
         return [
             key
             for key, node in self._topology.nodes.items()
-            if node.absent_since is None and (known.reached(key).problem or known.reached(key).route is None)
+            if node.absent_since is None
+            and (reachability.of_node(key).problem or reachability.of_node(key).route is None)
         ]
 
-    async def _try(self, keys: list[NodeKey]) -> None:
-        left = iter(keys)
+    async def _try_nodes(self, keys: list[NodeKey]) -> None:
+        remaining = iter(keys)
 
-        async def some() -> None:
-            for key in left:
+        async def try_remaining() -> None:
+            for key in remaining:
                 if key in self._topology.nodes:
-                    await self._reach.try_node(key)
+                    await self._dialer.try_node(key)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(_AT_ONCE, len(keys))):
-                tasks.create_task(some())
+                tasks.create_task(try_remaining())
 
     # The bootstrap servers
 
-    async def _one_round(self) -> bool:
-        """Ask every bootstrap server; whether the cluster is known then."""
-        found = await self._ask_all()
+    async def _ask_for_cluster(self) -> bool:
+        """Ask every bootstrap server; return whether the cluster is known then."""
+        answers = await self._ask_all()
         try:
-            await self._settle(found)
+            await self._take_in(answers)
         except KproxyError as error:
-            if self._reach.known.explored.problem != str(error):
+            if self._dialer.reachability.exploration.problem != str(error):
                 log.warning("cluster %s: %s; trying on", self._config.title, error)
             self._note(
-                settled=True,
+                bootstrap_asked=True,
                 problem=str(error),
                 conflict=str(error) if isinstance(error, _Conflict) else None,
-                login_refused=any(isinstance(one, LoginRefused) for one in found.values()),
-                reasons=frozenset(one.reason for one in found.values() if isinstance(one, UpstreamError)),
-                lasting=all(isinstance(one, UpstreamError) and one.lasting for one in found.values()),
+                login_refused=any(isinstance(answer, LoginRefused) for answer in answers.values()),
+                reasons=frozenset(answer.reason for answer in answers.values() if isinstance(answer, UpstreamError)),
+                lasting=all(isinstance(answer, UpstreamError) and answer.lasting for answer in answers.values()),
             )
             return False
-        for server, answer in found.items():
+        for server, answer in answers.items():
             if isinstance(answer, KproxyError) and not isinstance(answer, LoginRequired):
                 log.info("cluster %s: kproxy skips bootstrap server %s: %s", self._config.title, server, answer)
-        known = self._reach.known
-        if known.said_by is not None:
+        reachability = self._dialer.reachability
+        if reachability.reported_by is not None:
             log.info(
                 "cluster %s: its id is %s, according to %s (with --cluster-id, kproxy serves no other cluster)",
-                self._config.title, known.cluster_id, known.said_by,
-            )  # fmt: skip
+                self._config.title,
+                reachability.cluster_id,
+                reachability.reported_by,
+            )
         self._note(
-            settled=True, answered=True, problem=None, conflict=None, login_refused=False, reasons=frozenset(),
+            bootstrap_asked=True,
+            answered=True,
+            problem=None,
+            conflict=None,
+            login_refused=False,
+            reasons=frozenset(),
             lasting=False,
-        )  # fmt: skip
+        )
         return True
 
-    async def _settle(self, found: dict[Address, BrokerIdentity | KproxyError]) -> None:
-        """Take in what the bootstrap servers have answered. Raises KproxyError."""
-        answers = {server: one for server, one in found.items() if isinstance(one, BrokerIdentity)}
+    async def _take_in(self, outcomes: dict[Address, BrokerIdentity | KproxyError]) -> None:
+        """Take in the answers of the bootstrap servers. Raises KproxyError."""
+        answers = {server: outcome for server, outcome in outcomes.items() if isinstance(outcome, BrokerIdentity)}
         clusters: dict[str, Address] = {}
         for server, identity in answers.items():
             if identity.cluster_id is not None:
@@ -223,46 +232,46 @@ class Explorer:
                 f"the bootstrap servers belong to different clusters: {named}; list those of one cluster only"
             )
         if not answers:
-            if any(isinstance(one, LoginRequired) for one in found.values()):
+            if any(isinstance(outcome, LoginRequired) for outcome in outcomes.values()):
                 return
-            errors = list(dict.fromkeys(str(one) for one in found.values()))
+            errors = list(dict.fromkeys(str(outcome) for outcome in outcomes.values()))
             raise UpstreamError("other", f"no bootstrap server answers: {'; '.join(errors)}")
         for cluster_id, server in clusters.items():
-            if self._reach.claim(cluster_id, server) != cluster_id:
-                raise _Conflict(self._reach.known.another(server, cluster_id))
+            if self._dialer.claim_cluster_id(cluster_id, server) != cluster_id:
+                raise _Conflict(self._dialer.reachability.other_cluster_text(server, cluster_id))
         first = True
         for server, identity in answers.items():
-            self._reach.meetings.note_identity(server, identity)
+            self._dialer.verifier.note_identity(server, identity)
             log.debug("cluster %s: %s is %s", self._config.title, server, identity.key or "a node of it")
             if first:
                 first = False
-                self._reach.note(BootstrapAnswer(self._config.bootstrap_servers.index(server)))
+                self._dialer.note(BootstrapAnswer(self._config.bootstrap_servers.index(server)))
                 for number, _ in enumerate(self._learn(Endpoints(identity.members.nodes, complete=True)), 1):
                     if number % BOUND_AT_ONCE == 0:
                         await asyncio.sleep(0)  # sessions go on meanwhile
 
     async def _ask_all(self) -> dict[Address, BrokerIdentity | KproxyError]:
-        """Whom each bootstrap server turns out to be, in their order."""
+        """Ask which node each bootstrap server is; return the answers in their order."""
         servers = dict.fromkeys(self._config.bootstrap_servers)
         limit = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
-            asked = {server: tasks.create_task(self._ask(server, limit)) for server in servers}
-            left = set(asked.values())
+            tasks_by_server = {server: tasks.create_task(self._ask(server, limit)) for server in servers}
+            pending = set(tasks_by_server.values())
             seconds: float | None = None
-            while left:
-                done, left = await asyncio.wait(left, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            while pending:
+                done, pending = await asyncio.wait(pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     break
                 if any(isinstance(task.result(), BrokerIdentity) for task in done):
                     seconds = _OTHERS_MAY_TAKE
-            for task in left:
+            for task in pending:
                 task.cancel()
         late = UpstreamError("timeout", "no answer yet")
-        return {server: late if task.cancelled() else task.result() for server, task in asked.items()}
+        return {server: late if task.cancelled() else task.result() for server, task in tasks_by_server.items()}
 
     async def _ask(self, server: Address, limit: asyncio.Semaphore) -> BrokerIdentity | KproxyError:
         async with limit:
             try:
-                return await self._reach.meetings.meet_bootstrap(server)
+                return await self._dialer.verifier.identify_bootstrap(server)
             except KproxyError as error:
                 return error

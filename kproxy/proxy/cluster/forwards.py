@@ -1,4 +1,4 @@
-"""Local ports that lead to something else than a broker, through the same hops: a schema registry beside it, say.
+"""Local ports that are forwarded to something else than a broker, through the same hops, such as a schema registry.
 
 kproxy passes the bytes of both sides on as they come, and the end of each side's bytes as well.
 """
@@ -31,20 +31,20 @@ Connect = Callable[[Address], Awaitable[socket.socket]]
 
 @dataclass(eq=False)
 class PortForward:
-    """One forward: where it listens, and to what it leads. `problem`: why the last connection to there failed; "" if it
-    did not."""
+    """One forwarded port: where it listens, and its target."""
 
     listen: Address
     to: Address
     listeners: Listeners
     problem: str = ""
+    """Why the last connection to the target failed; "" if it succeeded."""
     open: set[asyncio.Task[None]] = field(default_factory=set)
     accepted: int = 0
-    """How many connections there have been."""
+    """The number of connections so far."""
 
 
 class Forwards:
-    """Those of one cluster, which itself listens at `beside`. Raises ConfigError if a port cannot be had."""
+    """The forwarded ports of one cluster."""
 
     def __init__(
         self,
@@ -52,19 +52,20 @@ class Forwards:
         forwards: Sequence[Forward],
         beside: Address,
         tasks: asyncio.TaskGroup,
-        places: ConnectionLimit,
+        connection_limit: ConnectionLimit,
         connect: Connect,
-        own: OwnAddresses | None = None,
+        own_addresses: OwnAddresses | None = None,
         *,
         shared: bool = False,
     ) -> None:
+        """Bind the ports. Raises ConfigError if one cannot be bound. `beside`: the listening address of the cluster."""
         self._shared = shared
         self._name = name
         self._tasks = tasks
-        self._places = places
+        self._limit = connection_limit
         self._connect = connect
-        self._own = own
-        self.leading: list[PortForward] = []
+        self._own_addresses = own_addresses
+        self.port_forwards: list[PortForward] = []
         try:
             for forward in forwards:
                 self._listen(forward, forward.listen(beside))
@@ -76,7 +77,7 @@ class Forwards:
         def accepted(client: socket.socket, peer: Address, listener: Listener) -> None:
             self._accepted(leading, client)
 
-        listeners = Listeners(listen, accepted, self._own, shared=self._shared)
+        listeners = Listeners(listen, accepted, self._own_addresses, shared=self._shared)
         try:
             port = listeners.bind(None, listen.port).port
         except OSError as error:
@@ -85,28 +86,28 @@ class Forwards:
             why = "the port is taken; choose another" if taken else error.strerror
             raise ConfigError(f"--forward {forward}: {why}") from None
         leading = PortForward(Address(listen.host, port), forward.to, listeners)
-        self.leading.append(leading)
-        self._places.listening += listeners.sockets
+        self.port_forwards.append(leading)
+        self._limit.listening += listeners.sockets
 
     def resume(self) -> None:
         """Listen on the ports, where other kproxies share them."""
-        for one in self.leading:
+        for one in self.port_forwards:
             one.listeners.resume()
 
     def stop_accepting(self) -> None:
-        """Close the ports; connections that are there stay."""
-        for one in self.leading:
-            self._places.listening -= one.listeners.sockets
+        """Close the ports; open connections stay."""
+        for one in self.port_forwards:
+            self._limit.listening -= one.listeners.sockets
             one.listeners.close_all()
 
     def end(self) -> None:
-        """Close the connections that are there."""
-        for one in self.leading:
+        """Close the open connections."""
+        for one in self.port_forwards:
             for task in one.open:
                 task.cancel()
 
     def _accepted(self, leading: PortForward, client: socket.socket) -> None:
-        if self._places.full and not self._places.make_room():
+        if self._limit.is_full and not self._limit.evict_oldest():
             text = "cluster %s: no place for a connection to %s: too many open files"
             log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
             client.close()
@@ -114,12 +115,12 @@ class Forwards:
         leading.accepted += 1
         task = self._tasks.create_task(self._lead(leading, client))
         leading.open.add(task)
-        self._places.taken += 1
+        self._limit.in_use += 1
 
         def left(task: asyncio.Task[None]) -> None:
             client.close()  # for a task that never began
             leading.open.discard(task)
-            self._places.taken -= 1
+            self._limit.in_use -= 1
 
         task.add_done_callback(left)
 
@@ -139,7 +140,7 @@ class Forwards:
 
 
 async def _relay(one: socket.socket, other: socket.socket) -> None:
-    """Until both have said all, or either connection breaks."""
+    """Pass bytes on until both sides have ended, or either connection breaks."""
     writers: list[asyncio.StreamWriter] = []
     try:
         ends = []

@@ -51,16 +51,10 @@ _WITHOUT_LOGIN = (
 
 
 class Gateway:
-    """The local side of one cluster. `carry` takes over clients that have spoken; `on_change` is called when there is
-    something new about its nodes.
+    """The local side of one cluster, and its upstreams.
 
-    `own` are the addresses on which the process listens, which no upstream leads to.
-
-    `others` are its upstreams beside the one that is active. Each of them is explored, and the nodes of each have
-    listeners; a local port leads to a node of the active one. `topology`, `reach` and `explorer` are the active one's.
-
-    With `sharing`, other kproxies may have the same ports. Then it listens only when a bootstrap server has answered:
-    until then clients find the others.
+    `topology`, `dialer` and `explorer` are those of the active upstream. Each other upstream is explored too, and its
+    nodes have listeners; a local port is routed to a node of the active one.
     """
 
     def __init__(
@@ -68,126 +62,152 @@ class Gateway:
         config: ClusterConfig,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
-        places: ConnectionLimit,
-        carry: HandleClient,
+        connection_limit: ConnectionLimit,
+        handle_client: HandleClient,
         on_change: Callable[[], None] = lambda: None,
         others: Sequence[ClusterConfig] = (),
-        own: OwnAddresses | None = None,
+        own_addresses: OwnAddresses | None = None,
         sharing: ProcessClaims | None = None,
     ) -> None:
+        """Bind the bootstrap listener. Raises ConfigError if a port cannot be bound.
+
+        `handle_client` takes over clients that have sent their first bytes. `on_change` is called when a node of the
+        cluster changes. `others` are the upstreams beside the active one. `own_addresses` are those on which the
+        process listens, which kproxy never dials. With `sharing`, other kproxies may have the same ports: the gateway
+        listens only when a bootstrap server has answered, and until then the others get the clients.
+        """
         self.tasks = tasks
         self._on_change = on_change
-        self.own = own or OwnAddresses()
+        self.own_addresses = own_addresses or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
-        self._one_until = float("-inf")  # while only one of the kproxies that share the ports accepts clients
-        self._leading_to_one: asyncio.Task[None] | None = None
+        self._one_process_until = float("-inf")  # while only one of the kproxies that share the ports accepts clients
+        self._choosing: asyncio.Task[None] | None = None
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
         self.upstreams: dict[str, Upstream] = {}
-        self.door = Acceptor(
-            config, metrics, places, self.local_host, carry,
+        self.acceptor = Acceptor(
+            config,
+            metrics,
+            connection_limit,
+            self.local_host,
+            handle_client,
             expects_tls=client_tls(config) is not None,
-        )  # fmt: skip
-        self._listeners = Listeners(config.listen, self.door.accepted, self.own, shared=sharing is not None)
-        self.shared = None if sharing is None else _claim_ports(sharing, config, others, self._listeners.hosts)
+        )
+        self._listeners = Listeners(
+            config.listen, self.acceptor.on_accept, self.own_addresses, shared=sharing is not None
+        )
+        self.claims = None if sharing is None else _claim_ports(sharing, config, others, self._listeners.hosts)
         try:
             bootstrap = self._listeners.bind(None, config.listen.port)
         except OSError as error:
-            if self.shared is not None:
-                self.shared.end()
-            raise ConfigError(_bind_problem(config.listen, error, shared=self.shared is not None)) from None
+            if self.claims is not None:
+                self.claims.end()
+            raise ConfigError(_bind_problem(config.listen, error, shared=self.claims is not None)) from None
         self.listen = Address(config.listen.host, bootstrap.port)
         try:
             self.forwards = Forwards(
-                config.name, config.forward, config.listen, tasks, places, self._connect, self.own,
-                shared=self.shared is not None,
-            )  # fmt: skip
+                config.name,
+                config.forward,
+                config.listen,
+                tasks,
+                connection_limit,
+                self._connect,
+                self.own_addresses,
+                shared=self.claims is not None,
+            )
             for one in (config, *others):
                 if one.cluster_id is not None and (said := self._agree(one.upstream, one.cluster_id)) != one.cluster_id:
                     raise ConfigError(_other_cluster_text(one, said))
         except ConfigError:
             self._listeners.close_all()
-            if self.shared is not None:
-                self.shared.end()
+            if self.claims is not None:
+                self.claims.end()
             raise
         window = config.effective_node_ports(self.listen.port)
-        ports = LocalPorts(window.first, window.last, fixed=self.shared is not None)
+        ports = LocalPorts(window.first, window.last, fixed=self.claims is not None)
         self._upstream = partial(
-            Upstream, ports=ports, metrics=metrics, tasks=tasks, is_own=self.own.leads_here, learn=self._learn,
+            Upstream,
+            ports=ports,
+            metrics=metrics,
+            tasks=tasks,
+            is_own=self.own_addresses.is_own,
+            learn=self._learn,
             agree=self._agree,
-            on_news=self._heard,
-        )  # fmt: skip
+            on_news=self._on_upstream_change,
+        )
         for one in (config, *others):
             self.upstreams[one.upstream] = self._upstream(one)
-        self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, places)
+        self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, connection_limit)
 
     # Other kproxies at the same ports
 
-    def _heard(self) -> None:
-        """There is news of an upstream."""
-        if self.shared is not None and self.reach.known.explored.answered:
-            self.shared.agree("serves", "yes")
+    def _on_upstream_change(self) -> None:
+        """React to news of an upstream."""
+        if self.claims is not None and self.dialer.reachability.exploration.answered:
+            self.claims.agree("serves", "yes")
             if not self._gives_way():
                 self._listeners.resume()
             self.forwards.resume()
         self._on_change()
 
-    def lead_to_one(self, seconds: float, over: Callable[[], None]) -> None:
-        """For so long, let only the one that began first of the kproxies that share the ports accept clients; then call
-        `over`. What a consumer was told since a switch, only the kproxy knows that told it."""
-        if self.shared is None:
-            return
-        self._one_until = monotonic() + seconds
-        if self._leading_to_one is not None:
-            self._leading_to_one.cancel()
-        self._choose()
-        self._leading_to_one = self.tasks.create_task(self._lead_to_one(over))
+    def accept_in_one_process(self, seconds: float, over: Callable[[], None]) -> None:
+        """Let only the first of the kproxies that share the ports accept clients for a while; then call `over`.
 
-    async def _lead_to_one(self, over: Callable[[], None]) -> None:
-        while monotonic() < self._one_until:
+        Only the kproxy that has answered a consumer since a switch knows its position.
+        """
+        if self.claims is None:
+            return
+        self._one_process_until = monotonic() + seconds
+        if self._choosing is not None:
+            self._choosing.cancel()
+        self._choose()
+        self._choosing = self.tasks.create_task(self._choose_until_over(over))
+
+    async def _choose_until_over(self, over: Callable[[], None]) -> None:
+        while monotonic() < self._one_process_until:
             await asyncio.sleep(_CHOOSE_AGAIN)
             self._choose()
-        self._leading_to_one = None
+        self._choosing = None
         over()
 
     def _choose(self) -> None:
         if self._gives_way():
             self._listeners.pause()
-        elif self.reach.known.explored.answered:
+        elif self.dialer.reachability.exploration.answered:
             self._listeners.resume()
 
     def _gives_way(self) -> bool:
-        """Whether another kproxy at the same ports accepts the clients now."""
-        return self.shared is not None and monotonic() < self._one_until and not self.shared.is_first("serves")
+        """Check whether another kproxy at the same ports accepts the clients now."""
+        return self.claims is not None and monotonic() < self._one_process_until and not self.claims.is_first("serves")
 
-    def say_where_it_leads(self) -> str:
-        """Tell the kproxies that share the ports where clients are led to. Returns why this cannot be, or ""."""
+    def claim_route(self) -> str:
+        """Claim the present route of clients among the kproxies that share the ports; return why that fails, or ""."""
         leads = f"{self.active} {sorted(one for one in self.parts.items() if one[1] != self.active)}"
-        if self.shared is None:
+        if self.claims is None:
             return ""
-        self.shared.retract("leads")
-        if self.shared.agree("leads", meaning := short_hash(leads)) == meaning:
+        self.claims.retract("leads")
+        if self.claims.agree("leads", meaning := short_hash(leads)) == meaning:
             return ""
         return (
             f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} leads clients to another"
             f" upstream than {self.active}: set active to that one, or use a copy of its state-dir"
         )
 
-    def retract_where_it_leads(self) -> None:
-        """A switch is under way."""
-        if self.shared is not None:
-            self.shared.retract("leads")
+    def retract_route(self) -> None:
+        """Withdraw the claim of `claim_route`: a switch is under way."""
+        if self.claims is not None:
+            self.claims.retract("leads")
 
     def _agree(self, upstream: str, cluster_id: str) -> str:
-        """The id of the Kafka cluster that all kproxies which share the ports serve as this upstream."""
-        return cluster_id if self.shared is None else self.shared.agree(f"id of {upstream}", cluster_id)
+        """Return the id of the Kafka cluster that all kproxies which share the ports serve as this upstream."""
+        return cluster_id if self.claims is None else self.claims.agree(f"id of {upstream}", cluster_id)
 
     # The active upstream
 
     @property
     def config(self) -> ClusterConfig:
-        """How the cluster is served now."""
+        """The present configuration of the active upstream."""
         return self.upstreams[self.active].config
 
     @property
@@ -196,71 +216,74 @@ class Gateway:
         return self.upstreams[self.active].topology
 
     @property
-    def reach(self) -> NodeDialer:
-        """The ways to them."""
-        return self.upstreams[self.active].reach
+    def dialer(self) -> NodeDialer:
+        """The active upstream's dialer."""
+        return self.upstreams[self.active].dialer
 
     @property
     def explorer(self) -> Explorer:
-        """Who looks for them."""
+        """The active upstream's explorer."""
         return self.upstreams[self.active].explorer
 
-    def of_part(self, part: str) -> Upstream:
-        """To which the clients of a part are led, or, for "", all others."""
+    def upstream_of_part(self, part: str) -> Upstream:
+        """Return the upstream that the clients of a part are routed to, or, for "", all others."""
         return self.upstreams[self.parts[part] if part else self.active]
 
     async def dial(self, key: NodeKey | None, part: str = "") -> VerifiedConnection:
-        """Connect to a node of the active upstream, or of that of a part, or, for None, to a bootstrap server. Raises
-        UpstreamError.
+        """Connect to a node of the active upstream, or of that of a part, or, for None, to a bootstrap server.
 
-        A client may know nodes of another upstream only, or of one that is gone. It finds a bootstrap server at their
-        ports, which tells it the right ones, and refuses what it does not lead. Which nodes there are is known when the
-        bootstrap servers have been asked.
+        A client may know only nodes of another upstream, or nodes that are gone. At their ports, it reaches a bootstrap
+        server, which sends it the right ones, and refuses requests for partitions that it does not lead. kproxy knows
+        which nodes exist when it has asked the bootstrap servers. Raises UpstreamError.
         """
-        await self.of_part(part).reach.settled.wait()
-        active = self.of_part(part)
-        if key is not None and not active.has(key) and (len(self.upstreams) > 1 or not active.knows(key)):
+        await self.upstream_of_part(part).dialer.bootstrap_asked.wait()
+        active = self.upstream_of_part(part)
+        if key is not None and not active.has_node(key) and (len(self.upstreams) > 1 or not active.knows_node(key)):
             key = None
-        return await active.reach.dial(key)
+        return await active.dialer.dial(key)
 
-    async def knows(self, key: NodeKey) -> bool:
-        """Whether any metadata named the node. This is known when the bootstrap servers have been asked."""
-        await self.reach.settled.wait()
-        return any(one.knows(key) for one in self.upstreams.values())
+    async def knows_node(self, key: NodeKey) -> bool:
+        """Check whether any metadata named the node, once the bootstrap servers have been asked."""
+        await self.dialer.bootstrap_asked.wait()
+        return any(one.knows_node(key) for one in self.upstreams.values())
 
     async def _connect(self, address: Address) -> socket.socket:
-        """To something that is no broker, along the hops to the active upstream. Raises UpstreamError."""
-        return await self.reach.connect(address)
+        """Connect to something that is no broker, through the hops to the active upstream. Raises UpstreamError."""
+        return await self.dialer.connect(address)
 
-    def why_not(self, to: str, part: str = "") -> str | None:
-        """Why this upstream cannot become the active one now, of a part, or of all others; None if it can: it has been
-        met, and is another Kafka cluster than the active one."""
+    def activation_problem(self, to: str, part: str = "") -> str | None:
+        """Return why this upstream cannot become active now, for a part or for all other clients; None if it can.
+
+        It must have answered, and be another Kafka cluster than the active one.
+        """
         if to not in self.upstreams:
             return f"cluster {self.config.name} has no upstream {to}; allowed: {', '.join(self.upstreams)}"
         active = self.parts[part] if part else self.active
-        known, here = self.upstreams[to].reach.known, self.upstreams[active].reach.known
-        if not known.explored.answered:
-            return f"upstream {to} does not answer: {known.explored.problem}"
-        for name, one in ((to, known), (active, here)):
-            if one.cluster_id is None:
+        new_state, active_state = self.upstreams[to].dialer.reachability, self.upstreams[active].dialer.reachability
+        if not new_state.exploration.answered:
+            return f"upstream {to} does not answer: {new_state.exploration.problem}"
+        for name, state in ((to, new_state), (active, active_state)):
+            if state.cluster_id is None:
                 text = f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
-                wants_login = self.upstreams[name].reach.meetings.login is LoginMode.CLIENTS
+                wants_login = self.upstreams[name].dialer.verifier.login is LoginMode.CLIENTS
                 return text + (_WITHOUT_LOGIN.format(name=name) if wants_login else "")
-        return self.same_cluster() if to != active else None
+        return self.same_cluster_problem() if to != active else None
 
-    def same_cluster(self) -> str | None:
-        """What to say if two upstreams are the same Kafka cluster."""
+    def same_cluster_problem(self) -> str | None:
+        """Return an error text if two upstreams are the same Kafka cluster."""
         seen: dict[str, str] = {}
         for name, one in self.upstreams.items():
-            cluster_id = one.reach.known.cluster_id
+            cluster_id = one.dialer.reachability.cluster_id
             if cluster_id is not None and seen.setdefault(cluster_id, name) != name:
                 return f"upstreams {seen[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
         return None
 
     def flip(self, to: str, part: str = "") -> None:
-        """Lead the clients of a part, or all others, to this upstream from the next dial on. Its nodes have their ports
-        already. Whoever calls this cuts their sessions in the same step: none may go on with addresses of the former
-        one."""
+        """Route the clients of a part, or all others, to this upstream from the next dial on.
+
+        Its nodes have ports already. The caller closes their sessions in the same step: none may continue with
+        addresses of the former upstream.
+        """
         before = self.parts[part] if part else self.active
         text = "cluster %s: leads to upstream %s from now on, no longer to %s"
         log.info(text, unit_name(self.config.name, part), to, before)
@@ -270,15 +293,17 @@ class Gateway:
             self.active = to
         self._on_change()
 
-    def goes_on(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
-        """Which upstreams another configuration has still, and under which name; the active one is its first."""
+    def kept_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
+        """Return which upstreams another configuration keeps, and under which name; the active one is its first."""
         here = [self.config, *(one.config for one in self.upstreams.values() if one.config is not self.config)]
         return successors(here, configs)
 
-    def prepare(self, configs: Sequence[ClusterConfig]) -> Mapping[str, Upstream]:
-        """The upstreams that another configuration has more, for `reconfigure`; nothing changes yet. Raises
-        ConfigError."""
-        kept = set(self.goes_on(configs).values())
+    def prepare_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, Upstream]:
+        """Return the upstreams that another configuration adds, for `reconfigure`. Raises ConfigError.
+
+        Nothing changes yet.
+        """
+        kept = set(self.kept_upstreams(configs).values())
         return {one.upstream: self._upstream(one) for one in configs if one.upstream not in kept}
 
     def reconfigure(
@@ -288,15 +313,17 @@ class Gateway:
         added: Mapping[str, Upstream],
         seconds: float,
     ) -> Mapping[str, AffectsSession]:
-        """Serve the cluster so from now on, with the TLS of each upstream; return, by upstream, which sessions that
-        concerns, which have so many seconds to end. Listeners and local ports stay as they are. The upstream that
-        clients are led to stays, perhaps under another name."""
-        former, goes_on = dict(self.upstreams), self.goes_on(configs)
+        """Use these configurations and this TLS, by upstream; return which sessions of each upstream that affects.
+
+        These have that many seconds to end. Listeners and local ports stay. The upstream that clients are routed to
+        stays, perhaps under another name.
+        """
+        former, goes_on = dict(self.upstreams), self.kept_upstreams(configs)
         for name in former.keys() - goes_on.keys():
-            self._nodes.leave(former[name])
-            former[name].reach.end(seconds)
-            if self.shared is not None:
-                self.shared.retract(f"id of {name}")
+            self._nodes.remove_upstream(former[name])
+            former[name].dialer.end(seconds)
+            if self.claims is not None:
+                self.claims.retract(f"id of {name}")
         kept = {later: former[name] for name, later in goes_on.items()}
         concerned = {}
         for one in configs:
@@ -307,15 +334,18 @@ class Gateway:
         self.upstreams.update({one.upstream: kept.get(one.upstream) or added[one.upstream] for one in configs})
         self.active = configs[0].upstream
         self.parts = {part: goes_on[led] for part, led in self.parts.items()} if len(configs) > 1 else {}
-        self.door.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
+        self.acceptor.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
         self._on_change()
         return concerned
 
     # Local addresses
 
     def local_host(self, client: socket.socket | None = None) -> str:
-        """The host that a client is told: what --advertise says, or the listener's, or, where that is every interface,
-        the address that this client connected to."""
+        """Return the host that kproxy advertises to a client.
+
+        It is that of --advertise, or the listener's, or, where that is every interface, the address that this client
+        used.
+        """
         if self.config.advertise is not None:
             return self.config.advertise.host
         if not self.listen.is_wildcard:
@@ -333,23 +363,23 @@ class Gateway:
 
     @property
     def bootstrap(self) -> Address:
-        """What clients use as their bootstrap server; behind mapped ports only the user knows that."""
+        """The address that clients use as their bootstrap server; behind mapped ports, only the user knows it."""
         return Address(self.local_host(), self.listen.port)
 
     def local_address(self, node: Node, host: str) -> Address:
-        """Where clients find the node."""
+        """Return where clients find the node."""
         if self.config.sni is not None:
             port = self.config.advertised_port(self.listen.port)
             return Address(self.config.sni.name(node.key.label), port)
         return Address(host, self.config.advertised_port(node.port, self.listen.port) if node.port else 0)
 
     def _learn(self, upstream: Upstream, endpoints: Endpoints) -> Iterator[None]:
-        """Take in nodes. Each has a listener when the steps have been taken. Raises WireError."""
+        """Take in nodes. Each has a listener when all steps of the iterator are done. Raises WireError."""
         self._nodes.make_room(upstream, endpoints)
         learned = upstream.topology.learn(endpoints, monotonic())
         if learned != TopologyChange():
-            upstream.explorer.stir()
-            self._say_learned(upstream, learned)
+            upstream.explorer.notify_change()
+            self._log_changes(upstream, learned)
             self._on_change()
         # Another response may have named some of them, and not be done with them.
         named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
@@ -359,35 +389,41 @@ class Gateway:
     def _serve(self, upstream: Upstream, lacking: Sequence[NodeKey], new: Sequence[Node]) -> Iterator[None]:
         yield from self._nodes.bind(lacking)
         if new:
-            self._say_new(upstream, new)
+            self._log_new(upstream, new)
             self._on_change()
 
-    def _say_new(self, upstream: Upstream, nodes: Sequence[Node]) -> None:
+    def _log_new(self, upstream: Upstream, nodes: Sequence[Node]) -> None:
         # At start they are all new, and shown together.
-        level = logging.INFO if upstream.reach.known.explored.searched else logging.DEBUG
+        level = logging.INFO if upstream.dialer.reachability.exploration.searched else logging.DEBUG
         here = self.local_host()
-        _log_nodes(level, upstream, f"{_upstream_prefix(upstream)}%s: %s is at local port %d", [
-            (node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, nodes)
-        ])  # fmt: skip
+        _log_nodes(
+            level,
+            upstream,
+            f"{_upstream_prefix(upstream)}%s: %s is at local port %d",
+            [(node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, nodes)],
+        )
 
-    def _say_learned(self, upstream: Upstream, learned: TopologyChange) -> None:
+    def _log_changes(self, upstream: Upstream, learned: TopologyChange) -> None:
         whose = _upstream_prefix(upstream)
-        _log_nodes(logging.INFO, upstream, f"{whose}%s moved from %s to %s; its local port stays %d", [
-            (node, before, node.advertised, node.port) for node, before in learned.moved
-        ])  # fmt: skip
+        _log_nodes(
+            logging.INFO,
+            upstream,
+            f"{whose}%s moved from %s to %s; its local port stays %d",
+            [(node, before, node.advertised, node.port) for node, before in learned.moved],
+        )
         for text, nodes in (("%s (%s) is no longer in the metadata", learned.gone), ("%s (%s) is back", learned.back)):
             _log_nodes(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
-        """The local addresses of what a broker named; each is bound. Raises WireError, and NotYet."""
-        upstream = self.of_part(part)
+        """Return the local addresses of the endpoints in a response; each is bound. Raises WireError, and NotYet."""
+        upstream = self.upstream_of_part(part)
         topology = upstream.topology
-        told = upstream.told.recall(host, endpoints, (self.config, topology.edition))
-        if told is not None:  # the usual case: nothing is new since these endpoints were learned
-            return told
+        cached = upstream.local_addresses.get(host, endpoints, (self.config, topology.revision))
+        if cached is not None:  # the usual case: nothing is new since these endpoints were learned
+            return cached
         if any(endpoint.node_id < 0 for endpoint in endpoints.nodes):
             raise WireError("malformed", "the broker named a node with a negative id")
-        if self._ended and not topology.knows(endpoints):
+        if self._ended and not topology.contains(endpoints):
             raise _not_served()
         steps = self._learn(upstream, endpoints)
         if sum(1 for _ in islice(steps, BOUND_AT_ONCE)) == BOUND_AT_ONCE:
@@ -395,11 +431,11 @@ class Gateway:
         nodes = topology.nodes
         self._check_served([nodes[NodeKey(e.kind, e.node_id)] for e in endpoints.nodes])
         local = tuple(self.local_address(nodes[NodeKey(e.kind, e.node_id)], host) for e in endpoints.nodes)
-        upstream.told.note(host, endpoints, (self.config, topology.edition), local)
+        upstream.local_addresses.put(host, endpoints, (self.config, topology.revision), local)
         return local
 
     def _check_served(self, nodes: Sequence[Node]) -> None:
-        """Raises WireError if one of these has no listener: a client must be told no address that is not served."""
+        """Raise WireError if one of these nodes has no listener: kproxy advertises only addresses that it serves."""
         if self._ended or not self._listeners.accepting:
             # Nothing is served any more, but what is in flight is still answered.
             if self.config.sni is None and not all(node.port for node in nodes):
@@ -412,8 +448,8 @@ class Gateway:
     # The end, and what the app asks for
 
     def bind_missing(self) -> Iterator[None]:
-        """Give listeners to nodes that could have none, for want of file descriptors say."""
-        missing = self._nodes.missing()
+        """Give listeners to nodes that have none, for example for lack of file descriptors."""
+        missing = self._nodes.unbound_nodes()
         yield from self._nodes.bind(missing)
         if any(map(self._nodes.is_bound, missing)):
             self._on_change()
@@ -423,37 +459,37 @@ class Gateway:
         return self._nodes.retire(self.config.retire_after)
 
     def end(self, seconds: float) -> None:
-        """The cluster is served no more; its sessions have so many seconds to end."""
+        """Stop serving the cluster; its sessions have this many seconds to end."""
         self._ended = True
         self.stop_accepting()
         asyncio.get_running_loop().call_later(seconds, self.forwards.end)
         for upstream in self.upstreams.values():
-            upstream.reach.end(seconds)
+            upstream.dialer.end(seconds)
 
     async def close(self) -> None:
-        """Close what is kept open for connections to come."""
+        """Close what is kept open for later connections."""
         for upstream in self.upstreams.values():
-            await upstream.reach.close()
+            await upstream.dialer.close()
 
     def stop_accepting(self) -> None:
-        """Close the listeners and the connections that have said nothing yet."""
+        """Close the listeners, and the connections that have sent nothing yet."""
         self._nodes.close_all()
-        if self.shared is not None:
-            self.shared.end()
+        if self.claims is not None:
+            self.claims.end()
         self.forwards.stop_accepting()
-        self.door.close()
+        self.acceptor.close()
 
     @property
     def sessions(self) -> int:
-        """Client connections that have spoken."""
-        return self.door.sessions
+        """The number of client connections that have sent their first bytes."""
+        return self.acceptor.sessions
 
     def sessions_of(self, node: Node) -> int:
-        """Open client connections to one node."""
-        return self.door.sessions_of(node.key)
+        """Return the number of client connections to one node."""
+        return self.acceptor.sessions_of(node.key)
 
     def is_bound(self, node: Node) -> bool:
-        """Whether clients may be told the node's address."""
+        """Check whether kproxy may advertise the node's local address."""
         return self._nodes.is_bound(node.key)
 
 
@@ -466,7 +502,7 @@ def _not_served() -> WireError:
 
 
 def _log_nodes(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
-    """A line for each node; of many at once, one for all of them, with the first."""
+    """Log a line for each node; if there are many, one line for all of them, with the first."""
     title = upstream.config.title
     if len(said) > _LINES_AT_ONCE:
         (node, *rest), others = said[0], len(said) - 1
@@ -481,7 +517,7 @@ def _log_nodes(level: int, upstream: Upstream, text: str, said: Sequence[tuple[N
 def _claim_ports(
     sharing: ProcessClaims, config: ClusterConfig, others: Sequence[ClusterConfig], hosts: Sequence[str]
 ) -> ClusterClaims:
-    """Raises ConfigError if another kproxy means something else by one of the ports."""
+    """Claim the cluster's ports. Raises ConfigError if another kproxy gives one of them another meaning."""
     window = config.effective_node_ports()
     upstreams = sorted(one.upstream for one in (config, *others))
     tls = config.client_tls_cert is not None

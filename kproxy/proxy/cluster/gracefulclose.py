@@ -1,8 +1,8 @@
-"""The end of a session whose client must not lose the answer to a write.
+"""The graceful close of a session, whose client must not lose the answer to a write.
 
-No further request passes. The session is closed when the client has the answers to those that have passed. Whether they
-have arrived, its system says a moment later: if the session were closed before, the client could lose the answer (what
-it has sent and nobody has read makes the system reset the connection), and would be in doubt about a write.
+No further request passes. kproxy closes the session when the client has the answers to the requests that have passed.
+The client's system confirms their arrival a moment later. If kproxy closed the session before, the client could lose
+the answer (unread bytes make the system reset the connection), and would be in doubt about a write.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ _LOOK, _LOOK_AT_LEAST = 0.01, 1.0
 """How often kproxy looks whether a client has taken the last answer, in seconds; ever more seldom while an answer is
 still to come, which may take minutes."""
 _TAKEN = 5.0
-"""For how long at most, once kproxy has sent it."""
+"""The longest that kproxy waits for the confirmation once it has sent the last answer, in seconds."""
 
 
 def close_gracefully(session: Session) -> None:
-    """Let no further request through, and close as soon as the client has all answers. To be called from the loop."""
+    """Let no further request pass, and close as soon as the client has all answers. Call it from the event loop."""
     session.hold()
     close_when_acked(session)
 
 
 def close_when_acked(session: Session, settled_at: float | None = None, pause: float = _LOOK) -> None:
-    """Close a session that is held, or will be, as soon as the client has all answers. `settled_at`: since when they
-    have all been sent, in the loop's seconds. `pause`: until the next look, in seconds."""
+    """Close a session that is held, or will be, as soon as the client has all answers.
+
+    `settled_at`: when they had all been sent, in the loop's seconds. `pause`: seconds until the next check.
+    """
     if session.closed:
         return
     loop = asyncio.get_running_loop()
     if session.settled and settled_at is None:
         settled_at = loop.time()
-    if session.taken or (settled_at is not None and loop.time() >= settled_at + _TAKEN):
+    if session.acked or (settled_at is not None and loop.time() >= settled_at + _TAKEN):
         session.close()
     elif settled_at is not None:
         loop.call_later(_LOOK, close_when_acked, session, settled_at)

@@ -1,9 +1,9 @@
-"""Whom an upstream address leads to: which cluster, and which of its nodes.
+"""The identity of what listens at an upstream address: its cluster, and which node of the cluster it is.
 
-An address that accepts a connection is not yet the node. So kproxy asks on each upstream connection, before a request
-of the client goes along it: one round trip, in which both questions go. A memory of what an address has answered was
-tried, valid only while another connection to it stood. It is not enough: a connection that waits in the queue of a
-forwarder or load balancer is led to wherever that leads when its turn comes.
+An address that accepts a connection need not be the node. So kproxy asks on each upstream connection, before it sends a
+request of the client: one round trip, with both questions. A memory of what an address has answered was tried, valid
+only while another connection to it stood. It is not enough: a connection that waits in the queue of a forwarder or load
+balancer goes wherever that leads when its turn comes.
 """
 
 from __future__ import annotations
@@ -36,113 +36,118 @@ _LEADERS_HOLD = 300.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """Who has answered, as a member of which nodes. `key` is None if nothing tells which of them it is."""
+    """The broker that has answered: the members of its cluster, and which of them it is."""
 
     members: ClusterNodes
     key: NodeKey | None
+    """The node; None if no answer shows which one it is."""
     proof: Proof | None
 
     @property
     def cluster_id(self) -> str | None:
+        """The id of its cluster; None if the broker does not send one."""
         return self.members.cluster_id
 
 
 class LoginRequired(UpstreamError):
-    """The broker tells nothing before a login. The connection is closed."""
+    """The broker answers only after a login. The connection is closed."""
 
     def __init__(self) -> None:
         super().__init__("closed", "the broker tells only authenticated clients which node it is")
 
 
 class ClosedOnOptionalRequest(UpstreamError):
-    """The broker has closed the connection on a question that it need not have answered. It may be asked without."""
+    """The broker closed the connection on a request that it need not have answered. kproxy may ask again without it."""
 
 
 class BrokerIdentifier:
-    """Who answers at the addresses of one cluster."""
+    """The questions that identify the brokers of one cluster, and what kproxy knows about asking them."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._versions: Versions | None = None
-        self._tells_its_id = False  # a broker has named its own id when it was asked for another's
+        self._reports_own_id = False  # a broker has named its own id when it was asked for another's
         self._hung_up: Counter[Proof] = Counter()  # how often, in a row
         self._answered: set[Proof] = set()  # questions that a broker has answered
         self._left_out_until: dict[Proof, float] = {}
         self._leaders: dict[int, tuple[TopicPartition, ...]] = {}
         self._leaders_at = 0.0
-        self._answers_all = False  # a broker has answered without a login
-        self._has_wanted_login = False
-        self._wants_login_until = 0.0
+        self._answers_without_login = False  # a broker has answered without a login
+        self._has_required_login = False
+        self._login_required_until = 0.0
 
     @property
     def login(self) -> LoginMode:
-        """Who must log in to the brokers, if kproxy does not, as far as they have shown it."""
-        if self._answers_all:
+        """Who must log in to the brokers, if kproxy does not, as far as the brokers have shown it."""
+        if self._answers_without_login:
             return LoginMode.NOBODY
-        return LoginMode.CLIENTS if self._has_wanted_login else LoginMode.UNKNOWN
+        return LoginMode.CLIENTS if self._has_required_login else LoginMode.UNKNOWN
 
     @property
-    def wants_login(self) -> bool:
-        """Whether brokers answer after a login only, as far as is known: there is no use in asking before."""
-        return monotonic() < self._wants_login_until
+    def requires_login(self) -> bool:
+        """True if brokers answer only after a login, as far as is known: asking earlier is of no use."""
+        return monotonic() < self._login_required_until
 
-    async def ask(
+    async def identify(
         self,
-        ask: Channel,
-        supposed: NodeKey | None = None,
+        channel: Channel,
+        expected: NodeKey | None = None,
         names: Sequence[str] = (),
         *,
         logged_in: bool = False,
         versions: Versions | None = None,
     ) -> BrokerIdentity:
-        """Ask who is there. `supposed`: the node that it should be, or was. `names`: those in its certificate, if that
-        was verified. `logged_in`: somebody has logged in on this connection. `versions`: what the broker has said on
-        this connection, which before a login it says once.
+        """Ask for the cluster and the node.
 
-        Raises WantsLogin, HungUp, another UpstreamError, or WireError.
+        `expected`: the node that it should be, or was. `names`: those in its certificate, if that was verified.
+        `logged_in`: a login has succeeded on this connection. `versions`: the ApiVersions answer of the broker on this
+        connection, which it sends only once before a login. Raises LoginRequired, ClosedOnOptionalRequest, another
+        UpstreamError, or WireError.
         """
         if versions is None:
             versions = self._versions
-            if versions is None or not (logged_in or self._answers_all):
-                versions = await questions.ask_versions(ask)
+            if versions is None or not (logged_in or self._answers_without_login):
+                versions = await questions.ask_versions(channel)
         # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
         # would log as an error.
-        suppose = supposed.node_id if supposed is not None and self._tells_its_id else questions.UNUSED_NODE_ID
+        assumed_id = expected.node_id if expected is not None and self._reports_own_id else questions.UNUSED_NODE_ID
         # In one round trip, where that can be. The broker answers in order: if it hangs up before the first answer, it
         # was not the second question's fault.
-        who = questions.nodes_question(versions)
-        which = questions.node_id_question(versions, suppose) if self._may_ask(Proof.OWN_WORD) else None
-        who.send(ask)
-        if which is not None:
-            which.send(ask)
-        members = await self._members(who, ask, logged_in)
+        members_question = questions.nodes_question(versions)
+        id_question = questions.node_id_question(versions, assumed_id) if self._may_ask(Proof.OWN_WORD) else None
+        members_question.send(channel)
+        if id_question is not None:
+            id_question.send(channel)
+        members = await self._members(members_question, channel, logged_in)
         node_id = None
-        if which is not None:
-            node_id = await self._optional(Proof.OWN_WORD, which.answer(ask))
+        if id_question is not None:
+            node_id = await self._optional(Proof.OWN_WORD, id_question.answer(channel))
         self._versions = versions
         if node_id is not None:
-            self._tells_its_id = self._tells_its_id or suppose != node_id
+            self._reports_own_id = self._reports_own_id or assumed_id != node_id
             return BrokerIdentity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
         key, proof = self._inferred(members, names)
         if key is None and members.kind is NodeKind.BROKER:
-            key, proof = await self._from_duties(ask, versions)
+            key, proof = await self._from_roles(channel, versions)
         return BrokerIdentity(members, key, proof)
 
-    async def _members(self, who: Question[ClusterNodes], ask: Channel, logged_in: bool) -> ClusterNodes:
+    async def _members(
+        self, members_question: Question[ClusterNodes], channel: Channel, logged_in: bool
+    ) -> ClusterNodes:
         try:
-            members = await who.answer(ask)
+            members = await members_question.answer(channel)
         except UpstreamError as error:
-            if error.reason == "closed" and not (logged_in or self._answers_all):
-                self._has_wanted_login = True
-                self._wants_login_until = monotonic() + _WANTS_LOGIN
+            if error.reason == "closed" and not (logged_in or self._answers_without_login):
+                self._has_required_login = True
+                self._login_required_until = monotonic() + _WANTS_LOGIN
                 raise LoginRequired from None
             raise
         if not logged_in:
-            self._answers_all = True
+            self._answers_without_login = True
         return members
 
     def _inferred(self, members: ClusterNodes, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
-        """Which node it is by what is known already: the names in its certificate, the number of brokers."""
+        """Infer the node from what is already known: the names in its certificate, the number of brokers."""
         by_name = self._by_name(members, names)
         if by_name is not None:
             return by_name, Proof.CERTIFICATE
@@ -151,24 +156,24 @@ class BrokerIdentifier:
             return NodeKey(members.kind, ids.pop()), Proof.ONLY_BROKER
         return None, None
 
-    async def _from_duties(self, ask: Channel, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
-        """Which broker it is by what only one can do."""
-        duties = (
+    async def _from_roles(self, channel: Channel, versions: Versions) -> tuple[NodeKey | None, Proof | None]:
+        """Infer the broker from what only one broker can do."""
+        roles = (
             (Proof.LEADER, self._leader),
             (Proof.COORDINATOR, questions.ask_coordinator),
         )
-        for proof, duty in duties:
-            node_id = await self._optional(proof, duty(ask, versions)) if self._may_ask(proof) else None
+        for proof, ask_role in roles:
+            node_id = await self._optional(proof, ask_role(channel, versions)) if self._may_ask(proof) else None
             if node_id is not None:
                 return NodeKey(NodeKind.BROKER, node_id), proof
         return None, None
 
     def _may_ask(self, name: Proof) -> bool:
-        """Whether brokers do not hang up on this question, as far as is known."""
+        """Check whether brokers answer this question instead of closing the connection, as far as is known."""
         return monotonic() >= self._left_out_until.get(name, 0.0)
 
     async def _optional(self, name: Proof, asking: Awaitable[int | None]) -> int | None:
-        """The answer to a question that a broker need not answer. Raises HungUp."""
+        """Return the answer to a question that a broker need not answer. Raises ClosedOnOptionalRequest."""
         try:
             answer = await asking
         except UpstreamError as error:
@@ -191,30 +196,32 @@ class BrokerIdentifier:
             self._left_out_until[name] = monotonic() + _LEFT_OUT
 
     def _by_name(self, members: ClusterNodes, names: Sequence[str]) -> NodeKey | None:
-        """The one node whose advertised host is among the certificate's names."""
+        """Return the only node whose advertised host is among the certificate's names."""
         if not names:
             return None
-        spelled = {name.lower().removesuffix(".") for name in names}
+        certificate_names = {name.lower().removesuffix(".") for name in names}
         hosts = [(endpoint.advertised.host.lower().removesuffix("."), endpoint.node_id) for endpoint in members.nodes]
-        found = [node_id for host, node_id in hosts if host in spelled]
+        node_ids = [node_id for host, node_id in hosts if host in certificate_names]
         # A name with a wildcard is no node's, and says that the certificate is for several.
-        if len(found) != 1 or any(name.startswith("*.") for name in spelled):
+        if len(node_ids) != 1 or any(name.startswith("*.") for name in certificate_names):
             return None
-        return NodeKey(members.kind, found[0])
+        return NodeKey(members.kind, node_ids[0])
 
-    async def _leader(self, ask: Channel, versions: Versions) -> int | None:
-        """The node whose partitions the broker answers for, and nobody else's."""
-        for fresh in (False, True):
-            if fresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_HOLD:
-                self._leaders, self._leaders_at = await questions.ask_leaders(ask, versions), monotonic()
+    async def _leader(self, channel: Channel, versions: Versions) -> int | None:
+        """Return the only node for whose partitions the broker answers as the leader."""
+        for refresh in (False, True):
+            if refresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_HOLD:
+                self._leaders, self._leaders_at = await questions.ask_leaders(channel, versions), monotonic()
             if not self._leaders:
                 return None
-            leader_of = {partition: node for node, led in self._leaders.items() for partition in led}
-            answers = await questions.ask_leadership(ask, versions, leader_of)
-            led = {leader_of[partition] for partition, error in answers.items() if error == questions.NONE}
-            not_led = {leader_of[partition] for partition, error in answers.items() if error == questions.NOT_LEADER}
-            if len(led) == 1 and led.isdisjoint(not_led):  # else leaders have moved meanwhile
-                return led.pop()
-            if not led and not fresh and not not_led:
+            leader_of = {partition: node for node, led_ids in self._leaders.items() for partition in led_ids}
+            answers = await questions.ask_leadership(channel, versions, leader_of)
+            led_ids = {leader_of[partition] for partition, error in answers.items() if error == questions.NONE}
+            not_led_ids = {
+                leader_of[partition] for partition, error in answers.items() if error == questions.NOT_LEADER
+            }
+            if len(led_ids) == 1 and led_ids.isdisjoint(not_led_ids):  # else leaders have moved meanwhile
+                return led_ids.pop()
+            if not led_ids and not refresh and not not_led_ids:
                 return None  # this user may not see them any more
         return None

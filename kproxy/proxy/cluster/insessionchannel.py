@@ -1,4 +1,4 @@
-"""Getting requests to a broker and its responses back within a session, between the client's requests."""
+"""The channel for kproxy's own requests within a session, between the client's requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from kproxy.proxy.relay.session import Session
 
 
 class InSessionChannel(Channel):
-    """Between the requests of a session's client. With `hold` it holds them from the first question on; without,
-    they are held already. Whoever asks releases them."""
+    """kproxy's requests and the broker's responses, between the requests of a session's client.
+
+    With `hold`, the channel holds the client's requests from its first request on; without, they are held already. The
+    caller releases them.
+    """
 
     def __init__(self, session: Session, *, hold: bool = False) -> None:
         self._session = session
@@ -20,7 +23,7 @@ class InSessionChannel(Channel):
         self._answer: asyncio.Future[bytes] | None = None
 
     def ended(self) -> None:
-        """The session has ended: whoever waits for an answer gets EOFError."""
+        """Raise EOFError where an answer is awaited: the session has ended."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(EOFError())
 

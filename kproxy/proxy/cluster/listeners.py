@@ -1,10 +1,10 @@
 """The sockets that clients connect to: one for bootstrap, one for each node.
 
-A listener is bound before its address is advertised. If a node's port cannot be had, it gets another; if no port of
-the window can be had, any free one: a response never fails because of one port.
+kproxy binds a listener before it advertises its address. If a node's port is taken, the node gets another one; if no
+port of the window is free, any free one: a response never fails because of one port.
 
 Ports that other kproxies share (`--reuse-port`) are bound as always, and listened on only between `resume` and `pause`:
-the system leads clients to those kproxies that listen.
+the system gives connections to those kproxies that listen.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ _ACCEPT_AT_ONCE = 64
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 OnAccept = Callable[[socket.socket, Address, "Listener"], None]
-"""Is given a connection, ready for relaying, and the address that it comes from."""
+"""Receives an accepted connection, ready for relaying, the address of the client, and the listener."""
 
 
 class Listener:
-    """The local port of a node (None: of bootstrap), on each address of the listening host. `sessions` counts who
-    uses it."""
+    """The local port of a node (None: of bootstrap), on each address of the listening host.
+
+    `sessions` counts the connections to it.
+    """
 
     def __init__(self, key: NodeKey | None, port: int, sockets: list[socket.socket]) -> None:
         self.key = key
@@ -50,11 +52,13 @@ class Listener:
 
 
 class Listeners:
-    """All listeners of one cluster, on one host; `own` knows those of the whole process. `shared`: other kproxies may
-    have the same ports."""
+    """All listeners of one cluster, on one host.
+
+    `own_addresses` are those of the whole process. `shared`: other kproxies may have the same ports.
+    """
 
     def __init__(
-        self, listen: Address, on_accept: OnAccept, own: OwnAddresses | None = None, *, shared: bool = False
+        self, listen: Address, on_accept: OnAccept, own_addresses: OwnAddresses | None = None, *, shared: bool = False
     ) -> None:
         self._shared = shared
         self._listening = not shared
@@ -64,11 +68,11 @@ class Listeners:
         self._hosts = _resolve(listen)
         self._reserve = _open_reserve()
         self.bound: dict[NodeKey | None, Listener] = {}
-        self._own = own or OwnAddresses()
+        self._own_addresses = own_addresses or OwnAddresses()
         self.accepting = True
 
     def bind(self, key: NodeKey | None, port: int) -> Listener:
-        """Listen on `port` (0: any free one). Raises OSError if it is taken or cannot be had."""
+        """Bind `port` (0: any free one), and listen unless paused. Raises OSError if it cannot be bound."""
         sockets: list[socket.socket] = []
         try:
             for family, host in self._hosts:
@@ -82,7 +86,7 @@ class Listeners:
                 sock.close()
             raise
         listener = self.bound[key] = Listener(key, port, sockets)
-        self._own.add(sockets)
+        self._own_addresses.add(sockets)
         if self._listening:
             self._watch(listener)
         return listener
@@ -93,7 +97,7 @@ class Listeners:
 
     @property
     def hosts(self) -> list[str]:
-        """The IP addresses that are listened on."""
+        """The IP addresses on which it listens."""
         return [host for _, host in self._hosts]
 
     def resume(self) -> None:
@@ -107,8 +111,10 @@ class Listeners:
             self._watch(listener)
 
     def pause(self) -> None:
-        """Listen on no port, and keep all: the system leads clients to other kproxies. Clients that wait to be accepted
-        connect again."""
+        """Stop listening and keep the ports: the system gives connections to other kproxies.
+
+        Clients that wait to be accepted connect again.
+        """
         if not self._listening:
             return
         self._listening = False
@@ -118,9 +124,9 @@ class Listeners:
                 sock.shutdown(socket.SHUT_RD)  # Linux: the port stays bound, and `listen` begins anew
 
     def close(self, key: NodeKey | None) -> None:
-        """Stop listening; connections that were accepted stay."""
+        """Close a listener; accepted connections stay."""
         listener = self.bound.pop(key)
-        self._own.remove(listener.sockets)
+        self._own_addresses.remove(listener.sockets)
         for sock in listener.sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
@@ -135,7 +141,7 @@ class Listeners:
 
     @property
     def sockets(self) -> int:
-        """How many sockets listen."""
+        """The number of sockets that listen."""
         return len(self.bound) * len(self._hosts)
 
     def _accept(self, sock: socket.socket, host: str, listener: Listener) -> None:
@@ -155,8 +161,11 @@ class Listeners:
             self._on_accept(client, Address(*peer[:2]), listener)
 
     def _refuse_one(self, sock: socket.socket) -> None:
-        """No file descriptor is left. The waiting connection would wake the loop for ever: take it with the one kept
-        in reserve, and close it, so that its client knows."""
+        """Refuse one connection when no file descriptor is left.
+
+        The waiting connection would wake the loop for ever. So it is accepted with the descriptor kept in reserve, and
+        closed, so that its client notices.
+        """
         log.error(
             "too many open files: kproxy refused a connection; raise the limit (ulimit -n) or --max-connections is"
             " too high for it"

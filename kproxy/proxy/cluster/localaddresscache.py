@@ -1,8 +1,8 @@
-"""The local addresses that clients were told, for as long as they hold. Pure.
+"""The local addresses in responses to clients, cached for as long as they are valid. Pure.
 
-A response that came before brings the same `Endpoints` as then, the very object
-(`kproxy.protocol.rewrite.prefixcache`). If nothing has changed that its local addresses depend on, they are the same,
-and there is nothing to learn from it.
+A response that is equal to an earlier one brings the same `Endpoints`, the very object
+(`kproxy.protocol.rewrite.prefixcache`). If nothing has changed on which its local addresses depend, they are the same,
+and the response teaches nothing new.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ _MOST = 32
 
 
 class LocalAddressCache:
-    """Answers on one basis: all that they depend on beside the client's host and the endpoints. Another basis ends them
-    all."""
+    """Local addresses, by the client's host and the endpoints.
+
+    All of them depend on one basis: everything else that they are derived from. A different basis clears the cache.
+    """
 
     def __init__(self) -> None:
         self._basis: object = None
         # By the host and the identity of the endpoints, which are kept so that no others can have it.
-        self._told: dict[tuple[str, int], tuple[Endpoints, Sequence[Address]]] = {}
+        self._answers: dict[tuple[str, int], tuple[Endpoints, Sequence[Address]]] = {}
 
-    def recall(self, host: str, endpoints: Endpoints, basis: object) -> Sequence[Address] | None:
-        """What was told of this object to clients that find kproxy at the host; None if that may have changed."""
+    def get(self, host: str, endpoints: Endpoints, basis: object) -> Sequence[Address] | None:
+        """Return the addresses for this object and clients that use kproxy at the host; None if not cached."""
         if basis != self._basis:
             return None
-        told = self._told.get((host, id(endpoints)))
-        return None if told is None else told[1]
+        answer = self._answers.get((host, id(endpoints)))
+        return None if answer is None else answer[1]
 
-    def note(self, host: str, endpoints: Endpoints, basis: object, local: Sequence[Address]) -> None:
-        """This is told, and holds as long as the basis is the same."""
-        if basis != self._basis or len(self._told) >= _MOST:
-            self._told.clear()
+    def put(self, host: str, endpoints: Endpoints, basis: object, local: Sequence[Address]) -> None:
+        """Cache the local addresses for as long as the basis is the same."""
+        if basis != self._basis or len(self._answers) >= _MOST:
+            self._answers.clear()
             self._basis = basis
         if (
             endpoints.complete and len(endpoints.nodes) <= MAX_PREFIX_ENDPOINTS
         ):  # others do not come again as the same object
-            self._told[host, id(endpoints)] = endpoints, local
+            self._answers[host, id(endpoints)] = endpoints, local

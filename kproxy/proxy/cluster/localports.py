@@ -1,4 +1,4 @@
-"""Which local port each node has. Pure.
+"""The local port of each node. Pure.
 
 The rule by which a node gets a port gives the same answer on every machine and after every restart:
 
@@ -6,8 +6,8 @@ The rule by which a node gets a port gives the same answer on every machine and 
  2. every other node starts at a place in the upper half of the window that a hash of its kind and id names, and
     takes the first free port from there on, downwards, then from the top.
 
-A port that was given stays its node's, also when the node was forgotten to make room for others. Only `left` gives it
-away, for when the window has no other, and only that of a node which was gone before a given time.
+A port that a node has had stays that node's, also when the node was forgotten to make room for others. Only
+`reusable_ports` gives it away, when the window has no other port, and only if the node was gone before a given time.
 
 A node is the same one whatever it belongs to: node 1 of one upstream and node 1 of another have the same port.
 
@@ -27,7 +27,7 @@ from kproxy.protocol.rewrite.endpoints import NodeKind
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
-    """What a node is, whatever it is called."""
+    """The key of a node: its kind and id, whatever its host name is."""
 
     kind: NodeKind
     node_id: int
@@ -42,7 +42,7 @@ class NodeKey:
 
     @classmethod
     def of(cls, label: str) -> NodeKey:
-        """The node with this label."""
+        """Return the node with this label."""
         kind, _, number = label.rpartition("-")
         return cls(NodeKind(kind) if kind else NodeKind.BROKER, int(number))
 
@@ -51,99 +51,102 @@ class NodeKey:
 
 
 class LocalPorts:
-    """Those from `first` to `last`. Each topology that shares them says which nodes it knows. `fixed`: a node has its
-    `only_port`, or none."""
+    """The local ports from `first` to `last`, which several topologies share.
+
+    `fixed`: a node has its `only_port`, or none.
+    """
 
     def __init__(self, first: int, last: int, *, fixed: bool = False) -> None:
         self.fixed = fixed
         self.first = first
         self.last = last
-        self._known: Counter[NodeKey] = Counter()  # by how many topologies
-        self._has: dict[NodeKey, int] = {}
-        self._taken: dict[int, NodeKey] = {}
-        self._used = 0  # ports of the window in `_taken`, from which none of these goes
+        self._topologies: Counter[NodeKey] = Counter()  # by how many topologies
+        self._port_of: dict[NodeKey, int] = {}
+        self._node_at: dict[int, NodeKey] = {}
+        self._ports_in_use = 0  # ports of the window in `_node_at`, from which none of these goes
         self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port each had, and since when it is gone
 
-    def know(self, key: NodeKey) -> int:
-        """One more topology has this node; return the port that it has, 0 if none."""
-        self._known[key] += 1
-        return self._has.get(key, 0)
+    def add_topology_node(self, key: NodeKey) -> int:
+        """Note that one more topology has this node; return the port of the node, 0 if it has none."""
+        self._topologies[key] += 1
+        return self._port_of.get(key, 0)
 
     def fits(self, key: NodeKey) -> bool:
-        """Whether the first rule gives the node its port."""
+        """Check whether the first rule gives the node its port."""
         return key.kind is NodeKind.BROKER and 0 <= key.node_id <= self.last - self.first
 
     @property
-    def brokers_fit(self) -> int:
-        """How many ids of brokers have an `only_port`: the last quarter of the window is for controllers."""
+    def broker_capacity(self) -> int:
+        """The number of broker ids that have an `only_port`: the last quarter of the window is for controllers."""
         size = self.last - self.first + 1
         return size - size // 4
 
     def only_port(self, key: NodeKey) -> int:
-        """The port that the node may have, 0 if none."""
+        """Return the port that the node may have, 0 if none."""
         if key.kind is NodeKind.BROKER:
-            return self.first + key.node_id if 0 <= key.node_id < self.brokers_fit else 0
-        others = self.last - self.first + 1 - self.brokers_fit
+            return self.first + key.node_id if 0 <= key.node_id < self.broker_capacity else 0
+        others = self.last - self.first + 1 - self.broker_capacity
         return self.last - key.node_id % others if others else 0  # few, and with ids in a row
 
     def ports_for(self, key: NodeKey) -> Iterator[int]:
-        """The ports that the node may have, best first, without those of other nodes."""
+        """Yield the ports that the node may have, best first, without those of other nodes."""
         if self.fixed:
             only = self.only_port(key)
-            if only and self._taken.get(only, key) == key:
+            if only and self._node_at.get(only, key) == key:
                 yield only
             return
-        if key in self._has:
-            yield self._has[key]
+        if key in self._port_of:
+            yield self._port_of[key]
         elif key in self._forgotten:
             yield self._forgotten[key][0]
-        elif self._used > self.last - self.first:
+        elif self._ports_in_use > self.last - self.first:
             return
         size = self.last - self.first + 1
-        if self.fits(key) and self._taken.get(self.first + key.node_id, key) == key:
+        if self.fits(key) and self._node_at.get(self.first + key.node_id, key) == key:
             yield self.first + key.node_id
         # Small ids are the usual ones and live at the lower end: keep away from them.
         start = size - 1 - zlib.crc32(f"{key.kind.value}:{key.node_id}".encode()) % ((size + 1) // 2)
         for step in range(size):
             port = self.first + (start - step) % size
-            if self._taken.get(port, key) == key:
+            if self._node_at.get(port, key) == key:
                 yield port
 
-    def left(self, before: float) -> list[int]:
-        """The ports of the window whose nodes are forgotten and were gone before this time, those that are gone for
-        longest first."""
+    def reusable_ports(self, before: float) -> list[int]:
+        """Return the ports of the window whose nodes are forgotten and were gone before this time, in that order."""
         left = []
         for port in range(self.first, self.last + 1):
-            key = self._taken.get(port)
-            if key is not None and key not in self._known:
+            key = self._node_at.get(port)
+            if key is not None and key not in self._topologies:
                 _, since = self._forgotten.get(key, (port, float("-inf")))
                 if since <= before:
                     left.append((since, port))
         return [port for _, port in sorted(left)]
 
-    def is_left(self, port: int) -> bool:
-        """Whether the port's node is forgotten."""
-        return port in self._taken and self._taken[port] not in self._known
+    def is_reusable(self, port: int) -> bool:
+        """Check whether the port's node is forgotten."""
+        return port in self._node_at and self._node_at[port] not in self._topologies
 
     def assign(self, key: NodeKey, port: int) -> None:
-        """The node has this port from now on. One that it had before was advertised, and stays its own."""
-        self._has[key] = port
-        for one in (key, self._taken.get(port)):
-            if one is not None and (one == key or not self._known[one]):
+        """Give the node this port. A port that it had before was advertised, and stays its own."""
+        self._port_of[key] = port
+        for one in (key, self._node_at.get(port)):
+            if one is not None and (one == key or not self._topologies[one]):
                 self._forgotten.pop(one, None)
-        if self.first <= port <= self.last and port not in self._taken:
-            self._used += 1
-        self._taken[port] = key
+        if self.first <= port <= self.last and port not in self._node_at:
+            self._ports_in_use += 1
+        self._node_at[port] = key
 
     def forget(self, key: NodeKey, since: float) -> None:
-        """One topology less has this node, which is gone since then. If it was the last one, the node's port in the
-        window stays its own, see `left`."""
-        self._known[key] -= 1
-        if self._known[key]:
+        """Note that one topology less has this node, which has been gone `since` then.
+
+        If it was the last topology, the node's port in the window stays its own, see `reusable_ports`.
+        """
+        self._topologies[key] -= 1
+        if self._topologies[key]:
             return
-        del self._known[key]
-        port = self._has.pop(key, 0)
+        del self._topologies[key]
+        port = self._port_of.pop(key, 0)
         if self.first <= port <= self.last:
             self._forgotten[key] = port, since
         else:
-            self._taken.pop(port, None)
+            self._node_at.pop(port, None)

@@ -1,7 +1,7 @@
-"""Getting from this machine to the nodes of a cluster: along which route, and whether it leads to the right node.
+"""The dialer of a cluster's nodes: which route it takes to each, and whether that leads to the right node.
 
-A route counts as a node's only if the node has been met at its end (`meeting`). One that leads to another cluster or
-another node is no route: the next one is tried.
+A route counts as a node's only if the node was verified at its end (`nodeverifier`). If it leads to another cluster or
+another node, kproxy tries the next one.
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ log = logging.getLogger(__name__)
 _LOOPS_SAID_EVERY = 30.0
 
 AffectsSession = Callable[[NodeKey | None, Address], bool]
-"""Whether a new configuration concerns a session that was opened to a node (None: a bootstrap server) at this
-address."""
+"""Returns whether a new configuration affects a session to this node (None: a bootstrap server) at this address."""
 
 
 class NodeDialer:
-    """The upstream side of one cluster.
+    """The connections from kproxy to one upstream.
 
-    `known` is what has been found out; `on_news` is told each fact that is new. `agree` says,
-    of the id of the first cluster that answers, which one is to be served.
+    `reachability` is what is known so far; `on_news` receives each fact that is new. `agree` receives the id of the
+    first cluster that answers, and returns the id of the cluster to serve.
     """
 
     def __init__(
@@ -66,29 +65,32 @@ class NodeDialer:
         self._config = config
         self._topology = topology
         self._opener = UpstreamConnector(config, tasks, is_own)
-        self.meetings = NodeVerifier(config, topology, metrics, self._opener, self)
+        self.verifier = NodeVerifier(config, topology, metrics, self._opener, self)
         self._on_news = on_news
         self._agree = agree
         self.routes = Routes(config.map)
-        self.known = ReachabilityState(cluster_id=config.cluster_id)
+        self.reachability = ReachabilityState(cluster_id=config.cluster_id)
         self._outages = Outages()
         self._silent_on_loops_until = 0.0
-        self.settled = asyncio.Event()  # all bootstrap servers have been asked once
+        self.bootstrap_asked = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
 
     def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> AffectsSession:
-        """Reach the cluster so from now on; return whom that concerns. Sessions of the former way have so many
-        seconds to end. What is known stays known, unless it is of addresses that are out of use: whoever is dialled
-        next is asked who it is, as always."""
+        """Use this configuration from now on; return which sessions it affects. These have that many seconds to end.
+
+        Known facts stay, except for addresses that are no longer used: kproxy asks at each dial who answers, as always.
+        """
         before, self._config = self._config, config
         self._opener.reconfigure(config, tls, seconds)
-        self.meetings.reconfigure(config)
+        self.verifier.reconfigure(config)
         if config.map != before.map:
             self.routes = Routes(config.map)
-        known = self.known
+        reachability = self.reachability
         if config.bootstrap_servers != before.bootstrap_servers:
-            known.bootstrap_at = 0
-        known.leads_to = {one.address: one for one in known.leads_to.values() if self._in_use(one.address, one.key)}
+            reachability.bootstrap_index = 0
+        reachability.node_addresses = {
+            one.address: one for one in reachability.node_addresses.values() if self._in_use(one.address, one.key)
+        }
         self._outages.end_where(lambda key: True)
         reloads = {setting.option.reload for setting in changed_settings(before, config)}
         if Reload.DRAINS_ALL in reloads:
@@ -102,11 +104,11 @@ class NodeDialer:
         return moved
 
     def end(self, seconds: float) -> None:
-        """The cluster is served no more; its sessions have so many seconds to end."""
+        """Stop dialling. The sessions of the cluster have this many seconds to end."""
         self._opener.end(seconds)
 
     def _leads(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
-        """Whether an address may be a route to the node, or, for None, to a bootstrap server."""
+        """Check whether an address may be a route to the node, or, for None, to a bootstrap server."""
         node = None if key is None else self._topology.nodes.get(key)
         if node is not None:
             for one in config.map:
@@ -120,19 +122,21 @@ class NodeDialer:
         return address in self._config.bootstrap_servers or self._leads(self._config, key, address)
 
     async def close(self) -> None:
-        """Close what is kept open for connections to come."""
+        """Close what is kept open for later connections."""
         await self._opener.close()
 
     def forget(self, keys: Collection[NodeKey]) -> None:
-        """Know nothing of nodes that are in no metadata any more."""
-        self.known.forget(keys)
+        """Forget nodes that are no longer in any metadata."""
+        self.reachability.forget(keys)
         for key in keys:
             self._outages.end(key)
-            self.meetings.forget(key)
+            self.verifier.forget(key)
 
     def note(self, fact: Fact) -> None:
-        """Take in a fact, and tell others if it is news. A way that was out of use before it was told is none, and of a
-        node that was forgotten meanwhile there is nothing to know."""
+        """Take in a fact, and pass it on if it is new.
+
+        Facts about addresses that are no longer used, and about forgotten nodes, are ignored.
+        """
         match fact:
             case DialOutcome(key) if key not in self._topology.nodes:
                 return
@@ -146,31 +150,33 @@ class NodeDialer:
                 self._outages.begin(key)
             case BootstrapAnswer() | ExplorationState(answered=True, conflict=None):
                 self._outages.end(None)
-        if self.known.note(fact):
+        if self.reachability.note(fact):
             self._wake()
             self._on_news(fact)
 
     def _wake(self) -> None:
-        if self.known.explored.settled:
-            self.settled.set()
-        if self.known.explored.searched:
+        if self.reachability.exploration.bootstrap_asked:
+            self.bootstrap_asked.set()
+        if self.reachability.exploration.searched:
             self.searched.set()
 
     async def connect(self, address: Address) -> socket.socket:
-        """A connection to something that is no broker, along the same hops. Raises UpstreamError."""
+        """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
         return await self._opener.connect(address)
 
     async def dial(self, key: NodeKey | None) -> VerifiedConnection:
-        """Connect to a node, or, for None, to a bootstrap server. Raises UpstreamError; Unreachable if that says
-        something of the node."""
+        """Connect to a node, or, for None, to a bootstrap server.
+
+        Raises UpstreamError; Unreachable if the node, not this machine, is the problem.
+        """
         try:
-            met = await self._dial(key)
+            connection = await self._dial(key)
         except UpstreamError as error:
             if error.reason == "limit":
                 raise
             raise Unreachable(error, self._outage_of(key)) from None
         self._outages.end(key)
-        return met
+        return connection
 
     def _outage_of(self, key: NodeKey | None) -> Outage:
         if key is None or key in self._topology.nodes:
@@ -179,8 +185,8 @@ class NodeDialer:
 
     async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
-        await self.settled.wait()
-        conflict = self.known.explored.conflict
+        await self.bootstrap_asked.wait()
+        conflict = self.reachability.exploration.conflict
         if conflict is not None:
             raise UpstreamError("wrong-cluster", conflict)
         if key is None:
@@ -198,15 +204,15 @@ class NodeDialer:
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
         for step in range(len(servers)):
-            at = (self.known.bootstrap_at + step) % len(servers)
+            at = (self.reachability.bootstrap_index + step) % len(servers)
             try:
-                upstream = await self.meetings.meet(None, Route(servers[at], RouteKind.ADVERTISED))
+                upstream = await self.verifier.connect(None, Route(servers[at], RouteKind.ADVERTISED))
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
-            if at != self.known.bootstrap_at:
+            if at != self.reachability.bootstrap_index:
                 self.note(BootstrapAnswer(at))
             _log_wrong_addresses(BOOTSTRAP, errors)
             return upstream
@@ -217,7 +223,7 @@ class NodeDialer:
         errors: list[UpstreamError] = []
         for route in self.candidates(key):
             try:
-                upstream = await self.meetings.meet(key, route)
+                upstream = await self.verifier.connect(key, route)
             except UpstreamError as error:
                 if error.reason == "limit":  # of this machine, and says nothing of the node
                     raise
@@ -236,50 +242,57 @@ class NodeDialer:
         raise failure
 
     def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:
-        """Say it also where no client wants the node: its broker, or a map, is wrong. What is wrong at start is shown
-        with all nodes."""
-        news = self.known.reached(key).problem != str(failure)
+        """Log a loop also where no client uses the node: its broker, or a map, is wrong.
+
+        Problems at start are displayed together with all nodes.
+        """
+        news = self.reachability.of_node(key).problem != str(failure)
         if news and self.searched.is_set() and monotonic() >= self._silent_on_loops_until:
             self._silent_on_loops_until = monotonic() + _LOOPS_SAID_EVERY
             log.warning("cluster %s: %s cannot be reached: %s", self._config.title, key, failure)
 
     def candidates(self, key: NodeKey) -> list[Route]:
-        """The routes to a node, best first: the one that worked last, then as `Routes` says; last of all an address
-        that led to another node."""
-        known = self.known
-        learned = [one.address for one in known.addresses_of(key)]
-        untold = [server for server in self._config.bootstrap_servers if self.meetings.may_be_any(server)]
-        routes = self.routes.candidates(key.label, self.meetings.advertised(key), learned, untold)
-        worked = known.reached(key).route
+        """Return the routes to a node, best first.
+
+        The one that worked last comes first, then the order of `Routes`; last of all an address that led to another
+        node.
+        """
+        reachability = self.reachability
+        learned = [one.address for one in reachability.addresses_of(key)]
+        untold = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
+        routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, untold)
+        worked = reachability.of_node(key).route
         return sorted(routes, key=lambda route: (self._leads_elsewhere(route.dial, key), route != worked))
 
     def _leads_elsewhere(self, address: Address, key: NodeKey) -> bool:
-        known = self.known.leads_to.get(address)
-        return known is not None and known.key != key
+        reachability = self.reachability.node_addresses.get(address)
+        return reachability is not None and reachability.key != key
 
     async def try_node(self, key: NodeKey) -> None:
-        """See whether a node can be reached; `known` has the outcome."""
+        """Check whether a node can be reached; `reachability` has the outcome."""
         try:
             upstream = await self._dial_node(key)
         except UpstreamError:
             return
         upstream.sock.close()
 
-    def claim(self, cluster_id: str, said_by: Address) -> str:
-        """A broker says that this is its cluster; return the one that is served."""
-        if self.known.cluster_id is None and (agreed := self._agree(cluster_id)) != cluster_id:
-            self.known.cluster_id, self.known.agreed = agreed, True
-        return self.known.claim(cluster_id, said_by)
+    def claim_cluster_id(self, cluster_id: str, reported_by: Address) -> str:
+        """Take in the cluster id that a broker reports; return the id of the cluster that is served."""
+        if self.reachability.cluster_id is None and (agreed := self._agree(cluster_id)) != cluster_id:
+            self.reachability.cluster_id, self.reachability.by_agreement = agreed, True
+        return self.reachability.claim_cluster_id(cluster_id, reported_by)
 
 
 def _without_traceback(error: UpstreamError) -> UpstreamError:
-    """The error without what was known where it was raised, such as all nodes that a broker named: it would stay until
-    the garbage collector finds it, which takes long when a thousand dials fail."""
+    """Return the error without its frames, which keep objects such as all nodes that a broker named.
+
+    The garbage collector would find them late, which matters when a thousand dials fail.
+    """
     return error.with_traceback(None)
 
 
 def _log_wrong_addresses(label: str, errors: Sequence[UpstreamError]) -> None:
-    """Addresses that lead elsewhere are named, although another one works."""
+    """Log the addresses that lead to another cluster or node, although another address works."""
     for number, error in enumerate(errors):
         if error.reason in ("wrong-cluster", "wrong-node"):
             log.warning("%s; kproxy used the next address", error, extra=about(label, number, error.reason))

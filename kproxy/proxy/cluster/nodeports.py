@@ -1,4 +1,4 @@
-"""The listeners of a cluster's nodes: on which port each is, when it is closed, and how many there may be."""
+"""The listeners of a cluster's nodes: their ports, when they close, and how many there may be."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ NODES_LOGGED_APART = 64
 
 
 class NodePorts:
-    """Those of all upstreams. A node of one and the node of the same kind and id of another share theirs. `problem`:
-    why the last node that has none could have none; "" if each has one.
+    """The listeners of the nodes of all upstreams.
 
-    To bind or close a listener takes a tenth of a millisecond, and a broker can name a thousand nodes. So what does
-    many of these is an iterator that does one in each step: sessions may go on after each. Anything may happen between
-    two steps; the rest may never be done.
+    A node of one upstream and the node of the same kind and id of another share theirs. `problem`: why the last node
+    without a listener has none; "" if each has one.
+
+    To bind or close a listener takes a tenth of a millisecond, and a broker can name a thousand nodes. So whatever
+    handles many of them is an iterator that handles one in each step, and sessions may continue after each. Anything
+    may happen between two steps; the remaining steps may never run.
     """
 
     def __init__(
@@ -48,24 +50,24 @@ class NodePorts:
         ports: LocalPorts,
         upstreams: Mapping[str, Upstream],
         metrics: Metrics,
-        places: ConnectionLimit,
+        connection_limit: ConnectionLimit,
     ) -> None:
         self._listeners = listeners
         self._ports = ports
         self._upstreams = upstreams
         self._metrics = metrics
-        self._places = places
+        self._limit = connection_limit
         self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
         self._closing: dict[NodeKey, None] = {}  # likewise, but to be closed before the next one is bound
         self.problem = ""
         # Of the nodes that are bound together, one has found no port free in the window; these are left of others.
-        self._crowded, self._left = False, deque[int]()
-        self._came, self._counted_at = 0.0, monotonic()  # new nodes, less those that may have come since
+        self._window_is_full, self._reusable = False, deque[int]()
+        self._recent_new_nodes, self._counted_at = 0.0, monotonic()  # new nodes, less those that may have come since
         self._count_listeners()
 
     @property
     def _config(self) -> ClusterConfig:
-        """What is asked of it is the same for all upstreams."""
+        """A configuration of the cluster: the options used here are the same for all upstreams."""
         return next(iter(self._upstreams.values())).config
 
     def close_all(self) -> None:
@@ -73,21 +75,23 @@ class NodePorts:
         self._listeners.close_all()
         self._closing.clear()
         self._count_listeners()
-        self._places.leave(self)
+        self._limit.remove_cluster(self)
 
     def is_bound(self, key: NodeKey) -> bool:
-        """Whether a node of an upstream has a listener, with --sni the bootstrap listener."""
+        """Check whether a node of an upstream has a listener, with --sni the bootstrap listener."""
         if self._config.sni is not None:
             return None in self._listeners.bound
         return key in self._listeners.bound and key not in self._orphans and key not in self._closing
 
     def bind(self, keys: Iterable[NodeKey]) -> Iterator[None]:
-        """Give each of these nodes a listener: on the port it has, or the first of its ports that can be had. Another
-        upstream's node of this kind and id shares it. With --sni, all nodes share the bootstrap listener."""
+        """Give each of these nodes a listener: on the port it has, or on the first of its ports that is free.
+
+        Another upstream's node of this kind and id shares it. With --sni, all nodes share the bootstrap listener.
+        """
         if self._config.sni is not None:
             return
         yield from self._close_forgotten()
-        self._crowded = False
+        self._window_is_full = False
         for key in keys:
             if not self._listeners.accepting:
                 return
@@ -106,9 +110,9 @@ class NodePorts:
                 self._assign(key, listening.port)
             return
         if not self._may_listen():
-            self._lacks(
+            self._note_no_port(
                 key,
-                f"kproxy already listens on {self._places.listening} ports, the limit with {self._places.files} open"
+                f"kproxy already listens on {self._limit.listening} ports, the limit with {self._limit.files} open"
                 " files: raise that limit (ulimit -n)",
             )
             return
@@ -120,18 +124,22 @@ class NodePorts:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
                     refused = refused or (port, error)
                     continue
-                self._lacks(key, str(error.strerror))
+                self._note_no_port(key, str(error.strerror))
                 return
             break
         else:
-            self._lacks(key, self._why_no_port(key, refused))
+            self._note_no_port(key, self._why_no_port(key, refused))
             return
         self.problem = ""
         if port == 0:
             log.warning(
                 "%s has the local port %d outside --node-ports %d-%d, where no port is free: widen the range",
-                key, listener.port, self._ports.first, self._ports.last, extra=about(self._config.name),
-            )  # fmt: skip
+                key,
+                listener.port,
+                self._ports.first,
+                self._ports.last,
+                extra=about(self._config.name),
+            )
         elif refused is not None:
             # Nobody counts on the ports behind one that the system chose.
             level = (
@@ -142,7 +150,7 @@ class NodePorts:
         self._count_listeners()
 
     def _why_no_port(self, key: NodeKey, refused: tuple[int, OSError] | None) -> str:
-        """Why it can have no port, and what to do."""
+        """Return why the node can have no port, and what to do."""
         if not self._ports.fixed:
             return "no port is free: widen --node-ports"
         if refused is not None:
@@ -155,11 +163,12 @@ class NodePorts:
             return f"another node has port {only}, and with --reuse-port it can have no other: widen --node-ports"
         return (
             f"its id does not fit --node-ports {self._ports.first}-{self._ports.last}. With --reuse-port, ids of"
-            f" brokers up to {self._ports.brokers_fit - 1} fit there (a quarter is for controllers): widen the range"
+            f" brokers up to {self._ports.broker_capacity - 1} fit there (a quarter is for controllers): widen the"
+            " range"
         )
 
-    def _lacks(self, key: NodeKey, problem: str) -> None:
-        """A node has no port. What is true of hundreds of nodes is said once."""
+    def _note_no_port(self, key: NodeKey, problem: str) -> None:
+        """Note that a node has no port. A problem that hundreds of nodes share is logged once."""
         if problem != self.problem:
             log.error("%s has no local port: %s", key, problem, extra=about(self._config.name))
         self.problem = problem
@@ -175,35 +184,38 @@ class NodePorts:
             return
         # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
         # metadata since, and none believes that its port still leads there.
-        if not self._crowded:  # a look at all nodes for each of hundreds would take long
-            self._crowded = True
+        if not self._window_is_full:  # a look at all nodes for each of hundreds would take long
+            self._window_is_full = True
             for upstream in self._upstreams.values():
                 absent = [node.key for node in upstream.topology.nodes.values() if node.absent_since is not None]
                 self._forget(upstream, [key for key in absent if key not in self._listeners.bound])
-            self._left = deque(self._ports.left(monotonic() - self._config.retire_after))
-        while self._left:
-            port = self._left.popleft()
-            if self._ports.is_left(port):  # else its node is back since
+            self._reusable = deque(self._ports.reusable_ports(monotonic() - self._config.retire_after))
+        while self._reusable:
+            port = self._reusable.popleft()
+            if self._ports.is_reusable(port):  # else its node is back since
                 yield port
         if self._config.advertise is None or self._config.advertise.first_port is None:
             yield 0  # else clients could not be told: the user has mapped the ports of the window
 
     def _count_listeners(self) -> None:
         self._metrics.listeners(self._config.name, len(self._listeners.bound))
-        self._places.listen(self, self._listeners.sockets)
+        self._limit.set_listening(self, self._listeners.sockets)
 
     # Room for nodes
 
     def make_room(self, upstream: Upstream, endpoints: Endpoints) -> None:
-        """Forget absent nodes if there are too many with those that a response names. Raises WireError if that does not
-        help: a present node is never forgotten, nor one that clients are connected to."""
+        """Forget absent nodes if there are too many with those that a response names.
+
+        Raises WireError if that is not enough: kproxy never forgets a present node, nor one that clients are connected
+        to.
+        """
         topology = upstream.topology
         most = _MORE_NODES + topology.last - topology.first
         gone: Sequence[NodeKey] = ()
         if len(topology.nodes) + len(endpoints.nodes) > most:
             named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
             excess = max(0, len(topology.nodes.keys() | named) - most)
-            gone = [key for key in topology.dispensable(endpoints) if not self._in_use(key)][:excess]
+            gone = [key for key in topology.removable_nodes(endpoints) if not self._in_use(key)][:excess]
             if len(gone) < excess:
                 nodes = most + excess - len(gone)
                 raise WireError(
@@ -211,37 +223,39 @@ class NodePorts:
                     f"the cluster has {nodes} nodes, more than the range of ports: widen --node-ports",
                 )
         new = sum(NodeKey(e.kind, e.node_id) not in topology.nodes for e in endpoints.nodes)
-        if new > _FEW and not self._may_come(new, most):
+        if new > _FEW and not self._may_add_nodes(new, most):
             raise WireError(
                 "too-many-new-nodes",
                 f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
             )
         if gone:
             self._forget(upstream, gone)
-            self.forget_numbers()
+            self.forget_metrics()
 
-    def _may_come(self, new: int, most: int) -> bool:
-        """Whether so many nodes may come that are new, of a cluster that may have so many. Each costs a listener, so a
-        cluster that names others each time would keep all others waiting."""
+    def _may_add_nodes(self, new: int, most: int) -> bool:
+        """Check whether a cluster that may have `most` nodes may bring so many new ones now.
+
+        Each costs a listener, so a cluster that names other nodes each time would delay all other clusters.
+        """
         now = monotonic()
-        came = max(0.0, self._came - (now - self._counted_at) * _NEW_PER_SECOND)
+        came = max(0.0, self._recent_new_nodes - (now - self._counted_at) * _NEW_PER_SECOND)
         if came + new > _CLUSTERS_AT_ONCE * most:
             return False
-        self._came, self._counted_at = came + new, now
+        self._recent_new_nodes, self._counted_at = came + new, now
         return True
 
     def _may_listen(self) -> bool:
-        """Whether one more listener fits the limit of open files, perhaps after absent nodes were forgotten."""
-        while self._closing and not self._places.may_listen(self):
+        """Check whether one more listener fits the limit of open files, forgetting absent nodes if necessary."""
+        while self._closing and not self._limit.may_listen(self):
             self._close_if_forgotten(next(iter(self._closing)))
-        for upstream in [] if self._places.may_listen(self) else self._upstreams.values():
-            for key in upstream.topology.dispensable(Endpoints(())):
+        for upstream in [] if self._limit.may_listen(self) else self._upstreams.values():
+            for key in upstream.topology.removable_nodes(Endpoints(())):
                 if key in self._listeners.bound and not self._in_use(key):
                     self._forget(upstream, [key])
                     self._close_if_forgotten(key)
-                    if self._places.may_listen(self):
+                    if self._limit.may_listen(self):
                         return True
-        return self._places.may_listen(self)
+        return self._limit.may_listen(self)
 
     def _in_use(self, key: NodeKey) -> bool:
         listener = self._listeners.bound.get(key)
@@ -254,7 +268,7 @@ class NodePorts:
             upstream.topology.forget(key, now)
             if key in self._listeners.bound and not self._is_known(key):
                 self._closing[key] = None
-        upstream.reach.forget(keys)
+        upstream.dialer.forget(keys)
 
     def _is_known(self, key: NodeKey) -> bool:
         return any(key in one.topology.nodes for one in self._upstreams.values())
@@ -277,23 +291,26 @@ class NodePorts:
         self._orphans.pop(key, None)
         self._count_listeners()
 
-    def forget_numbers(self) -> None:
-        """Forget what was counted of nodes that no upstream has."""
+    def forget_metrics(self) -> None:
+        """Remove the metrics of nodes that no upstream has."""
         known = {key.label for upstream in self._upstreams.values() for key in upstream.topology.nodes}
         self._metrics.keep_only(self._config.name, known)
 
-    def leave(self, upstream: Upstream) -> None:
-        """This upstream is gone. Who knows only its nodes finds its way at their ports yet, see `Gateway.dial`: the
-        listeners close as those of nodes that are gone."""
+    def remove_upstream(self, upstream: Upstream) -> None:
+        """Forget the nodes of an upstream that was removed.
+
+        A client that knows only its nodes can still connect to their ports, see `Gateway.dial`. The listeners close
+        like those of absent nodes.
+        """
         now = monotonic()
         others = [one for one in self._upstreams.values() if one is not upstream]
         for key in list(upstream.topology.nodes):
             upstream.topology.forget(key, now)
-            if key in self._listeners.bound and not any(one.knows(key) for one in others):
+            if key in self._listeners.bound and not any(one.knows_node(key) for one in others):
                 self._orphans[key] = now
 
-    def missing(self) -> list[NodeKey]:
-        """Nodes that are there and have no listener."""
+    def unbound_nodes(self) -> list[NodeKey]:
+        """Return the present nodes that have no listener."""
         return [
             key
             for upstream in self._upstreams.values()
@@ -302,8 +319,8 @@ class NodePorts:
         ]
 
     def retire(self, after: float) -> Iterator[None]:
-        """Close the listeners of nodes that have been absent and unused for so many seconds. They keep their ports."""
-        self.forget_numbers()
+        """Close the listeners of nodes that have been absent and unused for this long. They keep their ports."""
+        self.forget_metrics()
         yield from self._close_forgotten()
         for key, listener in list(self._listeners.bound.items()):
             if self._listeners.bound.get(key) is not listener:
@@ -321,7 +338,7 @@ class NodePorts:
 
 
 def _why_not(port: int, error: OSError) -> str:
-    """Why a port cannot be listened on."""
+    """Return why kproxy cannot listen on a port."""
     if error.errno != errno.EADDRINUSE:
         return str(error.strerror)
     peer = find_connection(port)

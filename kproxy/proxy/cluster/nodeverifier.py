@@ -1,6 +1,6 @@
-"""Meeting whoever is at the end of a route: open a connection, ask who is there, judge whether it is the right one.
+"""The verification of connections: open one, ask who answers, and check that it is the expected node.
 
-Also within a client's session, after its login, where only the client has credentials.
+Where only clients have credentials, this happens within the client's session, after its login.
 """
 
 from __future__ import annotations
@@ -50,31 +50,35 @@ _QUESTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class VerifiedConnection:
-    """An open upstream connection. `key`: to which node; None: to a bootstrap server. `login`: what came of kproxy's
-    own login to the broker, if it made one. `check`: what must be asked within the client's session, after its login
-    and before its first request passes; None: it is known whom the connection leads to. `dial`: the address that was
-    dialled."""
+    """An open upstream connection to the expected node."""
 
     sock: socket.socket
     key: NodeKey | None = None
+    """The node; None: a bootstrap server."""
     login: LoginContext | None = None
-    check: Callable[[Channel], Awaitable[None]] | None = None
+    """The result of kproxy's own login to the broker, if it made one."""
+    verify: Callable[[Channel], Awaitable[None]] | None = None
+    """The verification to run within the client's session, after its login and before its first request passes.
+
+    None: the connection is verified already.
+    """
     dial: Address | None = None
+    """The address that was dialled."""
 
 
 class FactRecorder(Protocol):
-    """Where what is found out goes: `Reach`."""
+    """The part of `NodeDialer` that the verifier uses: it records facts."""
 
     @property
-    def known(self) -> ReachabilityState: ...
+    def reachability(self) -> ReachabilityState: ...
     @property
     def searched(self) -> asyncio.Event: ...
     def note(self, fact: Fact) -> None: ...
-    def claim(self, cluster_id: str, said_by: Address) -> str: ...
+    def claim_cluster_id(self, cluster_id: str, reported_by: Address) -> str: ...
 
 
 class NodeVerifier:
-    """Those of one cluster."""
+    """The verifier of one upstream's connections."""
 
     def __init__(
         self,
@@ -82,66 +86,67 @@ class NodeVerifier:
         topology: Topology,
         metrics: Metrics,
         opener: UpstreamConnector,
-        facts: FactRecorder,
+        recorder: FactRecorder,
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
         self._opener = opener
-        self._facts = facts
-        self._identities = BrokerIdentifier(topology)
+        self._recorder = recorder
+        self._identifier = BrokerIdentifier(topology)
         self._assumed: set[NodeKey] = set()  # what was said of them
-        self._told_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
+        self._identified_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
 
     def reconfigure(self, config: ClusterConfig) -> None:
-        """Judge by this from now on. Whether brokers want a login first is found out anew."""
+        """Use this configuration from now on. kproxy finds out again whether brokers require a login first."""
         self._config = config
-        self._identities = BrokerIdentifier(self._topology)
+        self._identifier = BrokerIdentifier(self._topology)
 
     def forget(self, key: NodeKey) -> None:
-        """The node is in no metadata any more."""
+        """Forget a node that is no longer in any metadata."""
         self._assumed.discard(key)
 
     @property
-    def within_sessions(self) -> bool:
-        """Whether brokers answer after a login only, which is the client's to make."""
-        return self._identities.wants_login and not self._opener.logs_in
+    def verifies_in_session(self) -> bool:
+        """True if brokers answer only after a login, which the client must make."""
+        return self._identifier.requires_login and not self._opener.logs_in
 
     @property
     def login(self) -> LoginMode:
         """Who logs in to the brokers, as far as is known."""
-        return LoginMode.KPROXY if self._opener.logs_in else self._identities.login
+        return LoginMode.KPROXY if self._opener.logs_in else self._identifier.login
 
-    def may_be_any(self, server: Address) -> bool:
-        """Whether nobody has told for a while which node a bootstrap server is: a port-forward that led elsewhere may
-        have been mended."""
-        return monotonic() - self._told_at.get(server, float("-inf")) > _BELIEVED
+    def may_be_any_node(self, server: Address) -> bool:
+        """Check whether it has been unknown for a while which node a bootstrap server is.
+
+        A port-forward that led to another node may have been repaired.
+        """
+        return monotonic() - self._identified_at.get(server, float("-inf")) > _BELIEVED
 
     def advertised(self, key: NodeKey) -> Address:
-        """Where the node says that it is. Raises UpstreamError if it was forgotten meanwhile."""
+        """Return the advertised address of a node. Raises UpstreamError if the node was forgotten."""
         node = self._topology.nodes.get(key)
         if node is None:
             raise UpstreamError("other", f"{key} is no longer in the metadata")
         return node.advertised
 
-    async def meet(self, key: NodeKey | None, route: Route) -> VerifiedConnection:
-        """Open a connection to a node, or, for None, to a bootstrap server, and see whom it leads to. Raises
-        UpstreamError."""
+    async def connect(self, key: NodeKey | None, route: Route) -> VerifiedConnection:
+        """Open and verify a connection to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
         name = route.dial.host if key is None else self.advertised(key).host
-        return await self._counted(key, self._meet(key, route, name))
+        return await self._counted(key, self._connect(key, route, name))
 
-    async def _meet(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
+    async def _connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
         for _ in range(_QUESTIONS):
             try:
-                return await self._meet_once(key, route, name)
+                return await self._connect_once(key, route, name)
             except (LoginRequired, ClosedOnOptionalRequest) as error:
                 hung_up = error
         raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
 
-    async def _counted(self, key: NodeKey | None, meeting: Awaitable[T]) -> T:
+    async def _counted(self, key: NodeKey | None, connecting: Awaitable[T]) -> T:
         began, label = perf_counter(), BOOTSTRAP if key is None else key.label
         try:
-            met = await meeting
+            connection = await connecting
         except LoginRequired:
             raise
         except UpstreamError as error:
@@ -150,69 +155,75 @@ class NodeVerifier:
             raise
         if key is None or key in self._topology.nodes:
             self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
-        return met
+        return connection
 
-    async def _meet_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
-        """Open a connection and ask who is there."""
-        opened = await self._opener.open(route.dial, name)
+    async def _connect_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
+        """Open a connection and ask who answers."""
+        connection = await self._opener.open(route.dial, name)
         try:
-            if self.within_sessions:
+            if self.verifies_in_session:
                 if key is not None:
                     self._note_reached(key, route, Proof.UNCHECKED)
                 return VerifiedConnection(
-                    opened.sock, key, opened.login, partial(self._check, key, route, opened.names), route.dial
+                    connection.sock,
+                    key,
+                    connection.login,
+                    partial(self._verify, key, route, connection.names),
+                    route.dial,
                 )
-            self._judge(key, route, await self._identify_new(opened, route.dial, key))
+            self._judge(key, route, await self._identify_connection(connection, route.dial, key))
         except BaseException:
-            opened.sock.close()
+            connection.sock.close()
             raise
-        return VerifiedConnection(opened.sock, key, opened.login, dial=route.dial)
+        return VerifiedConnection(connection.sock, key, connection.login, dial=route.dial)
 
-    async def meet_bootstrap(self, server: Address) -> BrokerIdentity:
-        """Ask a bootstrap server who it is, on a connection for that alone. Raises UpstreamError (WantsLogin)."""
-        return await self._counted(None, self._meet_bootstrap(server))
+    async def identify_bootstrap(self, server: Address) -> BrokerIdentity:
+        """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired)."""
+        return await self._counted(None, self._identify_bootstrap(server))
 
-    async def _meet_bootstrap(self, server: Address) -> BrokerIdentity:
+    async def _identify_bootstrap(self, server: Address) -> BrokerIdentity:
         for _ in range(_QUESTIONS):
-            opened = await self._opener.open(server, server.host)
-            with opened.sock:
+            connection = await self._opener.open(server, server.host)
+            with connection.sock:
                 try:
-                    return await self._identify_new(opened, server)
+                    return await self._identify_connection(connection, server)
                 except ClosedOnOptionalRequest as error:
                     hung_up = error
         raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
 
-    async def _identify_new(
-        self, opened: UpstreamConnection, address: Address, expected: NodeKey | None = None
+    async def _identify_connection(
+        self, connection: UpstreamConnection, address: Address, expected: NodeKey | None = None
     ) -> BrokerIdentity:
-        """Ask who is at the other end of a new connection. Raises UpstreamError."""
-        before = self._facts.known.leads_to.get(address)
-        supposed = before.key if expected is None and before is not None else expected
-        asking = self._identities.ask(opened.ask, supposed, opened.names, logged_in=self._opener.logs_in)
-        return await self._identify(asking, address, opened.ask.finish)
+        """Ask who answers at a new connection. Raises UpstreamError."""
+        before = self._recorder.reachability.node_addresses.get(address)
+        expected_key = before.key if expected is None and before is not None else expected
+        identifying = self._identifier.identify(
+            connection.channel, expected_key, connection.names, logged_in=self._opener.logs_in
+        )
+        return await self._identify(identifying, address, connection.channel.finish)
 
-    async def _check(self, key: NodeKey | None, route: Route, names: Sequence[str], ask: Channel) -> None:
-        """The same within a client's session, after its login. Raises UpstreamError."""
-        identity = await self._identify(self._identities.ask(ask, key, names, logged_in=True), route.dial)
+    async def _verify(self, key: NodeKey | None, route: Route, names: Sequence[str], channel: Channel) -> None:
+        """Verify a connection within a client's session, after its login. Raises UpstreamError."""
+        identity = await self._identify(self._identifier.identify(channel, key, names, logged_in=True), route.dial)
         try:
             self._judge(key, route, identity)
         except UpstreamError as error:
             if key is not None:
                 problem = NodeReachability(problem=str(error), reason=error.reason, since=time())
-                self._facts.note(DialOutcome(key, problem))
+                self._recorder.note(DialOutcome(key, problem))
             else:  # the client's next attempt begins with the next one
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile
-                    self._facts.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
+                    self._recorder.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
 
     async def _identify(
-        self, asking: Awaitable[BrokerIdentity], address: Address, finish: Callable[[], None] = lambda: None
+        self, identifying: Awaitable[BrokerIdentity], address: Address, finish: Callable[[], None] = lambda: None
     ) -> BrokerIdentity:
         seconds = self._config.connect_timeout
         try:
             async with asyncio.timeout(seconds):
-                identity = await asking
+                identity = await identifying
             finish()
         except TimeoutError:
             raise UpstreamError("timeout", f"{address}: connected, but no Kafka broker answers there") from None
@@ -228,10 +239,15 @@ class NodeVerifier:
     # Whether it is the right one
 
     def _judge(self, key: NodeKey | None, route: Route, identity: BrokerIdentity) -> None:
-        """Note who answered; raise UpstreamError if it is not who was to be reached."""
+        """Note who answered; raise UpstreamError if it is not the expected cluster and node."""
         address = route.dial
-        if identity.cluster_id is not None and self._facts.claim(identity.cluster_id, address) != identity.cluster_id:
-            raise UpstreamError("wrong-cluster", self._facts.known.another(address, identity.cluster_id))
+        if (
+            identity.cluster_id is not None
+            and self._recorder.claim_cluster_id(identity.cluster_id, address) != identity.cluster_id
+        ):
+            raise UpstreamError(
+                "wrong-cluster", self._recorder.reachability.other_cluster_text(address, identity.cluster_id)
+            )
         self.note_identity(address, identity)
         if key is None:
             return
@@ -242,37 +258,38 @@ class NodeVerifier:
                     f"{address} answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on"
                     f" the cluster, or Describe on a topic, or set --map node:{key.label}=HOST:PORT",
                 )
-            self._say_assumed(key, route)
+            self._warn_assumed(key, route)
         elif identity.key != key:
             raise UpstreamError("wrong-node", f"{address} answers, but it is {identity.key} of this cluster, not {key}")
         self._note_reached(key, route, identity.proof or Proof.ASSUMED)
 
     def note_identity(self, address: Address, identity: BrokerIdentity) -> None:
-        """An address has told which node it is, or not."""
+        """Note the node at an address, if the answer shows it."""
         key, proof = identity.key, identity.proof
         if key is not None and proof is not None:
             if address in self._config.bootstrap_servers:
-                self._told_at[address] = monotonic()
-            before = self._facts.known.leads_to.get(address)
+                self._identified_at[address] = monotonic()
+            before = self._recorder.reachability.node_addresses.get(address)
             if before is None or before.key != key or before.proof is not proof:
-                self._facts.note(NodeAddress(address, key, proof))
+                self._recorder.note(NodeAddress(address, key, proof))
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
-        before = self._facts.known.reached(key)
+        before = self._recorder.reachability.of_node(key)
         if route.kind is RouteKind.UNTOLD and proof.checked:
             route = Route(route.dial, RouteKind.LEARNED)
         if before.problem is None and before.proof is proof and before.route == route:
             return
-        if before.route != route and route.kind is not RouteKind.ADVERTISED and self._facts.searched.is_set():
+        if before.route != route and route.kind is not RouteKind.ADVERTISED and self._recorder.searched.is_set():
             log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
-        self._facts.note(DialOutcome(key, NodeReachability(route, proof)))
+        self._recorder.note(DialOutcome(key, NodeReachability(route, proof)))
 
-    def _say_assumed(self, key: NodeKey, route: Route) -> None:
+    def _warn_assumed(self, key: NodeKey, route: Route) -> None:
         if key not in self._assumed:
             self._assumed.add(key)
             log.warning(
                 "%s: kproxy assumes that %s is this broker: the cluster is the right one, but kproxy cannot tell which"
                 " broker it is. To let kproxy check, give the user DescribeConfigs on the cluster, or Describe on a"
                 " topic",
-                key, route.dial,
-            )  # fmt: skip
+                key,
+                route.dial,
+            )

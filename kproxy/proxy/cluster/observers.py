@@ -1,4 +1,4 @@
-"""Who looks on at the sessions of one cluster, and what they are told."""
+"""The observers of one cluster's sessions: the live feed, and the packet capture."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ _numbers = count(1)  # of captured sessions in this process
 
 
 class SessionObservers:
-    """Who is told the exchanges, and who is given copies of the frames: nobody, unless they ask for it."""
+    """The receivers of exchanges and of copies of frames; there are none unless an operator asks for them."""
 
     def __init__(self, sessions: Callable[[], Iterable[tuple[Session, SessionLabels]]]) -> None:
-        """`sessions`: those that are there."""
+        """Observe the open sessions, which `sessions` yields."""
         self._sessions = sessions
         self._emit: Emit | None = None
         self._emit_frame: EmitFrame | None = None
 
     @property
-    def present(self) -> bool:
-        """Whether anybody looks on."""
+    def is_active(self) -> bool:
+        """True if there is an observer."""
         return self._emit is not None or self._emit_frame is not None
 
     def watch(self, emit: Emit | None) -> None:
-        """Tell each exchange in all sessions, also those to come; None: no more."""
+        """Send each exchange of all sessions, present and future, to this observer; None: stop."""
         self._emit = emit
-        self._show_all()
+        self._attach_all()
 
     def capture(self, emit: EmitFrame | None) -> None:
-        """Give copies of all frames in all sessions, also those to come; None: no more."""
+        """Send copies of all frames of all sessions, present and future, to this observer; None: stop."""
         self._emit_frame = emit
-        self._show_all()
+        self._attach_all()
 
-    def _show_all(self) -> None:
+    def _attach_all(self) -> None:
         for session, where in self._sessions():
-            self.show(session, where)
+            self.attach(session, where)
 
-    def show(self, session: Session, where: SessionLabels) -> None:
-        """Let them see this session from now on."""
+    def attach(self, session: Session, where: SessionLabels) -> None:
+        """Observe this session from now on."""
         exchanges = None if self._emit is None else partial(self._emit, where)
         frames = None
         if self._emit_frame is not None:
@@ -65,8 +65,8 @@ def _local(client: socket.socket) -> str:
 
 
 def session_status(session: Session, where: SessionLabels, since: float, login: str) -> SessionStatus:
-    """An open session, as people see it."""
-    introduction, used = session.conversation.introduction, session.conversation.used
+    """Return the status of an open session."""
+    introduction, used = session.conversation.introduction, session.conversation.used_calls
     return SessionStatus(
         cluster=where.cluster,
         node=where.node,
@@ -75,8 +75,8 @@ def session_status(session: Session, where: SessionLabels, since: float, login: 
         software=introduction.software,
         since=since,
         in_flight=session.conversation.in_flight,
-        reads=used is not None and used.used((FETCH,)),
-        writes=used is not None and used.used(HARMFUL_IF_REPEATED),
+        reads=used is not None and used.has_used((FETCH,)),
+        writes=used is not None and used.has_used(HARMFUL_IF_REPEATED),
         login=login,
         produces=str(session.conversation.produces),
     )

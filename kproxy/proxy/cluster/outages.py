@@ -1,4 +1,4 @@
-"""Nodes that cannot be reached: since when, and when that is over."""
+"""The nodes that cannot be reached, and since when."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from kproxy.proxy.cluster.topology import NodeKey
 
 @dataclass(eq=False)
 class Outage:
-    """`since`: the loop's time at which it was noticed. `over`: set when the node was reached, or may be now."""
+    """The time for which a node cannot be reached."""
 
     since: float
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """The loop's time at which kproxy noticed it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the node was reached, or may be reachable now."""
 
 
 class Unreachable(UpstreamError):
-    """A node, or for None the bootstrap servers, could not be reached: `outage` tells when that is over."""
+    """A node, or for None the bootstrap servers, could not be reached. `outage` notifies when that may have changed."""
 
     def __init__(self, error: UpstreamError, outage: Outage) -> None:
         self.outage = outage
@@ -27,7 +29,7 @@ class Unreachable(UpstreamError):
 
 
 class Outages:
-    """Those of one upstream. None stands for its bootstrap servers."""
+    """The outages of one upstream. None stands for its bootstrap servers."""
 
     def __init__(self) -> None:
         self._outages: dict[NodeKey | None, Outage] = {}
@@ -36,19 +38,19 @@ class Outages:
         return len(self._outages)
 
     def begin(self, key: NodeKey | None) -> Outage:
-        """The node could not be reached; return its outage, which may have begun before."""
+        """Note that the node could not be reached; return its outage, which may have begun before."""
         outage = self._outages.get(key)
         if outage is None:
             outage = self._outages[key] = Outage(asyncio.get_running_loop().time())
         return outage
 
     def end(self, key: NodeKey | None) -> None:
-        """The node was reached, or nobody asks for it any more."""
+        """End the outage: the node was reached, or clients no longer ask for it."""
         outage = self._outages.pop(key, None)
         if outage is not None:
-            outage.over.set()
+            outage.ended.set()
 
     def end_where(self, over: Callable[[NodeKey | None], bool]) -> None:
-        """End the outages of those nodes for which `over` holds."""
+        """End the outages of those nodes for which `over` returns True."""
         for key in [key for key in self._outages if over(key)]:
             self.end(key)

@@ -1,7 +1,7 @@
-"""The addresses on which this process listens: to dial one of them would lead in a circle.
+"""The addresses on which this process listens: dialling one of them would make a loop.
 
-What counts is what is dialled: an IP address after resolution, in whichever way a peer has written it. A wildcard
-address leads to this machine, and an IPv4 address inside an IPv6 one leads where the IPv4 address does.
+What counts is the dialled address: an IP address after resolution, in whichever form a peer has written it. A wildcard
+address stands for this machine, and an IPv4 address inside an IPv6 one for the IPv4 address.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class OwnAddresses:
         self._ports: Counter[int] = Counter()
 
     def add(self, sockets: Iterable[socket.socket]) -> None:
-        """Take in sockets that listen from now on."""
+        """Add sockets that listen from now on."""
         for address in map(_bound_at, sockets):
             self._bound[address] += 1
             self._ports[address.port] += 1
 
     def remove(self, sockets: Iterable[socket.socket]) -> None:
-        """Take out sockets that are about to be closed."""
+        """Remove sockets that are about to be closed."""
         for address in map(_bound_at, sockets):
             self._bound[address] -= 1
             self._ports[address.port] -= 1
@@ -40,9 +40,11 @@ class OwnAddresses:
             if not self._ports[address.port]:
                 del self._ports[address.port]
 
-    def leads_here(self, address: Address) -> bool:
-        """Tell whether a connection to this IP address and port would reach one of them. An IPv6 address may name its
-        interface (`fe80::1%2`)."""
+    def is_own(self, address: Address) -> bool:
+        """Check whether a connection to this IP address and port would reach this process.
+
+        An IPv6 address may name its interface (`fe80::1%2`).
+        """
         # Asked on each dial: the address is looked at closer only where a listener has this port.
         if address.port not in self._ports:
             return False
@@ -65,7 +67,7 @@ def _bound_at(sock: socket.socket) -> Address:
 
 
 def _dialled(host: str) -> str:
-    """The IP address to which the system connects when it is given this one. Raises ValueError if this is none."""
+    """Return the IP address to which the system connects for this one. Raises ValueError if it is no IP address."""
     ip = _as_ipv4(ipaddress.ip_address(host))
     if ip.is_unspecified:
         return "127.0.0.1" if ip.version == 4 else "::1"
@@ -73,12 +75,12 @@ def _dialled(host: str) -> str:
 
 
 def _as_ipv4(ip: _Ip) -> _Ip:
-    """The IPv4 address inside an IPv6 one (RFC 4291 §2.5.5.2), or the address itself."""
+    """Return the IPv4 address inside an IPv6 one (RFC 4291 §2.5.5.2), or the address itself."""
     return ip if ip.version == 4 or ip.ipv4_mapped is None else ip.ipv4_mapped
 
 
 def _is_of_this_machine(host: str) -> bool:
-    """Tell whether this machine has the IP address: then a socket can be bound to it."""
+    """Check whether this machine has the IP address: then a socket can be bound to it."""
     host, _, interface = host.partition("%")
     scope = int(interface) if interface.isdigit() else 0
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

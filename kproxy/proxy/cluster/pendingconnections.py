@@ -1,12 +1,11 @@
-"""Clients that have no session yet: the TLS handshake, whose they are, and the way to their node.
+"""The client connections that have no session yet: the TLS handshake, the client's route, the dial.
 
-Whatever a client does meanwhile, and whenever it is dropped, its place and its file descriptor come back.
+Whatever a client does meanwhile, and whenever it is dropped, its slot and its file descriptor come back.
 
-A client whose node cannot be reached is answered late. At a port that refuses connections, each client has a back-off
-of its own. At one that accepts and closes, kafka-python has none: it connects up to 360 times a second. So kproxy keeps
-such a client for as long as the node has been out of reach already, and at most for `_LONGEST_WAIT`. At first, the
-client learns at once that the node is away; then the pauses double. If the node can be reached again, the client goes
-on.
+kproxy answers a client late if its node cannot be reached. At a port that refuses connections, each client has its own
+back-off. At one that accepts and closes, kafka-python has none: it connects up to 360 times a second. So kproxy keeps
+such a client for as long as the node has been unreachable already, and for at most `_LONGEST_WAIT`. At first, clients
+learn at once that the node is away; then the pauses double. If the node can be reached again, the client continues.
 """
 
 from __future__ import annotations
@@ -37,218 +36,229 @@ log = logging.getLogger(__name__)
 _LONGEST_WAIT = 2.0
 
 NodeExists = Callable[[NodeKey], Awaitable[bool]]
-"""Whether there is such a node, as far as is known."""
+"""Returns whether such a node exists, as far as is known."""
 
 
 @dataclass(slots=True)
 class PendingConnection:
-    """A client that was told that kproxy is at `host`. `asked`: the node whose port or name it came to (None: a
-    bootstrap server's). `key`: where it is to be led, which is a bootstrap server if there is no such node. `led`: to
-    whose upstream, as soon as that is known. `came`: the loop's time then. `turn`: until the node has answered it."""
+    """A client connection without a session."""
 
     key: NodeKey | None
+    """The node to dial; None: a bootstrap server, also if the requested node does not exist."""
     host: str
-    guest: ConnectionSlot
-    asked: NodeKey | None = None
-    led: ClientRoute | None = None
-    came: float = 0.0
-    turn: DialSlot | None = None
-    task: asyncio.Task[None] | None = None  # sees the client in
+    """The host under which the client finds kproxy."""
+    slot: ConnectionSlot
+    requested_key: NodeKey | None = None
+    """The node whose port or name the client used; None: the bootstrap listener's."""
+    route: ClientRoute | None = None
+    """The client's route, as soon as it is known."""
+    arrived_at: float = 0.0
+    """When the client was handed over, in the loop's time."""
+    dial_slot: DialSlot | None = None
+    """Held from the dial until the node has answered."""
+    task: asyncio.Task[None] | None = None
+    """The task that connects the client."""
 
-    def end_turn(self) -> None:
-        """It is no longer on its way."""
-        if self.turn is not None:
-            self.turn.end()
-            self.turn = None
+    def release_dial_slot(self) -> None:
+        """Let the next client dial."""
+        if self.dial_slot is not None:
+            self.dial_slot.release()
+            self.dial_slot = None
 
 
 OnConnected = Callable[[socket.socket, PendingConnection, ClientRoute, VerifiedConnection, bytes], None]
-"""Takes over a client, with what it has said and with the connection to its node. If that was not asked yet who it is,
-the client keeps its turn."""
+"""Takes over a client, with what was read from it and with the connection to its node.
+
+If that connection is not verified yet, the client keeps its dial slot.
+"""
 
 
 class PendingConnections:
-    """Those of one cluster, and of its `parts`; `others` leads whoever belongs to none of them. `tls`: None if clients
-    come without it."""
+    """The pending connections of one cluster and of its parts."""
 
     def __init__(
         self,
         name: str,
         tls: ClientTls | None,
-        others: ClientRoute,
+        default_route: ClientRoute,
         parts: Mapping[str, ClientRoute],
-        knows: NodeExists,
+        node_exists: NodeExists,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
-        arrived: OnConnected,
+        on_connected: OnConnected,
     ) -> None:
+        """Begin with none. `tls`: None if clients connect without TLS. `default_route` is for clients in no part."""
         self._name = name
         self.tls = tls
-        self._others, self._parts = others, parts
-        self._knows = knows
+        self._default_route, self._part_routes = default_route, parts
+        self._node_exists = node_exists
         self._metrics = metrics
         self._tasks = tasks
-        self._arrived = arrived
-        self._arrivals: dict[socket.socket, PendingConnection] = {}
-        self._most = pending_connection_limit(open_file_limit())
-        self._turns = DialQueue(self._most)
-        self._kept = 0  # clients whose node cannot be reached
+        self._on_connected = on_connected
+        self._connections: dict[socket.socket, PendingConnection] = {}
+        self._maximum = pending_connection_limit(open_file_limit())
+        self._dial_queue = DialQueue(self._maximum)
+        self._waiting = 0  # clients whose node cannot be reached
 
     def __len__(self) -> int:
-        return len(self._arrivals)
+        return len(self._connections)
 
-    def begin(self, client: socket.socket, arrival: PendingConnection) -> None:
-        """See this client to its node."""
-        arrival.came = asyncio.get_running_loop().time()
-        self._arrivals[client] = arrival
-        arrival.task = self._tasks.create_task(self._see_in(client, arrival))
+    def add(self, client: socket.socket, connection: PendingConnection) -> None:
+        """Connect this client to its node."""
+        connection.arrived_at = asyncio.get_running_loop().time()
+        self._connections[client] = connection
+        connection.task = self._tasks.create_task(self._connect(client, connection))
 
-    def drop(self, led: ClientRoute) -> None:
-        """Close those that are on their way to this upstream."""
-        for client in [client for client, arrival in self._arrivals.items() if arrival.led is led]:
+    def drop(self, route: ClientRoute) -> None:
+        """Close the connections of this route."""
+        for client in [client for client, connection in self._connections.items() if connection.route is route]:
             self._drop(client)
 
     def drop_all(self) -> None:
-        """Close all of them."""
-        for client, arrival in list(self._arrivals.items()):
-            if arrival.task is not None:
-                arrival.task.cancel()
+        """Close all pending connections."""
+        for client, connection in list(self._connections.items()):
+            if connection.task is not None:
+                connection.task.cancel()
             self._drop(client)
 
-    async def _see_in(self, client: socket.socket, arrival: PendingConnection) -> None:
+    async def _connect(self, client: socket.socket, connection: PendingConnection) -> None:
         if self.tls is not None:
-            secured = await self._secure(client, arrival, self.tls)
-            if secured is None:
+            tls_socket = await self._handshake(client, connection, self.tls)
+            if tls_socket is None:
                 return
-            client = secured
+            client = tls_socket
             try:
-                await self._ask_for(secured, arrival)
+                await self._resolve_sni(tls_socket, connection)
             except BaseException:
                 self._drop(client)
                 raise
-        first = await self._hear(client, arrival) if self._parts else b""
+        first = await self._read_first_request(client, connection) if self._part_routes else b""
         if first is None:
             return
-        led = arrival.led = route_for(client_id_of(first), self._parts.values(), self._others)
+        route = connection.route = route_for(client_id_of(first), self._part_routes.values(), self._default_route)
         try:
-            upstream = await self._lead(client, arrival, led)
+            upstream = await self._dial_when_free(client, connection, route)
         except BaseException:
             self._drop(client)
             raise
         if upstream is None:
             self._drop(client)
             return
-        if self._arrivals.pop(client, None) is None:  # closed while dialling: kproxy stops
+        if self._connections.pop(client, None) is None:  # closed while dialling: kproxy stops
             upstream.sock.close()
-            arrival.end_turn()
+            connection.release_dial_slot()
             return
-        if upstream.check is None:
-            arrival.end_turn()
-        self._arrived(client, arrival, led, upstream, first)
+        if upstream.verify is None:
+            connection.release_dial_slot()
+        self._on_connected(client, connection, route, upstream, first)
 
-    async def _lead(
-        self, client: socket.socket, arrival: PendingConnection, led: ClientRoute
+    async def _dial_when_free(
+        self, client: socket.socket, connection: PendingConnection, route: ClientRoute
     ) -> VerifiedConnection | None:
-        """Dial when it is this client's turn, and again when its node can be reached; None if it cannot."""
-        node, said = (led.name, arrival.key), False
-        while client in self._arrivals:
-            if self._turns.is_free(node):
-                outcome = await self._turns.take(node)
+        """Dial when a dial slot is free, and again when the node can be reached; return None if it cannot."""
+        node, logged = (route.name, connection.key), False
+        while client in self._connections:
+            if self._dial_queue.is_free(node):
+                outcome = await self._dial_queue.acquire(node)
             else:
-                with self._may_give_way(client, arrival):
-                    outcome = await self._turns.take(node)
+                with self._evictable(client, connection):
+                    outcome = await self._dial_queue.acquire(node)
             if isinstance(outcome, DialSlot):
-                arrival.turn = outcome
+                connection.dial_slot = outcome
                 try:
-                    upstream = await _dial(led, arrival.key)
+                    upstream = await _dial(route, connection.key)
                 except UpstreamError as error:
                     outcome = error
                     if isinstance(error, Unreachable):
-                        self._turns.failed(node, error)
-                    arrival.end_turn()
+                        self._dial_queue.note_unreachable(node, error)
+                    connection.release_dial_slot()
                 except BaseException:
-                    arrival.end_turn()
+                    connection.release_dial_slot()
                     raise
                 else:
-                    self._turns.worked(node)
+                    self._dial_queue.note_reached(node)
                     return upstream
-            if not said:
-                name = node_text(arrival.key)
-                what = about(led.config.title, name, outcome.reason)
-                log.warning("%s cannot be reached: %s", name, outcome, extra=what)
-                said = True
-            if not await self._keep(client, arrival, outcome):
+            if not logged:
+                name = node_text(connection.key)
+                topic = about(route.config.title, name, outcome.reason)
+                log.warning("%s cannot be reached: %s", name, outcome, extra=topic)
+                logged = True
+            if not await self._wait_for_node(client, connection, outcome):
                 break
         return None
 
-    async def _keep(self, client: socket.socket, arrival: PendingConnection, error: UpstreamError) -> bool:
-        """Keep a client whose node is out of reach; whether the node may be reached now."""
-        if not isinstance(error, Unreachable) or self._kept >= self._most:
+    async def _wait_for_node(self, client: socket.socket, connection: PendingConnection, error: UpstreamError) -> bool:
+        """Keep a client whose node is unreachable for a while; return whether the node may be reachable now."""
+        if not isinstance(error, Unreachable) or self._waiting >= self._maximum:
             return False
         now, outage = asyncio.get_running_loop().time(), error.outage
-        until = arrival.came + min(now - outage.since, _LONGEST_WAIT)
-        self._kept += 1
+        until = connection.arrived_at + min(now - outage.since, _LONGEST_WAIT)
+        self._waiting += 1
         try:
-            with self._may_give_way(client, arrival):
+            with self._evictable(client, connection):
                 async with asyncio.timeout_at(until):
-                    await outage.over.wait()
+                    await outage.ended.wait()
         except TimeoutError:
             return False
         finally:
-            self._kept -= 1
+            self._waiting -= 1
         return True
 
     @contextlib.contextmanager
-    def _may_give_way(self, client: socket.socket, arrival: PendingConnection) -> Iterator[None]:
-        """Meanwhile the client waits, and is closed if others need its place."""
+    def _evictable(self, client: socket.socket, connection: PendingConnection) -> Iterator[None]:
+        """Let others take the slot of the client while it waits."""
 
         def give_way() -> None:
             self._metrics.refused(self._name, "client", "too-many-connections")
             self._drop(client)
-            if arrival.task is not None:
-                arrival.task.cancel()
+            if connection.task is not None:
+                connection.task.cancel()
 
-        arrival.guest.waits(give_way)
+        connection.slot.set_waiting(give_way)
         try:
             yield
         finally:
-            arrival.guest.waits(None)
+            connection.slot.set_waiting(None)
 
-    def failed(self, led: ClientRoute, key: NodeKey | None, error: UpstreamError) -> None:
-        """A node has not answered a client that had its turn."""
-        self._turns.failed((led.name, key), error)
+    def note_unreachable(self, route: ClientRoute, key: NodeKey | None, error: UpstreamError) -> None:
+        """Note that a node has not answered a client that had a dial slot."""
+        self._dial_queue.note_unreachable((route.name, key), error)
 
-    async def _secure(self, client: socket.socket, arrival: PendingConnection, tls: ClientTls) -> TlsSocket | None:
-        """Do the TLS handshake; None if it failed."""
+    async def _handshake(
+        self, client: socket.socket, connection: PendingConnection, tls: ClientTls
+    ) -> TlsSocket | None:
+        """Do the TLS handshake; return None if it failed."""
         try:
-            secured = await tls.accept(client)
+            tls_socket = await tls.accept(client)
         except WireError as error:
-            self._refuse(client, arrival, error)
+            self._refuse(client, connection, error)
             return None
         except BaseException:
             self._drop(client)
             raise
-        self._arrivals[secured] = self._arrivals.pop(client)
-        return secured
+        self._connections[tls_socket] = self._connections.pop(client)
+        return tls_socket
 
-    async def _ask_for(self, client: TlsSocket, arrival: PendingConnection) -> None:
-        """The client wants the node of its port, or, with --sni, of the name that it asked for. If there is no such
-        node, a bootstrap server tells the client which there are."""
-        sni = self._others.config.sni
+    async def _resolve_sni(self, client: TlsSocket, connection: PendingConnection) -> None:
+        """Choose the node by the client's port, or, with --sni, by the name in its TLS handshake.
+
+        If there is no such node, a bootstrap server tells the client which nodes exist.
+        """
+        sni = self._default_route.config.sni
         label = sni.label(client.asked_for) if sni is not None else None
         if label is not None:
-            arrival.asked = NodeKey.of(label)
-            if await self._knows(arrival.asked):
-                arrival.key = arrival.asked
-                arrival.guest.wants(arrival.key)
+            connection.requested_key = NodeKey.of(label)
+            if await self._node_exists(connection.requested_key):
+                connection.key = connection.requested_key
+                connection.slot.set_node(connection.key)
 
-    async def _hear(self, client: socket.socket, arrival: PendingConnection) -> bytes | None:
-        """The client's first words; None if it has gone without them."""
+    async def _read_first_request(self, client: socket.socket, connection: PendingConnection) -> bytes | None:
+        """Read the client's first request; return None if it disconnected before."""
         try:
-            heard = await read_first_request(client)
-            return heard if client in self._arrivals else None  # closed meanwhile: kproxy stops
+            request = await read_first_request(client)
+            return request if client in self._connections else None  # closed meanwhile: kproxy stops
         except WireError as error:
-            self._refuse(client, arrival, error)
+            self._refuse(client, connection, error)
             return None
         except OSError:
             pass  # the client is gone already
@@ -258,34 +268,34 @@ class PendingConnections:
         self._drop(client)
         return None
 
-    def _refuse(self, client: socket.socket, arrival: PendingConnection, error: WireError) -> None:
+    def _refuse(self, client: socket.socket, connection: PendingConnection, error: WireError) -> None:
         self._metrics.refused(self._name, "client", error.reason)
-        peer = arrival.guest.peer
+        peer = connection.slot.peer
         log.warning("refused a connection from %s: %s", peer, error, extra=about(peer.host, error.reason))
         self._drop(client)
 
     def _drop(self, client: socket.socket) -> None:
-        arrival = self._arrivals.pop(client, None)
-        if arrival is not None:
+        connection = self._connections.pop(client, None)
+        if connection is not None:
             client.close()
-            arrival.guest.over()
+            connection.slot.release()
 
 
-async def _dial(led: ClientRoute, key: NodeKey | None) -> VerifiedConnection:
-    """Dial, and once more if the way has changed meanwhile. Raises UpstreamError."""
+async def _dial(route: ClientRoute, key: NodeKey | None) -> VerifiedConnection:
+    """Dial, and once more if the configuration has changed meanwhile. Raises UpstreamError."""
     while True:
-        config = led.config
+        config = route.config
         try:
-            upstream = await led.dial(key)
+            upstream = await route.dial(key)
         except UpstreamError:
-            if config is led.config:
+            if config is route.config:
                 raise
             continue
-        if config is led.config:
+        if config is route.config:
             return upstream
         upstream.sock.close()
 
 
 def node_text(key: NodeKey | None) -> str:
-    """A node in the words of a message."""
+    """Return a node as it stands in messages."""
     return "the bootstrap server" if key is None else str(key)

@@ -1,12 +1,12 @@
-"""Several kproxies that share their ports (`--reuse-port`): what each of them means by a port.
+"""The claims of several kproxies that share their ports (`--reuse-port`): which meaning each gives to a port.
 
-The kernel lets the sockets of one user share a port (SO_REUSEPORT), and does not tell who else is there. So each kproxy
-makes *claims*: names of abstract Unix sockets. They live in the network namespace that the ports live in, they end with
-the process, however it ends, and /proc/net/unix lists them. So no file stays behind, no directory is needed, and
-containers that share a network but no file system see each other.
+The kernel lets the sockets of one user share a port (SO_REUSEPORT), and does not say which other processes do. So each
+kproxy makes *claims*: names of abstract Unix sockets. They live in the network namespace that the ports live in, they
+end with the process, however it ends, and /proc/net/unix lists them. So no file stays behind, no directory is needed,
+and containers that share a network but no file system see each other.
 
-A claim says: on this host, these ports mean this. Claims of one topic whose ports overlap must mean the same. The later
-one gives way.
+A claim states that on this host, these ports have this meaning. Claims of one topic whose ports overlap must have the
+same meaning. The later one gives way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 
 @dataclass(frozen=True, slots=True)
 class PortClaim:
-    """On `host`, an IP address, the ports from `first` to `last` mean this. `topic`: of which kind the meaning is."""
+    """The meaning of the ports from `first` to `last` on `host`, an IP address. `topic`: the kind of meaning."""
 
     host: str
     first: int
@@ -46,30 +46,33 @@ class PortClaim:
 
     @classmethod
     def of(cls, host: str, first: int, last: int, topic: str, meaning: str) -> PortClaim:
-        """What does not fit a socket's name is there as its hash."""
+        """Return a claim that fits into a socket's name; a host or meaning that does not is replaced by its hash."""
         return cls(
-            host if _PLAIN_HOST.fullmatch(host) else short_hash(host), first, last, topic,
+            host if _PLAIN_HOST.fullmatch(host) else short_hash(host),
+            first,
+            last,
+            topic,
             meaning if _PLAIN_MEANING.fullmatch(meaning) else short_hash(meaning),
-        )  # fmt: skip
+        )
 
     def shares(self, other: PortClaim) -> bool:
-        """Whether the two are about a port in common."""
+        """Check whether the two claims have a port in common."""
         hosts = self.host == other.host or not _WILDCARDS.isdisjoint((self.host, other.host))
         return hosts and self.first <= other.last and other.first <= self.last
 
     def contradicts(self, other: PortClaim) -> bool:
-        """Whether the two cannot both be true."""
+        """Check whether the two claims cannot both be true."""
         return self.topic == other.topic and self.meaning != other.meaning and self.shares(other)
 
     def name(self, instance: str) -> bytes:
-        """Of the socket with which this kproxy makes it."""
+        """Return the name of the socket with which the kproxy `instance` makes the claim."""
         text = f"{_PREFIX}{instance}/{self.host}/{self.first}-{self.last}/{self.topic}/{self.meaning}"
         assert len(text) <= _LONGEST
         return b"\0" + text.encode()
 
     @classmethod
     def read(cls, name: str) -> tuple[str, PortClaim] | None:
-        """The kproxy that makes it, and the claim; None if this is none."""
+        """Return the kproxy that makes this claim, and the claim; None if the name is no claim."""
         if not name.startswith(_PREFIX):
             return None
         parts = name.removeprefix(_PREFIX).split("/")
@@ -79,24 +82,26 @@ class PortClaim:
 
 
 def short_hash(text: str) -> str:
-    """A short word that stands for the text."""
+    """Return a short word that stands for the text."""
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 class ProcessClaims:
-    """The claims of this process. `instance` names it among the kproxies of this machine; of two, that of the one that
-    began first comes first."""
+    """The claims of this process.
+
+    `instance` names it among the kproxies of this machine; of two, the name of the one that started first sorts first.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.instance = f"{time.monotonic_ns() // 1_000_000 & 0xFFFF_FFFF:08x}{secrets.token_hex(2)}"
-        self._made: dict[PortClaim, socket.socket] = {}
+        self._sockets: dict[PortClaim, socket.socket] = {}
 
-    def make(self, claim: PortClaim) -> PortClaim | None:
-        """Make this claim. If another kproxy of this user contradicts it, do not, and return the other one's."""
-        if claim not in self._made:
+    def claim(self, claim: PortClaim) -> PortClaim | None:
+        """Make this claim. If another kproxy of this user contradicts it, withdraw it and return that other claim."""
+        if claim not in self._sockets:
             # Made before it looks: of two that come at the same moment, one sees the other at least.
-            self._made[claim] = self._bound(claim.name(self.instance))
+            self._sockets[claim] = self._bound(claim.name(self.instance))
         for instance, other in _others(self.instance):
             if claim.contradicts(other) and _is_of_this_user(other.name(instance)):
                 self.withdraw(claim)
@@ -104,21 +109,21 @@ class ProcessClaims:
         return None
 
     def withdraw(self, claim: PortClaim) -> None:
-        """Claim this no more."""
-        sock = self._made.pop(claim, None)
+        """Withdraw a claim."""
+        sock = self._sockets.pop(claim, None)
         if sock is not None:
             self._loop.remove_reader(sock.fileno())
             sock.close()
 
-    def beside(self, claims: Iterable[PortClaim]) -> list[str]:
-        """The other kproxies of this user that share a port of these claims."""
+    def peers(self, claims: Iterable[PortClaim]) -> list[str]:
+        """Return the other kproxies of this user that share a port of these claims."""
         own = list(claims)
-        found = {
+        kproxies = {
             instance: other
             for instance, other in _others(self.instance)
-            if any(one.topic == other.topic and one.shares(other) for one in own)
+            if any(own_claim.topic == other.topic and own_claim.shares(other) for own_claim in own)
         }
-        return sorted(one for one, claim in found.items() if _is_of_this_user(claim.name(one)))
+        return sorted(own_claim for own_claim, claim in kproxies.items() if _is_of_this_user(claim.name(own_claim)))
 
     def _bound(self, name: bytes) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -144,14 +149,16 @@ def _others(instance: str) -> Iterator[tuple[str, PortClaim]]:
             f"--reuse-port reads /proc/net/unix to see the other kproxies: {error.strerror}; mount /proc"
         ) from None
     for name in {line.rpartition(" @")[2] for line in lines if f" @{_PREFIX}" in line}:
-        found = PortClaim.read(name)
-        if found is not None and found[0] != instance:
-            yield found
+        entry = PortClaim.read(name)
+        if entry is not None and entry[0] != instance:
+            yield entry
 
 
 def _is_of_this_user(name: bytes) -> bool:
-    """Whether the socket of this name is there, and is this user's. Any user can give a socket a name, but only sockets
-    of one user share a port."""
+    """Check whether a socket of this name exists and belongs to this user.
+
+    Any user can give a socket a name, but only sockets of one user share a port.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)
         try:
@@ -166,21 +173,19 @@ def _is_of_this_user(name: bytes) -> bool:
 
 
 class ClusterClaims:
-    """The claims of one cluster of the configuration, on all addresses of its host.
-
-    `ports`: first port, last port, and what they mean. Raises ConfigError if another kproxy means something else.
-    """
+    """The claims of one cluster of the configuration, on all addresses of its host."""
 
     def __init__(
         self, sharing: ProcessClaims, title: str, hosts: Iterable[str], ports: Iterable[tuple[int, int, str]]
     ) -> None:
+        """Claim these ports: first port, last port, meaning. Raises ConfigError if another kproxy contradicts."""
         self._sharing = sharing
         self._claims: list[PortClaim] = []
         hosts, ports = list(hosts), list(ports)
-        self._at = [(host, ports[0][0]) for host in hosts]  # where clients find the cluster
+        self._addresses = [(host, ports[0][0]) for host in hosts]  # where clients find the cluster
         for host in hosts:
             for first, last, meaning in ports:
-                other = self._make(PortClaim.of(host, first, last, "ports", meaning))
+                other = self._claim(PortClaim.of(host, first, last, "ports", meaning))
                 if other is not None:
                     self.end()
                     both = f"{max(first, other.first)}-{min(last, other.last)}"
@@ -190,30 +195,30 @@ class ClusterClaims:
                         " upstreams"
                     )
 
-    def _make(self, claim: PortClaim) -> PortClaim | None:
+    def _claim(self, claim: PortClaim) -> PortClaim | None:
         if claim in self._claims:
             return None
-        other = self._sharing.make(claim)
+        other = self._sharing.claim(claim)
         if other is None:
             self._claims.append(claim)
         return other
 
     def agree(self, topic: str, meaning: str) -> str:
-        """What those that share the ports say of this topic: `meaning`, if no other kproxy has said something else."""
-        made: list[PortClaim] = []
-        for host, port in self._at:
+        """Claim a meaning of this topic; return that of another kproxy which has claimed a different one before."""
+        claims: list[PortClaim] = []
+        for host, port in self._addresses:
             claim = PortClaim.of(host, port, port, short_hash(topic)[:9], meaning)
-            other = self._make(claim)
+            other = self._claim(claim)
             if other is not None:
-                for one in made:
-                    self._withdraw(one)
+                for claim in claims:
+                    self._withdraw(claim)
                 return other.meaning
-            made.append(claim)
+            claims.append(claim)
         return meaning
 
     def retract(self, topic: str) -> None:
-        """Say nothing of this topic any more."""
-        for claim in [one for one in self._claims if one.topic == short_hash(topic)[:9]]:
+        """Withdraw the claims of this topic."""
+        for claim in [claim for claim in self._claims if claim.topic == short_hash(topic)[:9]]:
             self._withdraw(claim)
 
     def _withdraw(self, claim: PortClaim) -> None:
@@ -221,21 +226,21 @@ class ClusterClaims:
         self._sharing.withdraw(claim)
 
     def end(self) -> None:
-        """Claim nothing any more."""
+        """Withdraw all claims."""
         for claim in list(self._claims):
             self._withdraw(claim)
 
     @property
     def instance(self) -> str:
-        """This kproxy."""
+        """The name of this kproxy."""
         return self._sharing.instance
 
     @property
     def others(self) -> list[str]:
-        """The others that share a port, those that began first first."""
-        return self._sharing.beside(one for one in self._claims if one.topic == "ports")
+        """The other kproxies that share a port, in the order in which they started."""
+        return self._sharing.peers(claim for claim in self._claims if claim.topic == "ports")
 
     def is_first(self, topic: str) -> bool:
-        """Whether none of those that say something of this topic began before this kproxy."""
-        there = self._sharing.beside(one for one in self._claims if one.topic == short_hash(topic)[:9])
-        return not there or self.instance < there[0]
+        """Check whether this kproxy started before all others that claim a meaning of this topic."""
+        peers = self._sharing.peers(claim for claim in self._claims if claim.topic == short_hash(topic)[:9])
+        return not peers or self.instance < peers[0]

@@ -1,6 +1,6 @@
-"""What kproxy knows of reaching one cluster: which one it is, which address leads to whom, how each node is reached.
+"""What kproxy knows about reaching one upstream: the cluster's id, the node at each address, the route to each node.
 
-One value. What is found out is said as a *fact*, and `Known.note` takes it in.
+All of it is one value. Each discovery is a *fact*, which `ReachabilityState.note` takes in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ADDRESSES = 10_000
 
 
 class Proof(Enum):
-    """How it is known which node an address leads to."""
+    """How kproxy knows which node an address leads to."""
 
     OWN_WORD = "the broker says so"
     CERTIFICATE = "its certificate has that node's name only"
@@ -30,39 +30,43 @@ class Proof(Enum):
 
     @property
     def checked(self) -> bool:
-        """Whether a broker's answer or certificate has shown it."""
+        """True if a broker's answer or certificate has shown it."""
         return self not in (Proof.ASSUMED, Proof.UNCHECKED)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReachability:
-    """What came of the last try to reach a node: the route that worked last and how it is known to lead there; or,
-    where `problem` is set, why none did. `since`: the Unix time from which on none did, with another `problem` or this
-    one. `lasting`: that stays so before a person changes something."""
+    """The result of the last attempt to reach a node."""
 
     route: Route | None = None
+    """The route that worked last."""
     proof: Proof | None = None
+    """How kproxy knows that the route leads to this node."""
     problem: str | None = None
+    """Why no route works; None if one does."""
     reason: str | None = None
-    since: float | None = field(default=None, compare=False)  # the same news with another time is none
+    """The reason code of the problem."""
+    since: float | None = field(default=None, compare=False)
+    """The Unix time from which on no route has worked, with this problem or another one."""
     lasting: bool = False
+    """True if the problem lasts until a person changes something."""
 
-    def shows(self, dial: Address) -> bool:
-        """Whether it says more of this address than that it answers."""
+    def is_verified_at(self, dial: Address) -> bool:
+        """Check whether it says more about this address than that it answers."""
         return self.problem is None and self.route is not None and self.route.dial == dial
 
 
 @dataclass(frozen=True, slots=True)
 class DialOutcome:
-    """A fact: this came of trying to reach a node."""
+    """A fact: the result of trying to reach a node."""
 
     key: NodeKey
-    reached: NodeReachability
+    of_node: NodeReachability
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """A fact: an address leads to this node."""
+    """A fact: this address leads to this node."""
 
     address: Address
     key: NodeKey
@@ -71,28 +75,33 @@ class NodeAddress:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapAnswer:
-    """A fact: this one of the bootstrap servers answered last."""
+    """A fact: the bootstrap server at this index answered last."""
 
-    at: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExplorationState:
-    """A fact: so far has the exploration come. `settled`: the bootstrap servers have been asked once; `answered`: one
-    has answered; `searched`: a way to each node of then has been looked for. `problem`: what is wrong with the
-    bootstrap servers; `since`: the Unix time from which on something is. `conflict`: they are of different clusters,
-    so nobody can be served. `login_refused`: none answered, as one refused kproxy's credentials. `reasons`: those of
-    the errors, if none answered. `lasting`: all these errors stay before a person changes something."""
+    """A fact: the progress of the exploration."""
 
-    settled: bool = False
+    bootstrap_asked: bool = False
+    """True once all bootstrap servers have been asked."""
     answered: bool = False
+    """True once a bootstrap server has answered."""
     searched: bool = False
+    """True once kproxy has tried to reach each node that it knew then."""
     problem: str | None = "no bootstrap server has been asked yet"
+    """The problem of the bootstrap servers; None if there is none."""
     conflict: str | None = None
+    """The bootstrap servers belong to different clusters, so that no client can be served; None if they do not."""
     login_refused: bool = False
+    """True if no bootstrap server answered because one refused kproxy's credentials."""
     reasons: frozenset[str] = frozenset()
+    """The reason codes of the errors, if no bootstrap server answered."""
     since: float | None = field(default=None, compare=False)
+    """The Unix time from which on there has been a problem."""
     lasting: bool = False
+    """True if all errors last until a person changes something."""
 
 
 Fact = DialOutcome | NodeAddress | BootstrapAnswer | ExplorationState
@@ -100,19 +109,22 @@ Fact = DialOutcome | NodeAddress | BootstrapAnswer | ExplorationState
 
 @dataclass(slots=True)
 class ReachabilityState:
-    """All of it. `cluster_id`: the cluster that kproxy serves, as `said_by` told first, or, if that is None, as the
-    user says; None while nobody has, or where brokers do not know."""
+    """All facts about one upstream."""
 
     cluster_id: str | None = None
-    said_by: Address | None = None
-    agreed: bool = False
+    """The id of the cluster that kproxy serves; None while it is unknown, or if brokers do not send one."""
+    reported_by: Address | None = None
+    """The address that reported the id first; None if the configuration says it."""
+    by_agreement: bool = False
+    """True if the id is that of the kproxies which share the ports."""
     nodes: dict[NodeKey, NodeReachability] = field(default_factory=dict)
-    leads_to: dict[Address, NodeAddress] = field(default_factory=dict)
-    bootstrap_at: int = 0
-    explored: ExplorationState = ExplorationState()
+    node_addresses: dict[Address, NodeAddress] = field(default_factory=dict)
+    bootstrap_index: int = 0
+    """The index of the bootstrap server that answered last."""
+    exploration: ExplorationState = ExplorationState()
 
     def note(self, fact: Fact) -> bool:
-        """Take in a fact; whether it is news."""
+        """Take in a fact; return whether it is new."""
         match fact:
             case DialOutcome(key, reached):
                 before = self.nodes.get(key, NodeReachability())
@@ -120,59 +132,63 @@ class ReachabilityState:
                     reached = replace(reached, since=before.since)
                 if reached.route is None:  # the route that worked last is the first to be tried again
                     reached = replace(reached, route=before.route, proof=before.proof)
-                elif reached.proof is Proof.UNCHECKED and before.shows(reached.route.dial):
+                elif reached.proof is Proof.UNCHECKED and before.is_verified_at(reached.route.dial):
                     # One more connection to there. A session that was asked within knows more than who opened it.
                     reached = before
                 news = before != reached
                 self.nodes[key] = reached
             case NodeAddress(address, _, _):
-                news = self.leads_to.get(address) != fact
-                if news and address not in self.leads_to and len(self.leads_to) >= _ADDRESSES:
-                    del self.leads_to[next(iter(self.leads_to))]
-                self.leads_to[address] = fact
-            case BootstrapAnswer(at):
-                news = self.bootstrap_at != at
-                self.bootstrap_at = at
+                news = self.node_addresses.get(address) != fact
+                if news and address not in self.node_addresses and len(self.node_addresses) >= _ADDRESSES:
+                    del self.node_addresses[next(iter(self.node_addresses))]
+                self.node_addresses[address] = fact
+            case BootstrapAnswer(index):
+                news = self.bootstrap_index != index
+                self.bootstrap_index = index
             case ExplorationState():
-                news = self.explored != fact
-                self.explored = fact
+                news = self.exploration != fact
+                self.exploration = fact
         return news
 
-    def claim(self, cluster_id: str, said_by: Address) -> str:
-        """A broker says that this is its cluster: the first one settles which cluster is served. Return that one."""
+    def claim_cluster_id(self, cluster_id: str, reported_by: Address) -> str:
+        """Take in the cluster id that a broker reports; return the id of the cluster that is served, the first one."""
         if self.cluster_id is None:
-            self.cluster_id, self.said_by = cluster_id, said_by
+            self.cluster_id, self.reported_by = cluster_id, reported_by
         return self.cluster_id
 
-    def another(self, address: Address, cluster_id: str) -> str:
-        """What to say of an address that is of another cluster."""
-        if self.agreed:
+    def other_cluster_text(self, address: Address, cluster_id: str) -> str:
+        """Return the error text for an address that belongs to another cluster."""
+        if self.by_agreement:
             why = "as do the kproxies that share its ports (--reuse-port)"
-        elif self.said_by is None:
+        elif self.reported_by is None:
             why = "as --cluster-id says"
         else:
-            why = f"according to {self.said_by}. If the cluster was created again, restart kproxy"
+            why = f"according to {self.reported_by}. If the cluster was created again, restart kproxy"
         return (
             f"{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the cluster with the"
             f" id {self.cluster_id}, {why}"
         )
 
-    def reached(self, key: NodeKey) -> NodeReachability:
-        """What came of the last try to reach a node."""
+    def of_node(self, key: NodeKey) -> NodeReachability:
+        """Return the result of the last attempt to reach a node."""
         return self.nodes.get(key, NodeReachability())
 
     def forget(self, keys: Collection[NodeKey]) -> None:
-        """No client asks for these nodes any more."""
-        gone = frozenset(keys)
-        for key in gone:
+        """Forget nodes that no client asks for any more."""
+        forgotten = frozenset(keys)
+        for key in forgotten:
             self.nodes.pop(key, None)
-        self.leads_to = {address: one for address, one in self.leads_to.items() if one.key not in gone}
+        self.node_addresses = {
+            address: node_address
+            for address, node_address in self.node_addresses.items()
+            if node_address.key not in forgotten
+        }
 
     def addresses_of(self, key: NodeKey) -> list[NodeAddress]:
-        """Addresses that lead to a node."""
-        return [known for known in self.leads_to.values() if known.key == key]
+        """Return the addresses that lead to a node."""
+        return [node_address for node_address in self.node_addresses.values() if node_address.key == key]
 
     @property
     def problems(self) -> Mapping[NodeKey, str]:
-        """Nodes that could not be reached at the last try, and why."""
+        """The nodes that could not be reached at the last attempt, and why."""
         return {key: reached.problem for key, reached in self.nodes.items() if reached.problem is not None}

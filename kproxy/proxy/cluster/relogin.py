@@ -1,4 +1,4 @@
-"""Logging in again within a session, before the broker ends it (KIP-368)."""
+"""The renewal of a login within a session, before the broker ends the session (KIP-368)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SHORTEST = 1.0
 
 
 async def keep_logged_in(session: Session, logged_in: LoginContext) -> None:
-    """Log in again whenever the lifetime nears its end, for as long as the broker says that there is one.
+    """Log in again whenever the lifetime nears its end, for as long as the broker sets one.
 
-    The client's requests wait meanwhile: for the round trips alone. A negative lifetime is none, as in Java's clients.
-    Raises UpstreamError, and the session is of no use.
+    The client's requests wait meanwhile, but only for the round trips. A negative lifetime is none, as in Java's
+    clients. Raises UpstreamError; then the session cannot be used any more.
     """
     now = asyncio.get_running_loop().time
     result = logged_in.result

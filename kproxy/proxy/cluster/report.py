@@ -1,4 +1,4 @@
-"""The state of one cluster, for those who show it (`kproxy.proxy.status`)."""
+"""The state of one cluster as `kproxy.proxy.status` describes it."""
 
 from __future__ import annotations
 
@@ -14,85 +14,87 @@ from kproxy.proxy.status.readiness import Requires, unreachable_nodes
 
 
 def report(gateway: Gateway) -> ClusterStatus:
-    """The cluster as it is now."""
+    """Return the present state of the cluster."""
     advertise = gateway.config.advertise
     published = advertise is not None and advertise.first_port is not None
-    known = gateway.reach.known
+    reachability = gateway.dialer.reachability
     return ClusterStatus(
         name=gateway.config.name,
         bootstrap_servers=tuple(str(server) for server in gateway.config.bootstrap_servers),
         via=tuple(str(hop) for hop in gateway.config.via),
         listen=str(gateway.listen),
         bootstrap=None if published else str(gateway.bootstrap),
-        cluster_id=known.cluster_id,
-        answered=known.explored.answered,
-        searched=known.explored.searched,
-        problem=known.explored.problem,
-        problem_since=known.explored.since,
-        login_refused=known.explored.login_refused,
-        full=gateway.door.no_place() or None,
+        cluster_id=reachability.cluster_id,
+        answered=reachability.exploration.answered,
+        searched=reachability.exploration.searched,
+        problem=reachability.exploration.problem,
+        problem_since=reachability.exploration.since,
+        login_refused=reachability.exploration.login_refused,
+        full=gateway.acceptor.full_reason() or None,
         sessions=gateway.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
-        forwards=tuple(_forward(one) for one in gateway.forwards.leading),
+        forwards=tuple(_forward(one) for one in gateway.forwards.port_forwards),
         upstreams=tuple(_upstream(gateway, one) for name, one in gateway.upstreams.items() if name),
     )
 
 
 def lasting_problems(gateway: Gateway, requires: Requires) -> list[str]:
-    """Why trying again will not make the cluster ready before a person changes something, a line each; empty if it may:
-    a refused login, a name that nobody knows, a certificate with another name."""
-    known, name = gateway.reach.known, gateway.config.name
-    explored = known.explored
+    """Return why the cluster will not become ready before a person changes something, a line each; empty if it may.
+
+    Such problems are a refused login, a name that does not resolve, a certificate with another name.
+    """
+    reachability, name = gateway.dialer.reachability, gateway.config.name
+    exploration = reachability.exploration
     if requires == "none":
         return []
-    if not explored.answered:
-        stays = explored.login_refused or explored.lasting
-        return [f"cluster {name}: {explored.problem}"] if stays else []
-    if not explored.searched:
+    if not exploration.answered:
+        stays = exploration.login_refused or exploration.lasting
+        return [f"cluster {name}: {exploration.problem}"] if stays else []
+    if not exploration.searched:
         return []
     present = [node.key for node in gateway.upstreams[gateway.active].topology.nodes.values() if not node.absent_since]
-    lost = [key for key in present if known.reached(key).lasting]
+    lost = [key for key in present if reachability.of_node(key).lasting]
     if not lost or (requires == "one" and len(lost) < len(present)):
         return []
     return unreachable_nodes(report(gateway))
 
 
-def _forward(leading: PortForward) -> ForwardStatus:
+def _forward(forward: PortForward) -> ForwardStatus:
     return ForwardStatus(
-        listen=str(leading.listen),
-        to=str(leading.to),
-        problem=leading.problem or None,
-        connections=len(leading.open),
-        accepted=leading.accepted,
+        listen=str(forward.listen),
+        to=str(forward.to),
+        problem=forward.problem or None,
+        connections=len(forward.open),
+        accepted=forward.accepted,
     )
 
 
 def _upstream(gateway: Gateway, upstream: Upstream) -> UpstreamStatus:
-    config, known = upstream.config, upstream.reach.known
+    config, reachability = upstream.config, upstream.dialer.reachability
     active = config.upstream == gateway.active
     return UpstreamStatus(
         name=config.upstream,
         active=active,
         bootstrap_servers=tuple(str(server) for server in config.bootstrap_servers),
         via=tuple(str(hop) for hop in config.via),
-        cluster_id=known.cluster_id,
-        answered=known.explored.answered,
-        searched=known.explored.searched,
-        problem=known.explored.problem,
-        refuses=None if active else gateway.why_not(config.upstream),
+        cluster_id=reachability.cluster_id,
+        answered=reachability.exploration.answered,
+        searched=reachability.exploration.searched,
+        problem=reachability.exploration.problem,
+        refuses=None if active else gateway.activation_problem(config.upstream),
         nodes=_nodes(gateway, upstream),
     )
 
 
 def _nodes(gateway: Gateway, upstream: Upstream) -> tuple[NodeStatus, ...]:
-    """Brokers, then controllers."""
+    """Return the status of the nodes: brokers, then controllers."""
     host = gateway.local_host()
     nodes = sorted(upstream.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
     return tuple(_node(gateway, upstream, node, host) for node in nodes)
 
 
 def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeStatus:
-    reached = upstream.reach.known.reached(node.key)
+    reached = upstream.dialer.reachability.of_node(node.key)
     route, proof = reached.route, reached.proof
     return NodeStatus(
         node=node.key.label,
@@ -114,7 +116,7 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeSt
 
 
 def _lost_since(reached: NodeReachability, node: Node) -> float | None:
-    """The Unix time since when clients cannot use the node; None if they can."""
+    """Return the Unix time since when clients cannot use the node; None if they can."""
     times = [] if reached.problem is None or reached.since is None else [reached.since]
     if node.absent_since is not None:
         times.append(round(time() - (monotonic() - node.absent_since), 1))

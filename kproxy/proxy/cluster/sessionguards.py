@@ -1,7 +1,7 @@
-"""Who guards the sessions of one cluster after it was switched: see `relay.guard`.
+"""The guards of one unit's sessions after a switch: see `relay.guard`.
 
-Until it is switched for the first time, kproxy notes only which clients have fetched, when their sessions end. From
-then on each new session has a guard.
+Before its first switch, kproxy notes only which clients have fetched, when their sessions end. From the switch on, each
+new session has a guard.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FIRST_WRITES = 30.0
 # What a client uses that has a position, or was told one.
 _READS = (FETCH, LIST_OFFSETS, OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
 _REMEMBERED = 24 * 3600.0
-"""Seconds after its last session for which a client is known to have fetched."""
+"""Seconds after its last session for which kproxy remembers that a client has fetched."""
 
 
 class SessionGuards:
-    """Those of one cluster. `wake` lets the loop see what was scheduled from within the data plane."""
+    """The guards of one unit. `wake` makes the event loop see what the data plane has scheduled."""
 
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
         self._name = name
@@ -43,10 +43,10 @@ class SessionGuards:
         self._guards: dict[Session, Guard] = {}
         self._rules: GuardRules | None = None
         self._written = False  # writes have passed since the cluster was led elsewhere
-        self._said: set[ClientIdentity] = set()
+        self._logged: set[ClientIdentity] = set()
 
-    def opened(self, session: Session, address: str) -> None:
-        """A session has begun, with a client at this address. Nothing has passed in it yet."""
+    def session_opened(self, session: Session, address: str) -> None:
+        """Guard a new session of a client at this address. No byte has passed in it yet."""
         if self._rules is None:
             return
         if self._rules.positions.everyone and perf_counter() >= max(self._unknown_until, self._too_many_until):
@@ -57,70 +57,76 @@ class SessionGuards:
             lambda: session.conversation.introduction.software,
             lambda seconds: self._judge_again(guard, session, seconds),
             partial(self._end, session),
-            self._begins_to_wait,
+            self._warn_waiting,
         )
         session.conversation.guard(guard)
 
-    def took_over(self, session: Session, address: str) -> None:
-        """A session has been there since before there was this: its client may have fetched."""
+    def adopt_session(self, session: Session, address: str) -> None:
+        """Take in a session that is older than these guards: its client may have fetched."""
         if session.conversation.requested:
             self._note_fetched(ClientIdentity(address, session.conversation.introduction.client_id))
 
-    def ended(self, session: Session, address: str) -> None:
-        """A session has ended, with a client at this address."""
+    def session_ended(self, session: Session, address: str) -> None:
+        """Remember whether the client of a session, at this address, has fetched."""
         guard = self._guards.pop(session, None)
         if guard is not None and guard.followed is not None:
             guard.followed.end()
-        if session.conversation.used is not None and session.conversation.used.used(_READS):
+        if session.conversation.used_calls is not None and session.conversation.used_calls.has_used(_READS):
             self._note_fetched(ClientIdentity(address, session.conversation.introduction.client_id))
 
     @property
     def fetched(self) -> tuple[ClientIdentity, ...] | None:
-        """The clients that have fetched, for the process after this one; None if they are too many to say. Their
-        sessions have ended."""
+        """The clients that have fetched, for the process after this one; None if there are too many.
+
+        Their sessions have ended.
+        """
         known = len(self._fetched) <= MAX_SAVED_CLIENTS and self._too_many_until <= perf_counter()
         return tuple(self._fetched) if known else None
 
-    def know(self, fetched: Iterable[ClientIdentity]) -> None:
-        """These have fetched through the process before this one."""
+    def restore_fetched(self, fetched: Iterable[ClientIdentity]) -> None:
+        """Remember clients that have fetched through the process before this one."""
         for identity in fetched:
             self._note_fetched(identity)
 
     def split(self, sessions: Collection[Session]) -> SessionGuards:
-        """Those of a part, whose `sessions` are these. It knows of all clients what was known: a client of a series may
-        go on where another one of it was, and what is known of others does no harm."""
+        """Return the guards of a part, whose `sessions` these are.
+
+        They remember the same clients: a client of a series may continue where another one of it was, and what is
+        remembered of other clients does no harm.
+        """
         other = SessionGuards(self._name, self._wake)
         other._fetched, other._too_many_until = self._fetched.copy(), self._too_many_until
         other._unknown_until = self._unknown_until
-        other._rules, other._written, other._said = self._rules, self._written, set(self._said)
+        other._rules, other._written, other._logged = self._rules, self._written, set(self._logged)
         other._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
         return other
 
-    def has_rules_of(self, other: SessionGuards) -> bool:
-        """Whether neither of the two has begun anew since it was split from the other."""
+    def shares_rules_with(self, other: SessionGuards) -> bool:
+        """Check whether neither of the two was switched since one was split from the other."""
         return self._rules is other._rules
 
-    def unite(self, other: SessionGuards) -> None:
-        """Take over those of a part that is one no more; see `has_rules_of`."""
-        assert self.has_rules_of(other), "nobody has been led elsewhere"
+    def merge(self, other: SessionGuards) -> None:
+        """Take over the guards of a part that is dissolved; see `shares_rules_with`."""
+        assert self.shares_rules_with(other), "nobody has been led elsewhere"
         for identity, at in sorted(other._fetched.items(), key=lambda one: one[1]):
             if self._fetched.get(identity, float("-inf")) < at:
                 self._note_fetched(identity, at)
         self._too_many_until = max(self._too_many_until, other._too_many_until)
         self._unknown_until = max(self._unknown_until, other._unknown_until)
         self._guards |= other._guards
-        self._said |= other._said
+        self._logged |= other._logged
         other._guards = {}
 
     def begin(self, *, everyone: bool = False) -> None:
-        """The cluster is being switched, and all its sessions have ended: guard those that come.
+        """Guard the sessions that come from now on: the unit is being switched, and its sessions have ended.
 
-        `everyone`: nobody knows which clients have fetched, since kproxy was started anew. Those that still run come
-        within `GIVEN_UP_LATE` seconds; who comes later is new, such as a query of Spark that was started again. If no
-        write has passed since the last time, the cluster is led back: the position of a client is right there, unless
-        it has got one meanwhile."""
+        `everyone`: it is unknown which clients have fetched, since kproxy was restarted. Clients that still run come
+        within `GIVEN_UP_LATE` seconds; later ones are new, such as a query of Spark that was started again. If no write
+        has passed since the last switch, the unit is switched back: the position of a client is right there, unless the
+        client has received one meanwhile.
+        """
         now = perf_counter()
-        for identity in [one for one, at in self._fetched.items() if at < now - _REMEMBERED]:
+        for identity in [identity for identity, at in self._fetched.items() if at < now - _REMEMBERED]:
             del self._fetched[identity]
         if everyone:
             self._unknown_until = now + GIVEN_UP_LATE
@@ -128,15 +134,15 @@ class SessionGuards:
         full = False
         right: set[ClientIdentity] = set()
         if self._rules is not None and not self._written:
-            left = self._rules.positions
-            right, full = {one for one in self._fetched if not left.has_moved(one)}, left.full
-        stale = [one for one in self._fetched if one not in right]
+            former = self._rules.positions
+            right, full = {identity for identity in self._fetched if not former.has_moved(identity)}, former.full
+        stale = [identity for identity in self._fetched if identity not in right]
         self._rules, self._written = GuardRules(PositionTracker(stale, right, everyone=everyone)), False
         self._rules.positions.full |= full
-        self._said.clear()
+        self._logged.clear()
 
     def end(self) -> None:
-        """Guard none any more, and know nothing of those that have fetched: they have positions of this cluster."""
+        """Guard no session any more, and forget which clients have fetched: their positions are of this cluster."""
         self._rules = None
         self._fetched.clear()
         self._unknown_until = self._too_many_until = float("-inf")
@@ -146,15 +152,15 @@ class SessionGuards:
         self._guards.clear()
         self._wake()
 
-    def writes_pass(self) -> None:
-        """Writes pass again."""
+    def note_writes_pass(self) -> None:
+        """Note that writes pass again."""
         self._written = True
         if self._rules is not None:
             self._rules.first_writes_until = perf_counter() + FIRST_WRITES
 
     @property
     def waiting(self) -> tuple[WaitingConsumer, ...]:
-        """The clients that get nothing, since they have not asked for their position since the switch."""
+        """The clients that receive no records until they ask for their position again."""
         return () if self._rules is None else self._rules.positions.waiting
 
     def _note_fetched(self, identity: ClientIdentity, at: float | None = None) -> None:
@@ -169,28 +175,33 @@ class SessionGuards:
         asyncio.get_running_loop().call_later(seconds, _release, guard, session)
 
     def _end(self, session: Session) -> None:
-        """Let no further request through, and close when the client has the answers to those that have passed: else it
-        would be in doubt about a write that was only refused, perhaps at a node to which it never writes again."""
+        """Let no further request pass, and close when the client has the answers to those that have passed.
+
+        Else it would be in doubt about a write that was only refused, perhaps at a node to which it never writes again.
+        """
         session.conversation.hold()
         self._wake()
         asyncio.get_running_loop().call_soon(close_when_acked, session)
 
-    def _begins_to_wait(self, identity: ClientIdentity, position: Position) -> None:
-        if identity in self._said:
+    def _warn_waiting(self, identity: ClientIdentity, position: Position) -> None:
+        if identity in self._logged:
             return
-        if len(self._said) < 100:  # each is in /switch as well
-            self._said.add(identity)
+        if len(self._logged) < 100:  # each is in /switch as well
+            self._logged.add(identity)
             topic, partition, _ = position
             log.warning(
                 "cluster %s: the consumer '%s' at %s has its position in %s-%d from before the switch: it gets nothing"
                 " until it has asked for its position, or is started again with the right one and another client.id",
-                self._name, identity.client_id, identity.address, escaped(topic.decode("utf-8", "replace")),
+                self._name,
+                identity.client_id,
+                identity.address,
+                escaped(topic.decode("utf-8", "replace")),
                 partition,
-            )  # fmt: skip
+            )
 
 
 def _release(guard: Guard, session: Session) -> None:
-    """Judge the requests that wait. The session may have become one of a part meanwhile."""
+    """Judge the waiting requests again. The session may belong to a part by now."""
     if guard.holds:
-        guard.released()
+        guard.resume()
         session.release()

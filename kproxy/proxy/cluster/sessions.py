@@ -1,4 +1,4 @@
-"""The sessions of one cluster: relay for a client that has arrived, say how it ended."""
+"""The sessions of one cluster: each begins when the node of a client is connected, and kproxy logs how it ended."""
 
 from __future__ import annotations
 
@@ -60,33 +60,41 @@ NO_PARTS: Mapping[str, tuple[ClusterConfig, AffectsSession]] = {}
 
 @dataclass(slots=True)
 class _OpenSession:
-    """What is known of a session beside itself. `led`: to whose upstream, now. `dial`: where the node was reached."""
+    """A session with what is known about its client and its node."""
 
     key: NodeKey | None
-    guest: ConnectionSlot
-    led: ClientRoute
+    """The node; None: a bootstrap server."""
+    slot: ConnectionSlot
+    route: ClientRoute
+    """The present route of its client."""
     dial: Address | None
-    since: float  # a Unix time
-    turn: DialSlot | None  # until the node has answered the client, if it was not asked before
-    asking: InSessionChannel | None = None  # while kproxy asks whom it has reached
-    switchable: SwitchableUnit | None = None  # that knows of it
-    login: str = ""  # the mechanism with which the client logs in itself
+    """The address at which the node was reached."""
+    since: float
+    """When the session began, a Unix time."""
+    dial_slot: DialSlot | None
+    """Held until the node has answered the client, if the connection was not verified before."""
+    channel: InSessionChannel | None = None
+    """The channel with which kproxy verifies the connection, for as long as that takes."""
+    switchable: SwitchableUnit | None = None
+    """The unit in which the session is noted."""
+    login: str = ""
+    """The mechanism with which the client logs in itself."""
 
     @property
     def address(self) -> str:
-        """The client's, without its port."""
-        return self.guest.peer.host
+        """The address of the client, without its port."""
+        return self.slot.peer.host
 
 
 class Sessions:
-    """From a client that has spoken to the end of its session. Those of a cluster's parts are here as well."""
+    """The sessions of one cluster, and of its parts."""
 
     def __init__(
         self,
         config: ClusterConfig,
         dial: DialNode,
         localise: LocaliseForHost,
-        knows: NodeExists,
+        node_exists: NodeExists,
         pump: Pump,
         metrics: Metrics,
         tasks: asyncio.TaskGroup,
@@ -97,75 +105,92 @@ class Sessions:
         self._roster = SessionRoster(pump)
         self._metrics = metrics
         self._tasks = tasks
-        self._led = ClientRoute(config, dial, localise, _switchable(config, pump) if switches else None)
-        self._parts: dict[str, ClientRoute] = {}
+        self._default_route = ClientRoute(config, dial, localise, _switchable(config, pump) if switches else None)
+        self._part_routes: dict[str, ClientRoute] = {}
         self._calls: dict[str, tuple[NodeCounters, Calls]] = {}
-        self._arrivals = PendingConnections(
-            config.name, client_tls(config), self._led, self._parts, knows, metrics, tasks, self._arrived
+        self._pending = PendingConnections(
+            config.name,
+            client_tls(config),
+            self._default_route,
+            self._part_routes,
+            node_exists,
+            metrics,
+            tasks,
+            self._on_connected,
         )
         self._open: dict[Session, _OpenSession] = {}
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
-        self._onlookers = SessionObservers(self._seen)
-        self.watch, self.capture = self._onlookers.watch, self._onlookers.capture
+        self._observers = SessionObservers(self._observable)
+        self.watch, self.capture = self._observers.watch, self._observers.capture
 
-    def carry(self, client: socket.socket, key: NodeKey | None, host: str, guest: ConnectionSlot) -> None:
-        """Open a session between the client and a node (None: a bootstrap server). The client is told that kproxy is at
-        `host`. `guest.over` is called once, when the client's connection is closed."""
-        self._arrivals.begin(client, PendingConnection(key, host, guest, asked=key))
+    def handle_client(self, client: socket.socket, key: NodeKey | None, host: str, slot: ConnectionSlot) -> None:
+        """Open a session between the client and a node (None: a bootstrap server).
 
-    def _arrived(
+        `host` is where the client finds kproxy. `slot` is released once, when the client's connection is closed.
+        """
+        self._pending.add(client, PendingConnection(key, host, slot, requested_key=key))
+
+    def _on_connected(
         self,
         client: socket.socket,
-        arrival: PendingConnection,
-        led: ClientRoute,
+        connection: PendingConnection,
+        route: ClientRoute,
         upstream: VerifiedConnection,
         first: bytes,
     ) -> None:
         key, label = upstream.key, _label(upstream.key)
-        carried = _OpenSession(key, arrival.guest, led, upstream.dial, time.time(), arrival.turn)
+        open_session = _OpenSession(key, connection.slot, route, upstream.dial, time.time(), connection.dial_slot)
         counters = self._metrics.node(self._name, label)
-        switchable = led.switchable
+        switchable = route.switchable
         calls = self._calls_of(label, counters, switchable)
         try:
             conversation = Conversation(
                 calls if switchable is None else switchable.calls(calls),
-                partial(_localised, carried, arrival.host),
-                led.config.max_request_size,
+                partial(_localised, open_session, connection.host),
+                route.config.max_request_size,
                 partial(self._metrics.rewritten, self._name),
-                partial(self._on_handshake, carried),
+                partial(self._on_handshake, open_session),
             )
             session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client is gone already
             upstream.sock.close()
             client.close()
-            arrival.guest.over()
-            arrival.end_turn()
+            connection.slot.release()
+            connection.release_dial_slot()
             return
-        self._open[session] = carried
-        if self._onlookers.present:
-            self._onlookers.show(session, self._where(carried))
-        if upstream.check is not None:
-            session.hold_before_first_request(partial(self._begin_check, session, upstream.check))
-            asyncio.get_running_loop().call_later(led.config.connect_timeout, self._look_for_answer, session)
+        self._open[session] = open_session
+        if self._observers.is_active:
+            self._observers.attach(session, self._where(open_session))
+        if upstream.verify is not None:
+            session.hold_before_first_request(partial(self._begin_verification, session, upstream.verify))
+            asyncio.get_running_loop().call_later(route.config.connect_timeout, self._check_answered, session)
         if switchable is not None:
-            carried.switchable = switchable
-            switchable.opened(session, label, carried.address)
+            open_session.switchable = switchable
+            switchable.session_opened(session, label, open_session.address)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
-            self._relogins[session] = self._tasks.create_task(self._keep_logged_in(session, carried, upstream.login))
+            self._relogins[session] = self._tasks.create_task(
+                self._keep_logged_in(session, open_session, upstream.login)
+            )
         if first:
-            session.begin_with(first)
-        if arrival.asked is not None and upstream.key is None:
+            session.receive_first(first)
+        if connection.requested_key is not None and upstream.key is None:
             asyncio.get_running_loop().call_later(_STANDS_IN, close_gracefully, session)
 
     def _calls_of(self, label: str, counters: NodeCounters, switchable: SwitchableUnit | None) -> Calls:
-        """The calls towards a node, which all sessions share. Those of nodes that were forgotten go with what was
-        counted of these."""
-        known = self._calls.get(label)
-        if known is not None and known[0] is counters:
-            return known[1]
-        there = self._metrics.nodes
-        self._calls = {one: kept for one, kept in self._calls.items() if there.get((self._name, one)) is kept[0]}
+        """Return the calls towards a node, which all sessions share.
+
+        Those of forgotten nodes go together with their counters.
+        """
+        cached = self._calls.get(label)
+        if cached is not None and cached[0] is counters:
+            return cached[1]
+        nodes = self._metrics.nodes
+        self._calls = {
+            node_label: cached_calls
+            for node_label, cached_calls in self._calls.items()
+            if nodes.get((self._name, node_label)) is cached_calls[0]
+        }
         calls = Calls(counters.call, switchable.highest if switchable else TABLE_VERSIONS)
         self._calls[label] = counters, calls
         return calls
@@ -180,110 +205,125 @@ class Sessions:
         switches: bool,
         parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = NO_PARTS,
     ) -> int:
-        """Open the next sessions so, and those of each of the `parts`. Those that are there and that it concerns end
-        when nothing is in flight in them, and after so many seconds anyway; return how many those are.
+        """Use this configuration for the next sessions; return how many open sessions it affects.
 
-        From now on the cluster `switches` or not. If it begins to, it concerns all sessions: their clients have agreed
-        on versions with which they could not be switched.
+        Those end when nothing is in flight in them, and after this many seconds in any case. `parts`: the same for each
+        part. `switches`: the cluster can be switched. If it could not before, all sessions are affected: their clients
+        have agreed on versions with which they could not be switched.
         """
-        self._led.config, self._arrivals.tls = config, tls
+        self._default_route.config, self._pending.tls = config, tls
         concerned = {"": concerns}
-        for name, (one, of_part) in parts.items():
-            self._parts[name].config, concerned[name] = one, of_part
-        begins = switches and self._led.switchable is None
-        if begins:
-            self._begin_to_switch()
-        elif not switches and self._led.switchable is not None:
-            self._led.switchable, self._calls = None, {}  # the sessions that are there go on as they are
-            self._parts.clear()
-            for carried in self._open.values():
-                carried.led = self._led  # parts that were led elsewhere are none that can go
-        going = [session for session, carried in self._open.items() if begins or _concerns(concerned, carried)]
-        for session in going:
-            if begins:
+        for name, (part_config, part_concerns) in parts.items():
+            self._part_routes[name].config, concerned[name] = part_config, part_concerns
+        becomes_switchable = switches and self._default_route.switchable is None
+        if becomes_switchable:
+            self._make_switchable()
+        elif not switches and self._default_route.switchable is not None:
+            self._default_route.switchable, self._calls = None, {}  # the sessions that are there go on as they are
+            self._part_routes.clear()
+            for open_session in self._open.values():
+                open_session.route = self._default_route  # parts that were led elsewhere are none that can go
+        draining = [
+            session
+            for session, open_session in self._open.items()
+            if becomes_switchable or _concerns(concerned, open_session)
+        ]
+        for session in draining:
+            if becomes_switchable:
                 close_gracefully(session)  # not `drain`: who writes without a pause would be cut, and in doubt
             else:
                 session.drain()
-        if left := [session for session in going if not session.closed]:
+        if left := [session for session in draining if not session.closed]:
             asyncio.get_running_loop().call_later(seconds, self._close, left, seconds)
-        return len(going)
+        return len(draining)
 
-    def _begin_to_switch(self) -> None:
-        """The cluster may be switched from now on. What the sessions that are there leave unanswered counts."""
-        switchable = self._led.switchable = _switchable(self._led.config, self._roster.pump)
+    def _make_switchable(self) -> None:
+        """Prepare for a switch. The requests that open sessions leave unanswered count from now on."""
+        switchable = self._default_route.switchable = _switchable(self._default_route.config, self._roster.pump)
         self._calls = {}
-        for session, carried in self._open.items():
-            if carried.switchable is not None:  # of a time when it could be switched before
-                carried.switchable.ended(session, carried.address)
-            carried.led, carried.switchable = self._led, switchable
-            switchable.took_over(session, _label(carried.key), carried.address)
+        for session, open_session in self._open.items():
+            if open_session.switchable is not None:  # of a time when it could be switched before
+                open_session.switchable.session_ended(session, open_session.address)
+            open_session.route, open_session.switchable = self._default_route, switchable
+            switchable.adopt_session(session, _label(open_session.key), open_session.address)
 
     def switchable(self, part: str = "") -> SwitchableUnit | None:
-        """What a part, or the cluster without its parts, needs to be switched; None: it cannot be, or is not there."""
-        led = self._parts.get(part) if part else self._led
-        return None if led is None else led.switchable
+        """Return what a switch of a part, or of the cluster without its parts, needs; None if it cannot be switched."""
+        route = self._part_routes.get(part) if part else self._default_route
+        return None if route is None else route.switchable
 
     def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
-        """Lead these clients by themselves from now on. What is open stays open, and what is known of them goes with
-        them. Of a connection that has no session yet, or has not said whose it is, the client connects again."""
-        assert self._led.switchable is not None, "the cluster can be switched"
-        self._arrivals.drop_all()
-        ours = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
-        led = ClientRoute(config, dial, localise, self._led.switchable.split(part, ours), part)
-        self._parts[part.name] = led
-        for session in ours:
-            self._open[session].led, self._open[session].switchable = led, led.switchable
-        for session in [one for one in self._open if not one.conversation.introduction.client_id]:
+        """Route these clients by themselves from now on.
+
+        Their open sessions stay open, and what is known about them moves with them. A client whose connection has no
+        session yet, or has not sent its client id, must connect again.
+        """
+        assert self._default_route.switchable is not None, "the cluster can be switched"
+        self._pending.drop_all()
+        part_sessions = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
+        route = ClientRoute(config, dial, localise, self._default_route.switchable.split(part, part_sessions), part)
+        self._part_routes[part.name] = route
+        for session in part_sessions:
+            self._open[session].route, self._open[session].switchable = route, route.switchable
+        for session in [session for session in self._open if not session.conversation.introduction.client_id]:
             close_gracefully(session)
 
     def end_part(self, name: str) -> str:
-        """Lead the clients of this part with all others again. Returns why not, or ""."""
-        led, others = self._parts[name], self._led.switchable
+        """Route the clients of this part with all others again. Return why that is not possible, or ""."""
+        route, others = self._part_routes[name], self._default_route.switchable
         assert others is not None
-        assert led.switchable is not None
-        if not others.is_as_when_it_was_split(led.switchable):
+        assert route.switchable is not None
+        if not others.is_unchanged_since_split(route.switchable):
             return (
                 f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
             )
-        self._arrivals.drop_all()
-        others.unite(led.switchable)
-        for carried in self._open.values():
-            if carried.led is led:
-                carried.led, carried.switchable = self._led, others
-        del self._parts[name]
+        self._pending.drop_all()
+        others.merge(route.switchable)
+        for open_session in self._open.values():
+            if open_session.route is route:
+                open_session.route, open_session.switchable = self._default_route, others
+        del self._part_routes[name]
         return ""
 
     def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
-        """Open the next sessions of a part, or of the cluster without its parts, so. Close all that are there now, and
-        the connections that have none yet. `everyone`: nobody knows which clients have fetched."""
-        led = self._parts[part] if part else self._led
-        led.config = config
-        self._arrivals.drop(led)
-        for session in [session for session, carried in self._open.items() if carried.led is led]:
+        """Route a part, or the cluster without its parts, to another upstream, and close its connections.
+
+        `config` is that of the upstream. `everyone`: it is unknown which clients have fetched.
+        """
+        route = self._part_routes[part] if part else self._default_route
+        route.config = config
+        self._pending.drop(route)
+        for session in [session for session, open_session in self._open.items() if open_session.route is route]:
             session.close()
-        if led.switchable is not None:
-            led.switchable.flipped(everyone=everyone)
+        if route.switchable is not None:
+            route.switchable.flipped(everyone=everyone)
 
     def end_guards(self) -> None:
-        """All clients that run have positions of the upstream that they are led to."""
-        for led in (self._led, *self._parts.values()):
-            if led.switchable is not None:
-                led.switchable.end_guards()
+        """End all guards: all clients that run have positions of the upstream that they are routed to."""
+        for route in (self._default_route, *self._part_routes.values()):
+            if route.switchable is not None:
+                route.switchable.end_guards()
 
     def end(self, seconds: float) -> int:
-        """The cluster is served no more: all sessions end, as those that a new configuration concerns."""
-        self._arrivals.drop_all()
-        switches = self._led.switchable is not None
+        """Drain all sessions, as if a new configuration affected them: the cluster is no longer served."""
+        self._pending.drop_all()
+        switches = self._default_route.switchable is not None
         parts: dict[str, tuple[ClusterConfig, AffectsSession]] = {
-            name: (led.config, lambda key, dial: True) for name, led in self._parts.items()
+            name: (route.config, lambda key, dial: True) for name, route in self._part_routes.items()
         }
         return self.reconfigure(
-            self._led.config, self._arrivals.tls, lambda key, dial: True, seconds, switches=switches, parts=parts
+            self._default_route.config,
+            self._pending.tls,
+            lambda key, dial: True,
+            seconds,
+            switches=switches,
+            parts=parts,
         )
 
     @property
-    def none_left(self) -> bool:
-        return not (self._open or self._arrivals)
+    def is_empty(self) -> bool:
+        """True if there is no session and no pending connection."""
+        return not (self._open or self._pending)
 
     def _close(self, sessions: Sequence[Session], seconds: float) -> None:
         busy = [session for session in sessions if not session.closed]
@@ -293,83 +333,87 @@ class Sessions:
         for session in busy:
             session.close()
 
-    def _look_for_answer(self, session: Session) -> None:
-        """A client has been led to a node that nobody has asked anything, and has spoken. The node must have answered
-        by now, as it must answer kproxy: it may be another kproxy that waits for this one."""
-        carried = self._open.get(session)
-        if carried is None or carried.turn is None:
+    def _check_answered(self, session: Session) -> None:
+        """Close a session whose unverified node has not answered its client in time.
+
+        kproxy must answer, too: the node may be another kproxy that waits for this one.
+        """
+        open_session = self._open.get(session)
+        if open_session is None or open_session.dial_slot is None:
             return
         if session.conversation.in_flight and not session.conversation.answered:
-            error = UpstreamError("timeout", f"{carried.dial}: connected, but no Kafka broker answers there")
-            self._arrivals.failed(carried.led, carried.key, error)
+            error = UpstreamError("timeout", f"{open_session.dial}: connected, but no Kafka broker answers there")
+            self._pending.note_unreachable(open_session.route, open_session.key, error)
             session.ended_by = "upstream"
             session.close(error)
-        self._end_turn(carried)
+        self._release_dial_slot(open_session)
 
-    def _end_turn(self, carried: _OpenSession) -> None:
-        if carried.turn is not None:
-            carried.turn.end()
-            carried.turn = None
+    def _release_dial_slot(self, open_session: _OpenSession) -> None:
+        if open_session.dial_slot is not None:
+            open_session.dial_slot.release()
+            open_session.dial_slot = None
             self._roster.pump.selector.wake = True  # the next client may go
 
-    def _begin_check(self, session: Session, check: Callable[[Channel], Awaitable[None]]) -> None:
+    def _begin_verification(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
         if session in self._open:
-            self._end_turn(self._open[session])
-        self._tasks.create_task(self._check(session, check))
+            self._release_dial_slot(self._open[session])
+        self._tasks.create_task(self._verify(session, verify))
 
-    async def _check(self, session: Session, check: Callable[[Channel], Awaitable[None]]) -> None:
-        """Ask within the session whom it has reached; let the client's requests go there, or close it as if the broker
-        had gone: the client's next attempt goes elsewhere."""
-        carried = self._open.get(session)
-        if carried is None:
+    async def _verify(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
+        """Verify the connection within the session; then let the client's requests pass, or close the session.
+
+        It closes as if the broker had closed it, and the client's next attempt uses another address.
+        """
+        open_session = self._open.get(session)
+        if open_session is None:
             return
-        carried.asking = InSessionChannel(session)
+        open_session.channel = InSessionChannel(session)
         try:
-            await check(carried.asking)
+            await verify(open_session.channel)
         except UpstreamError as error:
-            carried.asking = None
+            open_session.channel = None
             if session in self._open:
                 session.ended_by = "upstream"
                 session.close(error)
             return
-        carried.asking = None
+        open_session.channel = None
         session.release()
 
-    def _on_handshake(self, carried: _OpenSession, mechanism: str) -> None:
-        """A client logs in with this mechanism. Raises WireError if kproxy has done so."""
-        if carried.led.config.sasl is not None:
+    def _on_handshake(self, open_session: _OpenSession, mechanism: str) -> None:
+        """Note the mechanism with which a client logs in. Raises WireError if kproxy has logged in for it."""
+        if open_session.route.config.sasl is not None:
             raise client_login_error()
-        carried.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
+        open_session.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
         warning = explain_host_bound_login(mechanism)
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
-    async def _keep_logged_in(self, session: Session, carried: _OpenSession, logged_in: LoginContext) -> None:
+    async def _keep_logged_in(self, session: Session, open_session: _OpenSession, logged_in: LoginContext) -> None:
         from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
 
         try:
             await keep_logged_in(session, logged_in)
         except UpstreamError as error:
             if self._relogins.pop(session, None) is None:  # the broker has closed the connection with its refusal
-                self._report(carried, "upstream", error)
+                self._report(open_session, "upstream", error)
             else:
                 session.ended_by = "upstream"
                 session.close(error)
 
     def _ended(self, session: Session, error: Exception | None) -> None:
-        carried = self._open.pop(session, None)
-        if carried is None:
+        open_session = self._open.pop(session, None)
+        if open_session is None:
             return
-        carried.guest.over()
-        self._end_turn(carried)
-        if carried.switchable is not None:
-            carried.switchable.ended(session, carried.address)
-        if carried.asking is not None:
-            carried.asking.ended()
+        open_session.slot.release()
+        self._release_dial_slot(open_session)
+        if open_session.switchable is not None:
+            open_session.switchable.session_ended(session, open_session.address)
+        if open_session.channel is not None:
+            open_session.channel.ended()
         relogin = self._relogins.pop(session, None)
         if relogin is not None:
-            interrupted = session.conversation.holding and session.ended_by == "upstream"
+            interrupted = session.conversation.hold_count and session.ended_by == "upstream"
             if interrupted and not session.conversation.in_flight:
                 return  # its last answer, which has come, says why
             relogin.cancel()
@@ -377,52 +421,58 @@ class Sessions:
                 error = UpstreamError(
                     "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
                 )
-        name = node_text(carried.key)
+        name = node_text(open_session.key)
         if isinstance(error, WireError | UpstreamError):
-            self._report(carried, session.ended_by, error)
+            self._report(open_session, session.ended_by, error)
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
             reason, text = (faults.explain_client_error if side == "client" else faults.explain_broker_error)(error)
             self._metrics.refused(self._name, side, reason)
-            self._say_closed(carried, reason, text)
+            self._log_closed(open_session, reason, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.refused(self._name, "upstream", "no-answer")
             text = "%s closed the connection before it answered the client's first request"
-            log.warning(text, name, extra=about(self._name, name, carried.address))
+            log.warning(text, name, extra=about(self._name, name, open_session.address))
 
-    def _report(self, carried: _OpenSession, side: str, error: WireError | UpstreamError) -> None:
+    def _report(self, open_session: _OpenSession, side: str, error: WireError | UpstreamError) -> None:
         self._metrics.refused(self._name, side, error.reason)
-        self._say_closed(carried, error.reason, error)
+        self._log_closed(open_session, error.reason, error)
 
-    def _say_closed(self, carried: _OpenSession, reason: str, text: object) -> None:
-        name = node_text(carried.key)
-        log.warning("closed a connection to %s: %s", name, text, extra=about(self._name, name, carried.address, reason))
+    def _log_closed(self, open_session: _OpenSession, reason: str, text: object) -> None:
+        name = node_text(open_session.key)
+        log.warning(
+            "closed a connection to %s: %s", name, text, extra=about(self._name, name, open_session.address, reason)
+        )
 
     # For those who look on
 
-    def _seen(self) -> Iterator[tuple[Session, SessionLabels]]:
-        return ((session, self._where(carried)) for session, carried in self._open.items())
+    def _observable(self) -> Iterator[tuple[Session, SessionLabels]]:
+        return ((session, self._where(open_session)) for session, open_session in self._open.items())
 
-    def _where(self, carried: _OpenSession) -> SessionLabels:
-        return SessionLabels(self._name, _label(carried.key), str(carried.guest.peer))
+    def _where(self, open_session: _OpenSession) -> SessionLabels:
+        return SessionLabels(self._name, _label(open_session.key), str(open_session.slot.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
-        """Each session that is open now."""
-        for session, where in self._seen():
-            carried = self._open[session]
-            yield session_status(session, where, carried.since, carried.login)
+        """Yield the status of each open session."""
+        for session, where in self._observable():
+            open_session = self._open[session]
+            yield session_status(session, where, open_session.since, open_session.login)
 
     # All of them at once
 
     def begin_hold(self) -> asyncio.Future[None]:
-        """Hold the requests of all clients, of those too that are still to come, until `release` is called as often as
-        this. What is returned is done once nothing is in flight in any session that is there now; a login that kproxy
-        repeats may be, later. Several may hold, and each session may be held by others as well."""
+        """Hold the requests of all clients, present and future, until as many calls of `release`.
+
+        The future is done once nothing is in flight in any session that is open now; a login that kproxy repeats may
+        be, later. Several callers may hold, and each session may be held by others as well.
+        """
         return self._roster.hold()
 
     async def hold(self, seconds: float) -> None:
-        """`begin_hold`, and wait until nothing is in flight. Raises TimeoutError if that takes longer than so many
-        seconds; then, or if cancelled, this hold is undone."""
+        """Begin a hold, and wait until nothing is in flight.
+
+        Raises TimeoutError after this many seconds. On an error or a cancellation, this hold is undone.
+        """
         settled = self.begin_hold()
         try:
             async with asyncio.timeout(seconds):
@@ -436,19 +486,21 @@ class Sessions:
         self._roster.release()
 
     def drain(self) -> asyncio.Future[None]:
-        """Close the connections that have no session yet, and each session that is there now as soon as nothing is in
-        flight in it. What is returned is done when none of those is left; those that come later go on."""
-        self._arrivals.drop_all()
+        """Close the pending connections, and each open session as soon as nothing is in flight in it.
+
+        The future is done when all of these have ended; later sessions stay.
+        """
+        self._pending.drop_all()
         return self._roster.drain()
 
     def close(self) -> int:
-        """Close all sessions now; return how many those were."""
+        """Close all sessions now; return their number."""
         return self._roster.close()
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
-        """Requests without a response, as (cluster, node, how many)."""
-        for session, carried in self._open.items():
-            yield self._name, _label(carried.key), session.conversation.in_flight
+        """Yield the number of requests without a response, as (cluster, node, number)."""
+        for session, open_session in self._open.items():
+            yield self._name, _label(open_session.key), session.conversation.in_flight
 
 
 def _switchable(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
@@ -457,15 +509,15 @@ def _switchable(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
     return SwitchableUnit.new(config.name, partial(setattr, pump.selector, "wake", True))
 
 
-def _localised(carried: _OpenSession, host: str, endpoints: Endpoints) -> Sequence[Address]:
-    """By where a session is led now: it may have become one of a part since it was opened, or be one no more."""
-    return carried.led.localise(host, endpoints)
+def _localised(open_session: _OpenSession, host: str, endpoints: Endpoints) -> Sequence[Address]:
+    """Return the local addresses by the present route of a session: it may have moved to a part, or out of one."""
+    return open_session.route.localise(host, endpoints)
 
 
-def _concerns(concerned: Mapping[str, AffectsSession], carried: _OpenSession) -> bool:
-    if carried.dial is None:
+def _concerns(concerned: Mapping[str, AffectsSession], open_session: _OpenSession) -> bool:
+    if open_session.dial is None:
         return False
-    return concerned.get(carried.led.name, concerned[""])(carried.key, carried.dial)
+    return concerned.get(open_session.route.name, concerned[""])(open_session.key, open_session.dial)
 
 
 def _label(key: NodeKey | None) -> str:

@@ -1,5 +1,7 @@
-"""What a cluster that can be switched needs beside its sessions: its writes, which are held before, and the guards of
-its sessions afterwards. Other clusters have none of it, and do not import it."""
+"""What a unit that can be switched needs beside its sessions: the hold on its writes, and the guards of its sessions.
+
+Clusters that cannot be switched have none of it, and do not import it.
+"""
 
 from __future__ import annotations
 
@@ -16,97 +18,102 @@ from kproxy.proxy.switching.positions import WaitingConsumer
 
 
 class SwitchableUnit:
-    """Of one cluster without its parts, or of one part."""
+    """The writes and guards of a cluster without its parts, or of one part."""
 
-    def __init__(self, writing: WriteHold, guards: SessionGuards) -> None:
-        self._writing, self._guards = writing, guards
+    def __init__(self, write_hold: WriteHold, guards: SessionGuards) -> None:
+        self._write_hold, self._guards = write_hold, guards
 
     @classmethod
     def new(cls, name: str, wake: Callable[[], None]) -> SwitchableUnit:
-        """Of a cluster whose clients nobody knows yet. `wake` lets the loop see what was scheduled from within the data
-        plane."""
+        """Return those of a unit whose clients are all unknown yet.
+
+        `wake` makes the event loop see what the data plane has scheduled.
+        """
         return cls(WriteHold(), SessionGuards(name, wake))
 
     @property
     def highest(self) -> Mapping[int, int]:
-        """The newest versions that clients may use, by API key, of APIs of which kproxy could pass on more."""
+        """The newest versions that clients may use, by API key, where kproxy could pass on newer ones."""
         return CAPS
 
     def calls(self, calls: Calls) -> Calls:
-        """The calls towards a node, for one session: it is noted which it uses."""
+        """Return the calls towards a node for one session, which note the APIs that it uses."""
         return SessionCalls(calls)
 
-    def opened(self, session: Session, node: str, address: str) -> None:
-        """A session has begun, with a client at this address. Nothing has passed in it yet."""
-        self._guards.opened(session, address)
-        self._writing.opened(session, node, address)
+    def session_opened(self, session: Session, node: str, address: str) -> None:
+        """Note a new session of a client at this address. No byte has passed in it yet."""
+        self._guards.session_opened(session, address)
+        self._write_hold.session_opened(session, node, address)
 
-    def took_over(self, session: Session, node: str, address: str) -> None:
-        """A session has been there since before the cluster could be switched: nobody has noted what its client has
-        done."""
-        session.note_use()
-        self._writing.opened(session, node, address)
-        self._guards.took_over(session, address)
+    def adopt_session(self, session: Session, node: str, address: str) -> None:
+        """Note a session that is older than the ability to switch: what its client has done so far is unknown."""
+        session.note_used_apis()
+        self._write_hold.session_opened(session, node, address)
+        self._guards.adopt_session(session, address)
 
-    def ended(self, session: Session, address: str) -> None:
-        """That session has ended."""
-        self._writing.ended(session)
-        self._guards.ended(session, address)
+    def session_ended(self, session: Session, address: str) -> None:
+        """Note that a session has ended."""
+        self._write_hold.session_ended(session)
+        self._guards.session_ended(session, address)
 
     def split(self, part: Part, sessions: Collection[Session]) -> SwitchableUnit:
-        """What these clients need, who are switched by themselves from now on; `sessions` are theirs."""
-        writing = self._writing.split(lambda identity: part.has(identity.client_id), sessions)
-        return SwitchableUnit(writing, self._guards.split(sessions))
+        """Return what these clients need, which are switched by themselves from now on; `sessions` are theirs."""
+        write_hold = self._write_hold.split(lambda identity: part.has(identity.client_id), sessions)
+        return SwitchableUnit(write_hold, self._guards.split(sessions))
 
-    def is_as_when_it_was_split(self, other: SwitchableUnit) -> bool:
-        """Whether neither has led its clients elsewhere since."""
-        return self._guards.has_rules_of(other._guards)
+    def is_unchanged_since_split(self, other: SwitchableUnit) -> bool:
+        """Check whether neither of the two units was switched since one was split from the other."""
+        return self._guards.shares_rules_with(other._guards)
 
-    def unite(self, other: SwitchableUnit) -> None:
-        """Take over what the clients of a part need, which is one no more; see `is_as_when_it_was_split`."""
-        self._writing.unite(other._writing)
-        self._guards.unite(other._guards)
+    def merge(self, other: SwitchableUnit) -> None:
+        """Take over the clients of a part that is dissolved; see `is_unchanged_since_split`."""
+        self._write_hold.merge(other._write_hold)
+        self._guards.merge(other._guards)
 
     def begin_hold(self, on_settled: Callable[[], None]) -> None:
-        """Hold all writes, and nothing else, until `release`: see `Writing.begin_hold`."""
-        self._writing.begin_hold(on_settled)
+        """Hold all writes, and nothing else, until `release`: see `WriteHold.begin_hold`."""
+        self._write_hold.begin_hold(on_settled)
 
     def release(self) -> None:
         """Let writes pass again."""
-        self._guards.writes_pass()
-        self._writing.release()
+        self._guards.note_writes_pass()
+        self._write_hold.release()
 
     @property
     def writes(self) -> WriteStatus:
-        """How it stands with the writes of the cluster's clients."""
-        return self._writing.shown
+        """The state of the writes of the unit's clients."""
+        return self._write_hold.status
 
     def flipped(self, *, everyone: bool) -> None:
-        """The cluster leads to another upstream, and its sessions have ended: those that come have a guard. `everyone`:
-        nobody knows which clients have fetched."""
+        """Guard the sessions that come: the unit is routed to another upstream, and its sessions have ended.
+
+        `everyone`: it is unknown which clients have fetched.
+        """
         self._guards.begin(everyone=everyone)
 
     @property
     def fetched(self) -> tuple[ClientIdentity, ...] | None:
-        """See `Guards.fetched`."""
+        """The clients that have fetched; see `SessionGuards.fetched`."""
         return self._guards.fetched
 
-    def know(self, fetched: Iterable[ClientIdentity]) -> None:
-        """See `Guards.know`."""
-        self._guards.know(fetched)
+    def restore_fetched(self, fetched: Iterable[ClientIdentity]) -> None:
+        """Remember clients that have fetched; see `SessionGuards.restore_fetched`."""
+        self._guards.restore_fetched(fetched)
 
     def guard_everyone(self) -> None:
-        """The cluster has been switched lately, and kproxy was started since: guard the sessions to come, as if each
-        client had fetched before."""
+        """Guard the sessions that come as if each client had fetched.
+
+        The unit was switched recently, and kproxy was restarted since.
+        """
         self._guards.begin(everyone=True)
-        if not self._writing.holds:
-            self._guards.writes_pass()
+        if not self._write_hold.holds:
+            self._guards.note_writes_pass()
 
     def end_guards(self) -> None:
-        """See `Guards.end`."""
+        """End all guards; see `SessionGuards.end`."""
         self._guards.end()
 
     @property
     def waiting(self) -> tuple[WaitingConsumer, ...]:
-        """The clients that get nothing, since they have not asked for their position since the switch."""
+        """The clients that receive no records until they ask for their position again."""
         return self._guards.waiting

@@ -1,4 +1,4 @@
-"""Tasks that must not end one another."""
+"""Task groups in which a failed task does not end the others."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 class SupervisedTaskGroup(asyncio.TaskGroup):
-    """A task group in which a task that fails is logged, as a defect of kproxy, and the others go on.
+    """A task group in which a failed task is logged, as a defect of kproxy, and the others continue.
 
-    Who awaits the task sees its error too. What is still running at the end is cancelled. `what` is what the tasks are
-    of, in the log.
+    Code that awaits the task sees its error too. Tasks that still run at the end are cancelled. `owner` names what the
+    tasks belong to, for the log.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, owner: str) -> None:
         super().__init__()
-        self._what = what
+        self._owner = owner
         self._running: set[asyncio.Task[Any]] = set()
 
     def create_task(
@@ -47,7 +47,7 @@ class SupervisedTaskGroup(asyncio.TaskGroup):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("defect in %s, please report it: %s", self._what, error_summary(error), exc_info=error)
+            log.error("defect in %s, please report it: %s", self._owner, error_summary(error), exc_info=error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -60,7 +60,7 @@ class SupervisedTaskGroup(asyncio.TaskGroup):
 
 
 def error_summary(error: BaseException) -> str:
-    """An error that nobody has foreseen, in some words: its kind and its text, of several the first one's."""
+    """Return an unforeseen error as its kind and its text; of a group, the first error's."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(f"{type(error).__name__}: {error}", _LONGEST)

@@ -1,4 +1,4 @@
-"""One Kafka cluster that a cluster of the configuration can lead to: its nodes, the ways to them, who explores it."""
+"""One Kafka cluster to which clients can be routed: its nodes, their dialer, and their explorer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 
 Learn = Callable[["Upstream", Endpoints], Iterator[None]]
-"""Takes in nodes of an upstream, see `explore.Learn`. Raises WireError."""
+"""Takes in nodes of an upstream, see `explorer.Learn`. Raises WireError."""
 
 
 class Upstream:
-    """Most clusters have one. `on_news` is called when there is something new about reaching its nodes. `agree`
-    says, of an upstream's name and a cluster id, which Kafka cluster it is for all kproxies that share the ports."""
+    """One upstream of a cluster; most clusters have one.
+
+    `on_news` is called when there is something new about reaching its nodes. `agree` receives the upstream's name and a
+    cluster id, and returns the id of the Kafka cluster that all kproxies which share the ports serve under this name.
+    """
 
     def __init__(
         self,
@@ -40,28 +43,28 @@ class Upstream:
         self._on_news = on_news
         self._agree = agree
         self.topology = Topology(ports.first, ports.last, ports)
-        self.told = LocalAddressCache()
-        self.reach = NodeDialer(config, self.topology, metrics, tasks, is_own, self._news, self._agreed)
-        self.explorer = Explorer(config, self.topology, self.reach, lambda endpoints: learn(self, endpoints))
+        self.local_addresses = LocalAddressCache()
+        self.dialer = NodeDialer(config, self.topology, metrics, tasks, is_own, self._on_fact, self._agree_on_cluster)
+        self.explorer = Explorer(config, self.topology, self.dialer, lambda endpoints: learn(self, endpoints))
 
     def reconfigure(self, config: ClusterConfig, ends: ClusterTls, seconds: float) -> AffectsSession:
-        """Reach it so from now on; return which sessions that concerns, which have so many seconds to end."""
+        """Use this configuration from now on; return which sessions it affects. These have that many seconds to end."""
         self.config = config
         self.explorer.reconfigure(config)
-        return self.reach.reconfigure(config, ends.brokers, seconds)
+        return self.dialer.reconfigure(config, ends.brokers, seconds)
 
-    def has(self, key: NodeKey) -> bool:
-        """Whether the last metadata named the node."""
+    def has_node(self, key: NodeKey) -> bool:
+        """Check whether the last metadata named the node."""
         node = self.topology.nodes.get(key)
         return node is not None and node.absent_since is None
 
-    def knows(self, key: NodeKey) -> bool:
-        """Whether any metadata named the node."""
+    def knows_node(self, key: NodeKey) -> bool:
+        """Check whether any metadata named the node."""
         return key in self.topology.nodes
 
-    def _agreed(self, cluster_id: str) -> str:
+    def _agree_on_cluster(self, cluster_id: str) -> str:
         return self._agree(self.config.upstream, cluster_id)
 
-    def _news(self, fact: Fact) -> None:
-        self.explorer.stir()
+    def _on_fact(self, fact: Fact) -> None:
+        self.explorer.notify_change()
         self._on_news()

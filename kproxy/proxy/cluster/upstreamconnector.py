@@ -1,4 +1,4 @@
-"""Opening one upstream connection, ready for requests: connect, TLS, login."""
+"""The connector to one upstream: it opens a connection that is ready for requests: connect, TLS, login."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConnection:
-    """An open upstream connection. `ask`: asks the broker, before anybody else does. `login`: what came of kproxy's own
-    login to the broker, if it made one. `names`: the names in the broker's certificate, if each broker must have its
-    own."""
+    """An open upstream connection. It is not known yet which node it leads to."""
 
     sock: socket.socket
-    ask: ConnectionChannel
+    channel: ConnectionChannel
+    """The channel for kproxy's own requests, before any of a client."""
     login: LoginContext | None = None
+    """The result of kproxy's own login to the broker, if it made one."""
     names: tuple[str, ...] = ()
+    """The names in the broker's certificate, if each broker must have its own."""
 
 
 class UpstreamConnector:
-    """Opens the connections of one cluster."""
+    """The connector of one upstream, with its hops, TLS and login."""
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, is_own: Callable[[Address], bool]) -> None:
         self._config = config
@@ -50,8 +51,11 @@ class UpstreamConnector:
         self._login = _login(config)
 
     def reconfigure(self, config: ClusterConfig, tls: BrokerTls | None, seconds: float) -> None:
-        """Open the next connections so, with this TLS. What is kept open for those that are there, such as a connection
-        to an SSH server, is closed after so many seconds, if it is of no more use."""
+        """Use this configuration and TLS for the next connections.
+
+        What is kept open for present connections, such as one to an SSH server, is closed after this many seconds if it
+        is no longer used.
+        """
         before, self._config = self._config, config
         self._tls = tls
         if config.via != before.via:
@@ -65,7 +69,7 @@ class UpstreamConnector:
             self._login = _login(config)  # sessions that log in again do so with theirs
 
     def end(self, seconds: float) -> None:
-        """Nothing more is opened. What is kept open is closed after so many seconds."""
+        """Open no further connections. What is kept open is closed after this many seconds."""
         self._tasks.create_task(self._close_former(self._dialer, seconds))
 
     async def _close_former(self, dialer: Dialer, seconds: float) -> None:
@@ -75,16 +79,19 @@ class UpstreamConnector:
 
     @property
     def logs_in(self) -> bool:
-        """Whether kproxy logs in on the clients' behalf."""
+        """True if kproxy logs in on the clients' behalf."""
         return self._login is not None
 
     async def connect(self, address: Address) -> socket.socket:
-        """A connection as it is before TLS and login, along the same hops. Raises UpstreamError."""
+        """Connect through the hops, without TLS and login. Raises UpstreamError."""
         return await self._dialer.connect(address)
 
     async def open(self, address: Address, name: str, on_step: OnStep | None = None) -> UpstreamConnection:
-        """Connect; TLS; log in. `name` is the broker's own host name, which its certificate must have. `on_step` is
-        told each step when it is over. Raises UpstreamError."""
+        """Connect, do the TLS handshake, log in. Raises UpstreamError.
+
+        `name` is the broker's own host name, which its certificate must have. `on_step` is called when each step has
+        ended.
+        """
         login = self._login
         attempt = await login.prepare(address, name) if login else None
         config = self._config
@@ -92,21 +99,21 @@ class UpstreamConnector:
         connect = partial(self._dialer.connect, address, limit)
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         names = tuple(sock.peer_names()) if config.tls_server_name is None and isinstance(sock, TlsSocket) else ()
-        ask = ConnectionChannel(Stream(sock))
+        channel = ConnectionChannel(Stream(sock))
         if login is None or attempt is None:
-            return UpstreamConnection(sock, ask, None, names)
+            return UpstreamConnection(sock, channel, None, names)
         from kproxy.client.sasl.login import LoginContext  # few need it
 
         try:
             with limit.step(DialStepKind.LOGIN, address):
-                result = await login.log_in(ask, attempt)
-            return UpstreamConnection(sock, ask, LoginContext(login, address, name, result), names)
+                result = await login.log_in(channel, attempt)
+            return UpstreamConnection(sock, channel, LoginContext(login, address, name, result), names)
         except BaseException:
             sock.close()
             raise
 
     async def close(self) -> None:
-        """Close what is kept open for connections to come."""
+        """Close what is kept open for later connections."""
         for dialer in (self._dialer, *self._former):
             await dialer.close()
 

@@ -1,8 +1,8 @@
-"""The writes of one cluster's clients: holding them before the cluster is switched, and who is in doubt about one.
+"""The hold on the writes of one unit's clients before a switch, and the clients in doubt about a write.
 
-While writes are held, all else passes. A session is held as a whole from its first write on, since order is Kafka's
-rule. A client in doubt (`switching.doubts`) is the exception: it must be able to repeat its write here, where it may
-have been done already. So its writes pass until it is in doubt no more.
+While writes are held, all other requests pass. A session is held as a whole from its first write on, since order is
+Kafka's rule. A client in doubt (`switching.doubts`) is the exception: it must be able to repeat its write here, where
+the write may have been done already. So its writes pass until it is no longer in doubt.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _PAUSE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """How it stands with the writes of one cluster. `unanswered` are under way; `held` is how many sessions wait with
-    one."""
+    """The state of the writes of one unit."""
 
     unanswered: int = 0
+    """Writes without an answer."""
     held: int = 0
+    """Sessions that wait with a write."""
     doubts: tuple[Doubt, ...] = ()
 
     @property
     def settled(self) -> bool:
-        """Whether no write is under way, and none will be repeated."""
+        """True if no write is unanswered, and none will be repeated."""
         return not self.unanswered and not self.doubts
 
 
@@ -39,11 +40,11 @@ class WriteStatus:
 class _WritingSession:
     node: str
     address: str
-    opened: float  # in the loop's seconds
+    session_opened: float  # in the loop's seconds
 
 
 class WriteHold:
-    """The sessions of one cluster as far as they write. They are added and removed by `sessions`."""
+    """The sessions of one unit and their writes. `sessions` adds and removes the sessions."""
 
     def __init__(self) -> None:
         self._writers: dict[Session, _WritingSession] = {}
@@ -57,14 +58,14 @@ class WriteHold:
 
     # Sessions come and go
 
-    def opened(self, session: Session, node: str, address: str) -> None:
-        """A session has begun, with a client at this address. Nothing has passed in it yet."""
+    def session_opened(self, session: Session, node: str, address: str) -> None:
+        """Note a new session of a client at this address. No byte has passed in it yet."""
         self._writers[session] = _WritingSession(node, address, _now())
         if self._holds:
-            self._gate(session)
+            self._hold_writes(session)
 
-    def ended(self, session: Session) -> None:
-        """A session has ended: its client may be in doubt."""
+    def session_ended(self, session: Session) -> None:
+        """Note that a session has ended: its client may be in doubt."""
         writer = self._writers.get(session)
         if writer is None:
             return
@@ -72,7 +73,7 @@ class WriteHold:
         del self._writers[session]
         for group in (self._held, self._exempt, self._unsettled):
             group.discard(session)
-        if session.doubled:
+        if session.unacked_writes:
             introduction = session.conversation.introduction
             identity = ClientIdentity(writer.address, introduction.client_id)
             self._doubts.note(identity, writer.node, _now(), give_up_seconds(introduction.software))
@@ -80,16 +81,18 @@ class WriteHold:
                 self._let_pass(held)
 
     def split(self, belongs: Callable[[ClientIdentity], bool], sessions: Collection[Session]) -> WriteHold:
-        """The writes of the clients that belong to a part, which are led by themselves from now on; `sessions` are
-        theirs. Not while writes are held."""
+        """Return the writes of a part's clients, which are routed by themselves from now on; `sessions` are theirs.
+
+        Writes must not be held.
+        """
         assert not self._holds, "writes are held"
         other = WriteHold()
         other._doubts = self._doubts.split(belongs)
         other._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
         return other
 
-    def unite(self, other: WriteHold) -> None:
-        """Take over those of a part that is one no more. Not while writes are held, here or there."""
+    def merge(self, other: WriteHold) -> None:
+        """Take over the writes of a part that is dissolved. Writes must not be held, in neither of the two."""
         assert not self._holds, "writes are held"
         assert not other._holds, "writes are held there"
         self._doubts.unite(other._doubts)
@@ -99,14 +102,17 @@ class WriteHold:
     # The hold
 
     def begin_hold(self, on_settled: Callable[[], None]) -> None:
-        """Hold the writes of all clients, of those too that are still to come, until `release`. `on_settled` is called
-        once, when no write is under way and no client is in doubt: then none will be before `release`."""
+        """Hold the writes of all clients, present and future, until `release`.
+
+        `on_settled` is called once, when no write is unanswered and no client is in doubt: that stays so until
+        `release`.
+        """
         assert not self._holds, "the writes are held already"
         self._holds, self._on_settled = True, on_settled
         for session in list(self._writers):
-            self._gate(session)
+            self._hold_writes(session)
             self._unsettled.add(session)
-        self._look_again(0.0)
+        self._check_later(0.0)
 
     def release(self) -> None:
         """Let writes pass again."""
@@ -124,22 +130,22 @@ class WriteHold:
 
     @property
     def holds(self) -> bool:
-        """Whether writes are held now."""
+        """True while writes are held."""
         return self._holds
 
     @property
-    def shown(self) -> WriteStatus:
-        """How it stands now. Without a hold `unanswered` changes with each request."""
-        doubts = self._doubts_left()
+    def status(self) -> WriteStatus:
+        """The present state. Without a hold, `unanswered` changes with each request."""
+        doubts = self._open_doubts()
         waited_for = self._unsettled | self._exempt if self._holds else self._writers
         unanswered = sum(session.unanswered(WRITES) for session in waited_for)
         return WriteStatus(unanswered, len(self._held), doubts)
 
-    def _gate(self, session: Session) -> None:
-        session.hold_writes(partial(self._met, session))
+    def _hold_writes(self, session: Session) -> None:
+        session.hold_writes(partial(self._on_held_write, session))
 
-    def _met(self, session: Session) -> None:
-        """A client has sent a write, which waits now."""
+    def _on_held_write(self, session: Session) -> None:
+        """Note that a client has sent a write, which waits now."""
         if self._doubts.of(self._identity(session)):
             self._let_pass(session)
         else:
@@ -150,42 +156,44 @@ class WriteHold:
         self._exempt.add(session)
         session.release_writes()
 
-    def _look(self) -> None:
-        """Look who has settled; look again soon, unless all have."""
-        doubts = self._doubts_left()
+    def _check_settled(self) -> None:
+        """Check which sessions have no unanswered write; check again soon, unless none is left."""
+        doubts = self._open_doubts()
         for session in list(self._unsettled):
             if not session.unanswered(WRITES):
                 self._unsettled.discard(session)
-                if session.conversation.used is not None:
-                    session.conversation.used.forget(WRITES)  # what it is sent from now on is no answer to a write
+                if session.conversation.used_calls is not None:
+                    session.conversation.used_calls.forget(
+                        WRITES
+                    )  # what it is sent from now on is no answer to a write
         if self._unsettled or self._exempt or doubts:
-            self._look_again(_PAUSE)
+            self._check_later(_PAUSE)
         elif self._on_settled is not None:
             on_settled, self._on_settled = self._on_settled, None
             on_settled()
 
-    def _look_again(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+    def _check_later(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._check_settled)
 
-    def _doubts_left(self) -> tuple[Doubt, ...]:
-        """Those that are still in doubt. The writes of those that are no more are held like any other's."""
+    def _open_doubts(self) -> tuple[Doubt, ...]:
+        """Return the open doubts, and hold the writes of clients that are no longer in doubt."""
         if self._doubts:
             for session in list(self._writers):
                 self._review(session)
-        left = self._doubts.left(_now())
-        for session in [one for one in self._exempt if not self._doubts.of(self._identity(one))]:
+        doubts = self._doubts.left(_now())
+        for session in [session for session in self._exempt if not self._doubts.of(self._identity(session))]:
             self._exempt.discard(session)
             self._unsettled.add(session)
-            self._gate(session)
-        return left
+            self._hold_writes(session)
+        return doubts
 
     def _review(self, session: Session) -> None:
         """Clear a doubt that this session clears."""
         identity = self._identity(session)
         if self._doubts.of(identity):
-            used, writer = session.conversation.used, self._writers[session]
-            if used is not None and used.used(HARMFUL_IF_REPEATED):
-                self._doubts.reconnected(identity, writer.node, writer.opened, _now())
+            used, writer = session.conversation.used_calls, self._writers[session]
+            if used is not None and used.has_used(HARMFUL_IF_REPEATED):
+                self._doubts.reconnected(identity, writer.node, writer.session_opened, _now())
 
     def _identity(self, session: Session) -> ClientIdentity:
         return ClientIdentity(self._writers[session].address, session.conversation.introduction.client_id)

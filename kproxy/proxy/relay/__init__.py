@@ -43,7 +43,7 @@ handle. The pump is the same on all platforms, and all sessions of a process sha
    client does not take earlier answers, kproxy does not read from it. So at most the answers to two reads wait.
  * kproxy does not read a held client, but for the rest of a request that has begun. If the same read brings more, that
    waits, and the client counts as one that keeps a chunk.
- * What takes long is done a little at a time, after the sockets have had their turn (`RelaySelector.later`): at most
+ * What takes long is done a little at a time, after the sockets have had their turn (`RelaySelector.defer`): at most
    half a millisecond in each turn. A response that is walked or rewritten for long has itself called again so
    (`Response.busy`).
  * The selector reports a hang-up even if no code asked for it. If a peer has disconnected and kproxy cannot pass on

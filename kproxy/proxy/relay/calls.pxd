@@ -6,7 +6,7 @@ from kproxy.protocol.rewrite.plain cimport PlainResponse
 cdef class Call:
     cdef public object api, counters, guard, highest, plan
     cdef public int key, version
-    cdef public bint edited, here, special
+    cdef public bint edited, is_local, special
     cdef public PlainResponse plain
 
 

@@ -38,7 +38,19 @@ class Counters(Protocol):
 class Call:
     """One API in one version towards one node: what to do with its frames, and its counters."""
 
-    __slots__ = ("api", "counters", "edited", "guard", "here", "highest", "key", "plain", "plan", "special", "version")
+    __slots__ = (
+        "api",
+        "counters",
+        "edited",
+        "guard",
+        "highest",
+        "is_local",
+        "key",
+        "plain",
+        "plan",
+        "special",
+        "version",
+    )
 
     def __init__(self, key: int, version: int, counters: Counters, highest: Mapping[int, int] = TABLE_VERSIONS) -> None:
         self.key = key
@@ -47,7 +59,7 @@ class Call:
         self.counters = counters
         self.highest = highest
         self.guard: Guard | None = None
-        self.here = False
+        self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
         # Whether its requests need a look beyond their first 12 bytes, or a guard's judgement.
         self.special = key in (PRODUCE, SASL_HANDSHAKE)
@@ -71,7 +83,7 @@ class OwnCall(Call):
     def __init__(self, on_response: Callable[[bytes], None]) -> None:
         self.api = ""
         self.key = NO_KEY
-        self.here = False
+        self.is_local = False
         self.counters = _NoCounters()
         self.edited = True
         self.plain = None
@@ -91,7 +103,7 @@ class LocalCall(Call):
         self.api = ""
         self.key = key
         self.version = version
-        self.here = True
+        self.is_local = True
         self.counters = _NoCounters()
         self.answer = answer
 
@@ -185,7 +197,7 @@ class SessionCalls(Calls):
         highest = offered_versions(self.software, call.highest)
         return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
 
-    def used(self, keys: Collection[int]) -> bool:
+    def has_used(self, keys: Collection[int]) -> bool:
         """Whether the session has used one of these APIs, since `forget` at least."""
         return any(code >> 16 in keys for code in self)
 

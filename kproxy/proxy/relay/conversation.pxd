@@ -12,14 +12,14 @@ cdef class Conversation:
     cdef public Call _half_sent
     cdef public InFlight _in_flight
     cdef public Py_ssize_t _head_limit, _left_to_broker, _max_request
-    cdef public object _all_calls, _calls, _client_tail, _guarded, _on_first, _on_handshake, _on_write, _responses, _used
+    cdef public object _all_calls, _calls, _client_tail, _guarded, _on_first, _on_handshake, _on_write, _responses, _used_calls
     cdef public object answers, from_upstream, introduction
-    cdef public Py_ssize_t holding
+    cdef public Py_ssize_t hold_count
     cdef public bint requested
 
     @cython.locals(
         at=Py_ssize_t, end=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t, limit=Py_ssize_t, size=int,
-        correlation_id=int, next_code="unsigned int", code="long long", asked="long long", first="long long", beyond="long long",
+        correlation_id=int, next_code="unsigned int", code="long long", asked="long long", first="long long", end_id="long long",
         call=Call, next_call=Call, in_flight=InFlight, view="const unsigned char[::1]",
     )
     cpdef from_client(self, chunk, double now)

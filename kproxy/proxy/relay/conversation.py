@@ -15,7 +15,7 @@ The client's side is in one of these states:
     between   a request, or a token, begins with the next byte
     within    `_left_to_broker` bytes of a request that passes have not come yet; what comes passes unread
     begun     a request has begun that cannot be judged yet: `_client_tail` is what has come of it
-    held      `holding`, and nothing is half sent: what comes waits in `_client_tail`, unread
+    held      `hold_count`, and nothing is half sent: what comes waits in `_client_tail`, unread
 
     between, begun → within      the request passes. If it has a response, it is noted in flight first
     between, begun → between     it has come whole and passes; or kproxy answers it, and no byte of it passes
@@ -78,14 +78,31 @@ class Conversation:
     nothing may be taken from upstream, and nothing need be from the client.
     `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `requested`: the client has said something Kafka-like. `introduction`: what its first request said of it.
-    `holding` is how many hold the client's requests back.
+    `hold_count` is how many hold the client's requests back.
     """
 
     __slots__ = (
-        "_acks", "_all_calls", "_calls", "_client_tail", "_guarded", "_half_sent", "_head_limit", "_in_flight",
-        "_left_to_broker", "_max_request", "_on_first", "_on_handshake", "_on_write", "_responses", "_used", "answers",
-        "from_upstream", "holding", "introduction", "requested",
-    )  # fmt: skip
+        "_acks",
+        "_all_calls",
+        "_calls",
+        "_client_tail",
+        "_guarded",
+        "_half_sent",
+        "_head_limit",
+        "_in_flight",
+        "_left_to_broker",
+        "_max_request",
+        "_on_first",
+        "_on_handshake",
+        "_on_write",
+        "_responses",
+        "_used_calls",
+        "answers",
+        "from_upstream",
+        "hold_count",
+        "introduction",
+        "requested",
+    )
 
     def __init__(
         self,
@@ -97,7 +114,7 @@ class Conversation:
     ) -> None:
         self._all_calls = calls
         self._calls = calls  # those that pass no gate
-        self._used = calls if isinstance(calls, SessionCalls) else None
+        self._used_calls = calls if isinstance(calls, SessionCalls) else None
         self._max_request = max_request
         self._on_handshake = on_handshake
         self._in_flight = InFlight()
@@ -112,7 +129,7 @@ class Conversation:
         self._on_write: Callable[[], None] | None = None
         self._guarded: GuardedCalls | None = None
         self._head_limit = _HEAD_LIMIT
-        self.holding = 0
+        self.hold_count = 0
         self.introduction = NO_INTRODUCTION
         self.requested = False
 
@@ -127,43 +144,43 @@ class Conversation:
         return self._responses.begun
 
     @property
-    def kept(self) -> int:
+    def buffered(self) -> int:
         """How many bytes wait here: for others to come, for a release, or to be taken."""
-        return len(self._client_tail) + len(self.answers) + self._responses.kept
+        return len(self._client_tail) + len(self.answers) + self._responses.buffered
 
     @property
     def settled(self) -> bool:
         """Whether nothing of what has passed is under way: no request half sent, none without its whole response."""
-        return not self._in_flight.runs and not self._left_to_broker and self._responses.quiet
+        return not self._in_flight.runs and not self._left_to_broker and self._responses.is_idle
 
     @property
-    def used(self) -> SessionCalls | None:
+    def used_calls(self) -> SessionCalls | None:
         """Which APIs the client has used, if that is noted."""
-        return self._used
+        return self._used_calls
 
     @property
     def produces(self) -> str:
         """How the client writes records (`switching.producers`), "" while it has not shown it."""
         return self._acks.produces
 
-    def note_use(self, *, unsure: bool) -> None:
+    def note_used_apis(self, *, unsure: bool) -> None:
         """Note from now on which APIs the client uses; those that are under way count. `unsure`: it may have used all
         that clients of this node have."""
-        if self._used is None:
+        if self._used_calls is None:
             used = SessionCalls(self._all_calls)
             used.software = self.introduction.software
             used.update(
                 {code: one for code, one in self._all_calls.items() if one and (unsure or self.unanswered((one.key,)))}
             )
-            self._all_calls = self._used = used
+            self._all_calls = self._used_calls = used
             self._choose_calls()
 
     def unanswered(self, keys: Collection[int]) -> int:
         """How many requests of these APIs are under way: half sent, or without their whole response. One that has no
         response (acks=0) is under way until it has left whole."""
         runs = self._in_flight.runs
-        count = sum(run.beyond - run.first for run in runs if run.call.key in keys)
-        if self._responses.within_key in keys:
+        count = sum(run.end_id - run.first for run in runs if run.call.key in keys)
+        if self._responses.partial_response_key in keys:
             count += 1
         half_sent = self._half_sent if self._left_to_broker else None
         if half_sent is not None and half_sent.key in keys and not (runs and runs[-1].call is half_sent):
@@ -171,45 +188,45 @@ class Conversation:
         return count
 
     @property
-    def quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is under way, and nothing of the client waits here."""
         return self.settled and not self._client_tail
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether a client that sends no more waits for nothing. Where its use is noted, that is left to the broker to
         say: until then the client confirms what it was sent."""
-        return self._used is None and self.quiet and not self._in_flight.tokens
+        return self._used_calls is None and self.is_idle and not self._in_flight.tokens
 
     # For those who look on
 
     @property
-    def beginning(self) -> ObserverStart:
+    def observer_start(self) -> ObserverStart:
         """Where an observer begins that comes now."""
-        left, head = self._responses.position
+        left, head = self._responses.observer_position
         return ObserverStart(
             self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction
         )
 
     @property
-    def capture_beginning(self) -> sessioncapture.CaptureStart | None:
+    def capture_start(self) -> sessioncapture.CaptureStart | None:
         """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
         rewritten."""
-        left, flight = self._responses.left_to_client, self._in_flight
+        left, flight = self._responses.bytes_left_to_client, self._in_flight
         if left is None:
             return None
         return sessioncapture.CaptureStart(
-            self._left_to_broker, self._client_tail, left, flight.of_client(), flight.tokens
+            self._left_to_broker, self._client_tail, left, flight.client_runs(), flight.tokens
         )
 
-    def when_busy(self, call: Callable[[], None]) -> None:
+    def set_on_busy(self, call: Callable[[], None]) -> None:
         """Call this when `from_upstream` has more to do than it may do in one go: it must be given nothing, again and
         again, before it is given what the broker sends next, until it does not call."""
         self._responses.on_busy = call
 
-    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+    def wrap_localise(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
-        return self._responses.see_through(wrap)
+        return self._responses.wrap_localise(wrap)
 
     # From the client
 
@@ -223,7 +240,7 @@ class Conversation:
         if at >= end:
             self._left_to_broker = at - end
             return chunk
-        if self.holding:
+        if self.hold_count:
             self._left_to_broker = 0
             self._client_tail += chunk[at:]
             return chunk[:at]
@@ -241,26 +258,26 @@ class Conversation:
         # next request needs a look even if it is alike.
         call: Call | None = None
         next_call: Call | None = None
-        code, asked, first, beyond = -1, -1, 0, 0  # `asked`: which code `next_call` has
+        code, asked, first, end_id = -1, -1, 0, 0  # `asked`: which code `next_call` has
         while True:
             if in_flight.tokens:
                 at, in_flight.tokens = skip_tokens(chunk, at, end, limit)
             while at <= stop:
                 size, next_code, correlation_id = headers.read_request(view, at)
-                if next_code != code or correlation_id != beyond or not 10 <= size <= limit:
+                if next_code != code or correlation_id != end_id or not 10 <= size <= limit:
                     break
-                beyond += 1
+                end_id += 1
                 at += 4 + size
             else:
                 break
             if next_code != asked:
                 next_call, asked = calls[next_code], next_code
             code = next_code
-            if next_call is not call or correlation_id != beyond:
-                if first != beyond and call is not None:
-                    call.counters.count += beyond - first
-                    in_flight.note(call, first, beyond, now)
-                call, first, beyond = next_call, correlation_id, correlation_id
+            if next_call is not call or correlation_id != end_id:
+                if first != end_id and call is not None:
+                    call.counters.count += end_id - first
+                    in_flight.note(call, first, end_id, now)
+                call, first, end_id = next_call, correlation_id, correlation_id
             after = at + 4 + size
             if call is None or not 10 <= size <= limit:
                 if self._meets_gate(code):
@@ -272,41 +289,41 @@ class Conversation:
                 _cut_out(cut, at, after)
                 code = -1
             elif not call.special:
-                beyond += 1
+                end_id += 1
             elif call.guard is not None:
                 verdict = self._consult(call, chunk, at, after if after < end else end, size, now)
                 if verdict is GuardVerdict.MORE or verdict is GuardVerdict.HOLD:
                     break
                 code = asked = -1  # the guard may judge the next one no more
                 if verdict is GuardVerdict.PASS:
-                    beyond += 1
+                    end_id += 1
                 elif verdict is None:
                     call.counters.count += 1
                 else:
-                    if first != beyond:
-                        call.counters.count += beyond - first
-                        in_flight.note(call, first, beyond, now)
+                    if first != end_id:
+                        call.counters.count += end_id - first
+                        in_flight.note(call, first, end_id, now)
                     self._answer(LocalCall(call.key, call.version, partial(_constant_answer, verdict)), correlation_id)
                     _cut_out(cut, at, after)
-                    call, first, beyond = None, 0, 0
+                    call, first, end_id = None, 0, 0
             elif call.key == SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 in_flight.tokens = call.version == 0
                 code = -1  # tokens may stand before the next one
-                beyond += 1
+                end_id += 1
             else:
-                expects = self._acks.expected(view, at, after, end, call)
+                expects = self._acks.expects_response(view, at, after, end, call)
                 if expects is None:
                     break
                 code = -1  # the next one may have other acks
                 if expects:
-                    beyond += 1
+                    end_id += 1
                 else:
                     call.counters.count += 1
             at = after
-        if first != beyond and call is not None:
-            call.counters.count += beyond - first
-            in_flight.note(call, first, beyond, now)
+        if first != end_id and call is not None:
+            call.counters.count += end_id - first
+            in_flight.note(call, first, end_id, now)
         if at:
             self.requested = True
         if at == end:
@@ -316,9 +333,9 @@ class Conversation:
         else:
             self._left_to_broker = 0
             self._client_tail = bytes(chunk[at:end])
-            if not self.holding and not in_flight.tokens:
+            if not self.hold_count and not in_flight.tokens:
                 check_size(self._client_tail, limit)
-            if len(self._client_tail) > self._head_limit and not self.holding:
+            if len(self._client_tail) > self._head_limit and not self.hold_count:
                 raise malformed("a request's header is longer than any client's")
             chunk = chunk[:at]
         return _without(chunk, cut) if cut else chunk
@@ -326,7 +343,7 @@ class Conversation:
     def hold(self) -> None:
         """Let no further request through: what the client sends behind the one that is under way stays here. Each
         `hold` needs a `release` of its own."""
-        self.holding += 1
+        self.hold_count += 1
 
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
         """Let only requests of the login APIs through, and SASL tokens. Before any other, which is not judged yet,
@@ -336,7 +353,7 @@ class Conversation:
 
     def guard(self, guard: Guard) -> None:
         """Have requests judged by this guard. To be called before the client has said anything."""
-        self._all_calls = self._guarded = guard.over(self._all_calls)
+        self._all_calls = self._guarded = guard.wrap(self._all_calls)
         self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
         self._choose_calls()
 
@@ -348,11 +365,11 @@ class Conversation:
         assert guard is not None
         assert calls is not None
         if call.key == PRODUCE:
-            expects = self._acks.expected(chunk, at, at + 4 + size, end, call)
+            expects = self._acks.expects_response(chunk, at, at + 4 + size, end, call)
             if not expects:
                 return GuardVerdict.MORE if expects is None else None
         verdict = guard.judge(call, memoryview(chunk)[at:end], size, now)
-        calls.fit(guard.keys)
+        calls.keep_only(guard.keys)
         if verdict is GuardVerdict.HOLD:
             self.hold()
         return verdict
@@ -388,14 +405,14 @@ class Conversation:
     @property
     def held(self) -> bool:
         """Whether no request is under way to the broker any more, since `hold`."""
-        return self.holding > 0 and not self._left_to_broker
+        return self.hold_count > 0 and not self._left_to_broker
 
     def release(self, now: float) -> Buffer:
         """Undo one `hold`. With the last, let requests through again; return what goes on to the broker of those that
         came meanwhile."""
-        assert self.holding, "it is not held"
-        self.holding -= 1
-        if self.holding:
+        assert self.hold_count, "it is not held"
+        self.hold_count -= 1
+        if self.hold_count:
             return b""
         tail, self._client_tail = self._client_tail, b""
         return self.from_client(memoryview(tail), now) if tail else b""
@@ -423,12 +440,12 @@ class Conversation:
             self._in_flight.tokens = True
         else:
             self.introduction = read_introduction(chunk)
-            if self._used is not None:
-                self._used.software = self.introduction.software
+            if self._used_calls is not None:
+                self._used_calls.software = self.introduction.software
 
     def _answer(self, call: LocalCall, correlation_id: int) -> None:
-        if self._in_flight.runs or self._responses.within:
-            self._in_flight.note_answered_here(call, correlation_id)
+        if self._in_flight.runs or self._responses.has_partial_response:
+            self._in_flight.note_local(call, correlation_id)
         else:
             self.answers += call.answer(correlation_id)
 

@@ -32,24 +32,24 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
     flexible = version >= api.flexible
     if flexible and key != API_VERSIONS and head[:1] != b"\0":
         return None  # tagged fields in the header, which no broker sends yet
-    place = error_code_offset(key, version)
+    offset = error_code_offset(key, version)
     first = None
-    if place is not None:
-        if place + 2 > len(head):
+    if offset is not None:
+        if offset + 2 > len(head):
             return None
-        first = int(INT16.unpack_from(head, place)[0])
+        first = int(INT16.unpack_from(head, offset)[0])
         if first or not _has_more(key, version):
             return first
     reader = ResponseReader(head, 1 if flexible and key != API_VERSIONS else 0, compact=flexible)
-    found = None
+    last = None
     try:
         for code in _codes(_fields(key), version, reader):
-            found = code
+            last = code
             if code:
                 return code
     except (Underflow, WireError):
         return first
-    return found
+    return last
 
 
 @cache
@@ -82,13 +82,13 @@ def _fields(key: int) -> tuple[Field, ...]:
 @cache
 def _has_more(key: int, version: int) -> bool:
     """Whether there are error codes below the first level."""
-    inner = [field for field in _fields(key) if _is_there(field, version)]
-    return any(_has_code(field.fields, version) for field in inner)
+    present = [field for field in _fields(key) if _is_there(field, version)]
+    return any(_has_code(field.fields, version) for field in present)
 
 
 def _has_code(fields: Sequence[Field], version: int) -> bool:
-    there = [field for field in fields if _is_there(field, version)]
-    return any(field.name.endswith(_NAME) or _has_code(field.fields, version) for field in there)
+    present = [field for field in fields if _is_there(field, version)]
+    return any(field.name.endswith(_NAME) or _has_code(field.fields, version) for field in present)
 
 
 def _is_there(field: Field, version: int) -> bool:

@@ -76,14 +76,14 @@ class Guard:
         rules: GuardRules,
         identify: Callable[[], ClientIdentity],
         software: Callable[[], str],
-        again: Callable[[float], None],
-        end: Callable[[], None],
+        judge_again: Callable[[float], None],
+        end_session: Callable[[], None],
         on_waiting: Callable[[ClientIdentity, Position], None],
     ) -> None:
         self._rules = rules
         self._identify = identify
         self._software = software
-        self._again, self._end, self._on_waiting = again, end, on_waiting
+        self._judge_again, self._end_session, self._on_waiting = judge_again, end_session, on_waiting
         self.keys: frozenset[int] = GUARDED
         self.holds = False
         self._producing = False
@@ -91,11 +91,11 @@ class Guard:
         self._refused = False
         self._commits: deque[bool] = deque()  # of the EndTxn requests without a response, whether they commit
         self._fetch_until: float | None = None  # since a Fetch waits
-        self._sent_away = False  # told that its group does not know it
-        self._shown: set[bytes] = set()  # topics in metadata that librdkafka was told
+        self._was_made_to_rejoin = False  # told that its group does not know it
+        self._shown_topics: set[bytes] = set()  # topics in metadata that librdkafka was told
         self.followed: SessionPositions | None = None
 
-    def over(self, calls: Calls) -> GuardedCalls:
+    def wrap(self, calls: Calls) -> GuardedCalls:
         """These calls, as the guard judges them."""
         return GuardedCalls(calls, self)
 
@@ -110,7 +110,7 @@ class Guard:
             return GuardVerdict.PASS
         if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN, DELETE_RECORDS):
             return GuardVerdict.PASS
-        if call.key not in (END_TXN, DELETE_RECORDS) and self._client() is None:
+        if call.key not in (END_TXN, DELETE_RECORDS) and self._followed_client() is None:
             return GuardVerdict.PASS
         if len(request) < 4 + size:
             if size > LONGEST_REQUEST:
@@ -126,7 +126,7 @@ class Guard:
         except Underflow:
             raise malformed(f"a {call.api} request ends before its last field") from None
 
-    def released(self) -> None:
+    def resume(self) -> None:
         """The requests that wait are judged again."""
         self.holds = False
 
@@ -145,19 +145,19 @@ class Guard:
             self._producing = True
         return GuardVerdict.PASS
 
-    def _produced(self, refused: bool) -> None:
+    def _on_produce_response(self, refused: bool) -> None:
         self._producing = False
         if refused:
             self._refused = True
-            self._end()
+            self._end_session()
             return
         self._accepted = True
         if self.holds:
-            self._again(0.0)
+            self._judge_again(0.0)
 
-    def _of_transaction(self, key: int, version: int, response: bytes) -> Buffer:
+    def _on_transaction_response(self, key: int, version: int, response: bytes) -> Buffer:
         if key == PRODUCE and self._producing:
-            self._produced(responses.has_retriable_error(response, version))
+            self._on_produce_response(responses.has_retriable_error(response, version))
         aborts = key == END_TXN and not self._commits.popleft()
         if not needs_substitute(self._software(), self._identify().client_id):
             return response
@@ -165,7 +165,7 @@ class Guard:
 
     # Positions
 
-    def _client(self) -> SessionPositions | None:
+    def _followed_client(self) -> SessionPositions | None:
         """What the client has followed in this session; None if it has never fetched in the former cluster."""
         if self.followed is None:
             client = self._rules.positions.client(self._identify())
@@ -176,7 +176,7 @@ class Guard:
         return self.followed
 
     def _judge_position(self, key: int, request: Buffer, now: float) -> GuardVerdict | bytes:
-        followed = self._client()
+        followed = self._followed_client()
         assert followed is not None
         if key == FETCH:
             return self._judge_fetch(followed, request, now)
@@ -213,7 +213,7 @@ class Guard:
             self._fetch_until = now + wait
             if not followed.is_elsewhere(stale):  # else it may be the same client, at the partition's next leader
                 self._note_waiting(stale, now)
-            self._again(wait)
+            self._judge_again(wait)
             return self._hold()
         self._fetch_until = None
         return requests.empty_fetch_response(fetch, stale if self._rebuilds else None)
@@ -234,23 +234,23 @@ class Guard:
 
     # Responses
 
-    def looks_at(self, key: int) -> bool:
+    def inspects(self, key: int) -> bool:
         """Whether it looks at responses of this API."""
         return key not in (FETCH, DELETE_RECORDS)
 
-    def looks_at_this(self, key: int, size: int) -> bool:
+    def inspects_response(self, key: int, size: int) -> bool:
         """Whether it looks at a response of this API, of so many bytes."""
-        return self.looks_at(key) and not (key == METADATA and size > LONGEST_METADATA)
+        return self.inspects(key) and not (key == METADATA and size > LONGEST_METADATA)
 
-    def answered(self, key: int, version: int, response: bytes) -> Buffer:
+    def on_response(self, key: int, version: int, response: bytes) -> Buffer:
         """The broker has answered; what goes to the client. Raises WireError."""
         try:
             if key == METADATA:
                 if not is_librdkafka(self._software()):
                     return response
-                return responses.remove_leader_epochs(response, version, self._shown)
+                return responses.remove_leader_epochs(response, version, self._shown_topics)
             if key in TRANSACTIONAL:
-                return self._of_transaction(key, version, response)
+                return self._on_transaction_response(key, version, response)
             if key in _TELLING:
                 client = self._rules.positions.client(self._identify())
                 for position in responses.read_offsets(response, key, version) if client is not None else ():
@@ -259,17 +259,17 @@ class Guard:
             elif key == OFFSET_COMMIT:
                 return responses.replace_unknown_group(response, key, version)
             else:
-                return self._beaten(response, key, version)
+                return self._on_heartbeat_response(response, key, version)
         except Underflow:
             raise malformed("a response ends before its last field") from None
         return response
 
-    def _beaten(self, response: bytes, key: int, version: int) -> Buffer:
+    def _on_heartbeat_response(self, response: bytes, key: int, version: int) -> Buffer:
         """A heartbeat has been answered."""
-        if self._sent_away or not self._rules.positions.waits_untold(self._identify()):
+        if self._was_made_to_rejoin or not self._rules.positions.waits_untold(self._identify()):
             return responses.replace_unknown_group(response, key, version)
         changed = responses.replace_success_by_unknown_member(response, key, version)
-        self._sent_away = changed != response
+        self._was_made_to_rejoin = changed != response
         return changed
 
 
@@ -280,7 +280,7 @@ class GuardedCalls(Calls):
         self.highest = calls.highest
         self._all = calls
         self._guard = guard
-        self._fitted: Collection[int] = guard.keys
+        self._guarded_keys: Collection[int] = guard.keys
 
     def __missing__(self, code: int) -> Call | None:
         call = self._all[code]
@@ -289,11 +289,11 @@ class GuardedCalls(Calls):
         guarded = self[code] = GuardedCall(call, self._guard)
         return guarded
 
-    def fit(self, keys: Collection[int]) -> None:
+    def keep_only(self, keys: Collection[int]) -> None:
         """Guard only these APIs from now on."""
-        if keys is self._fitted:
+        if keys is self._guarded_keys:
             return
-        self._fitted = keys
+        self._guarded_keys = keys
         for code in [code for code in self if code >> 16 not in keys]:
             del self[code]
 
@@ -307,15 +307,15 @@ class GuardedCall(Call):
         self._call = call
         self.key, self.version, self.api, self.counters = call.key, call.version, call.api, call.counters
         self.guard = guard
-        self.here = False
+        self.is_local = False
         self.special = True
-        looks = guard.looks_at(call.key)
+        looks = guard.inspects(call.key)
         self.edited = looks or call.edited
         self.plain = None if looks else call.plain
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
         assert self.guard is not None
-        if self.guard.looks_at_this(self.key, size):
+        if self.guard.inspects_response(self.key, size):
             return _GuardedResponse(size, self._call, self.guard, localise)
         return self._call.respond(size, available, localise)
 
@@ -336,10 +336,10 @@ class _GuardedResponse(Response):
             self._hold(chunk, HOLD_LIMIT, f"a {self._call.api} response that must be examined after a switch")
             if not ends:
                 return len(chunk), b""
-            whole = self._guard.answered(self._call.key, self._call.version, bytes(self._held))
+            judged = self._guard.on_response(self._call.key, self._call.version, bytes(self._held))
             if not self._call.edited:
-                return len(chunk), whole
-            self._inner, self._left = self._call.respond(len(whole) - 4, len(whole), self._localise), bytes(whole)
+                return len(chunk), judged
+            self._inner, self._left = self._call.respond(len(judged) - 4, len(judged), self._localise), bytes(judged)
         inner = self._inner
         taken, out = inner.feed(self._left)
         self._left, self.busy, self.endpoints = self._left[taken:], inner.busy, inner.endpoints

@@ -4,14 +4,14 @@ from kproxy.proxy.relay.calls cimport LocalCall, Call
 
 
 cdef class Run:
-    cdef public long long first, beyond
+    cdef public long long first, end_id
     cdef public Call call
     cdef public double since
 
 
 cdef class InFlight:
     cdef public object runs
-    cdef public Py_ssize_t count, answered_here
+    cdef public Py_ssize_t count, local_runs
     cdef public bint tokens
 
-    cpdef note(self, Call call, long long first, long long beyond, double now)
+    cpdef note(self, Call call, long long first, long long end_id, double now)

@@ -20,10 +20,10 @@ class Run:
     """Requests of one call that came together with correlation ids in a row. One is made for each read at least, and a
     constructor would cost more than all else that is done with it: `InFlight` sets the attributes."""
 
-    __slots__ = ("beyond", "call", "first", "since")
+    __slots__ = ("call", "end_id", "first", "since")
 
     first: int  # the id that is answered next
-    beyond: int  # the one behind the last
+    end_id: int  # the one behind the last
     call: Call
     since: float  # when they came
 
@@ -31,54 +31,55 @@ class Run:
 class InFlight:
     """What one session waits for. `count` is how many requests that are.
 
-    `answered_here` is how many of the runs kproxy answers itself. `tokens`: SASL tokens without headers may be on their
+    `local_runs` is how many of the runs kproxy answers itself. `tokens`: SASL tokens without headers may be on their
     way as well; nobody counts them.
     """
 
-    __slots__ = ("answered_here", "count", "runs", "tokens")
+    __slots__ = ("count", "local_runs", "runs", "tokens")
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque()
         self.count = 0
-        self.answered_here = 0
+        self.local_runs = 0
         self.tokens = False
 
-    def note(self, call: Call, first: int, beyond: int, now: float) -> None:
-        """Note requests with the correlation ids from `first` up to the one before `beyond`. Raises WireError."""
-        self.count += beyond - first
+    def note(self, call: Call, first: int, end_id: int, now: float) -> None:
+        """Note requests with the correlation ids from `first` up to the one before `end_id`. Raises WireError."""
+        self.count += end_id - first
         if self.count > MAX_IN_FLIGHT:
             raise _too_many()
         run = Run()
-        run.first, run.beyond, run.call, run.since = first, beyond, call, now
+        run.first, run.end_id, run.call, run.since = first, end_id, call, now
         self.runs.append(run)
 
-    def note_answered_here(self, call: LocalCall, correlation_id: int) -> None:
+    def note_local(self, call: LocalCall, correlation_id: int) -> None:
         """Note a request that kproxy answers itself, when it is its turn. Raises WireError."""
         last = self.runs[-1] if self.runs else None
-        if last is None or last.call is not call or last.beyond != correlation_id:
+        if last is None or last.call is not call or last.end_id != correlation_id:
             self.note(call, correlation_id, correlation_id + 1, 0.0)
-            self.answered_here += 1
+            self.local_runs += 1
             return
-        last.beyond += 1
+        last.end_id += 1
         self.count += 1
         if self.count > MAX_IN_FLIGHT:
             raise _too_many()
 
-    def of_client(self) -> list[tuple[int, int, int, int]]:
+    def client_runs(self) -> list[tuple[int, int, int, int]]:
         """The client's own requests, in order: API key, version, the first correlation id and the one behind the
         last."""
         return [
-            (run.call.key, run.call.version, run.first, run.beyond)
-            for run in self.runs if not isinstance(run.call, OwnCall)
-        ]  # fmt: skip
+            (run.call.key, run.call.version, run.first, run.end_id)
+            for run in self.runs
+            if not isinstance(run.call, OwnCall)
+        ]
 
-    def take_answered_here(self) -> list[bytes]:
+    def take_local_answers(self) -> list[bytes]:
         """The answers to the first run, which kproxy gives itself now."""
         run = self.runs.popleft()
-        self.answered_here -= 1
-        self.count -= run.beyond - run.first
+        self.local_runs -= 1
+        self.count -= run.end_id - run.first
         assert isinstance(run.call, LocalCall)
-        return [run.call.answer(correlation_id) for correlation_id in range(run.first, run.beyond)]
+        return [run.call.answer(correlation_id) for correlation_id in range(run.first, run.end_id)]
 
 
 def _too_many() -> WireError:

@@ -28,7 +28,7 @@ class RelayLoop(ReadinessLoop):
         try:
             await ready
         except BaseException:
-            if selector.relayed(fd) is on_event:  # else the socket was closed, and another one has its number
+            if selector.callback_of(fd) is on_event:  # else the socket was closed, and another one has its number
                 with contextlib.suppress(OSError, KeyError):
                     selector.end_relay(fd)
             raise

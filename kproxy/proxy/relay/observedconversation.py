@@ -29,24 +29,24 @@ class ObservedConversation:
         self._emit_frame: EmitFrame | None = None
         self._capture: SessionCapture | None = None  # while frames are wanted, once it could begin
 
-    def look(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
+    def set_sinks(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
         """Tell these from now on; None: nobody wants any. Who is told already, goes on."""
         if exchanges is None:
             self._end_observer()
             self._observer, self._end_observer = None, _nothing
         elif self._observer is None:
-            self._observer = Observer(exchanges, self._conversation.beginning)
-            self._end_observer = self._conversation.see_through(self._observer.rewriting)
+            self._observer = Observer(exchanges, self._conversation.observer_start)
+            self._end_observer = self._conversation.wrap_localise(self._observer.wrap_localise)
         if frames is None or self._emit_frame is None:
             self._emit_frame, self._capture = frames, None
 
     def end(self) -> None:
         """Nobody looks on any more."""
-        self.look(None, None)
+        self.set_sinks(None, None)
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:
         if self._observer is not None:
-            self._show(self._observer.from_client, chunk, now)
+            self._feed_observer(self._observer.from_client, chunk, now)
         if self._emit_frame is None:
             return self._conversation.from_client(chunk, now)
         self._begin_capture(now)
@@ -58,19 +58,19 @@ class ObservedConversation:
 
     def from_upstream(self, chunk: Buffer, now: float) -> Buffer:
         if self._observer is not None:
-            self._show(self._observer.from_upstream, chunk, now)
+            self._feed_observer(self._observer.from_upstream, chunk, now)
         if self._emit_frame is not None:
             self._begin_capture(now)
         try:
             out = self._conversation.from_upstream(chunk, now)
         finally:
             if self._observer is not None:
-                self._show(self._observer.flush)
+                self._feed_observer(self._observer.flush)
         if self._emit_frame is not None:
             self._copy(False, out, now)
         return out
 
-    def _show(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+    def _feed_observer(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         try:
             step(*arguments, **named)
         except Exception as error:  # who looks on must not end a session
@@ -82,7 +82,7 @@ class ObservedConversation:
         """Begin, if that has not been done and can be done now: not while a response is half rewritten."""
         if self._capture is not None or self._emit_frame is None:
             return
-        beginning = self._conversation.capture_beginning
+        beginning = self._conversation.capture_start
         if beginning is not None:
             try:
                 self._capture = SessionCapture(self._emit_frame, beginning, now)

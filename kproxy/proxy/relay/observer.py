@@ -35,8 +35,17 @@ _ERROR_WITHIN = 8
 # Requests that wait for a response; those of acks=0 wait until a later one is answered.
 _MOST_WAITING = 10_000
 # Requests whose first field is the id of a consumer group, and up to which version.
-_OF_GROUPS = {"OffsetCommit": 99, "OffsetFetch": 7, "JoinGroup": 99, "Heartbeat": 99, "LeaveGroup": 99, "SyncGroup": 99,
-              "ConsumerGroupHeartbeat": 99, "ShareGroupHeartbeat": 99, "StreamsGroupHeartbeat": 99}  # fmt: skip
+_OF_GROUPS = {
+    "OffsetCommit": 99,
+    "OffsetFetch": 7,
+    "JoinGroup": 99,
+    "Heartbeat": 99,
+    "LeaveGroup": 99,
+    "SyncGroup": 99,
+    "ConsumerGroupHeartbeat": 99,
+    "ShareGroupHeartbeat": 99,
+    "StreamsGroupHeartbeat": 99,
+}
 # A client that asks for metadata so often within so many seconds lacks something. What it is told is passed on if it is
 # not longer than so many bytes, and not more often than that, in seconds.
 _OFTEN, _WITHIN, _LONGEST_METADATA, _PAUSE = 3, 10.0, 64 * 1024, 1.0
@@ -100,26 +109,26 @@ class Observer:
     """Sees what both sides of one session send. `emit` is told each exchange when its response has begun, in the order
     of the responses."""
 
-    def __init__(self, emit: Callable[[Exchange], None], beginning: ObserverStart = ObserverStart()) -> None:
+    def __init__(self, emit: Callable[[Exchange], None], start: ObserverStart = ObserverStart()) -> None:
         self._emit = emit
-        self._request_left = beginning.request_left
-        self._request_head = beginning.request_head
-        self._response_left = beginning.response_left
-        self._response_head = beginning.response_head
+        self._request_left = start.request_left
+        self._request_head = start.request_head
+        self._response_left = start.response_left
+        self._response_head = start.response_head
         self._waiting: deque[_PendingRequest] = deque()
         self._rewritten: tuple[tuple[str, str], ...] = ()
-        self._begun: Exchange | None = None  # whose response may still be rewritten
-        self._blind = beginning.tokens
+        self._current: Exchange | None = None  # whose response may still be rewritten
+        self._stopped = start.tokens
         self._asked_for_metadata: deque[float] = deque(maxlen=_OFTEN)
         self._metadata_at = float("-inf")  # when a response was passed on last
-        self.client_id = beginning.introduction.client_id
-        self.software = beginning.introduction.software
+        self.client_id = start.introduction.client_id
+        self.software = start.introduction.software
 
     # What passes
 
     def from_client(self, chunk: Buffer, now: float) -> None:
         """The client has sent this."""
-        if self._blind:
+        if self._stopped:
             return
         at, end = self._request_left, len(chunk)
         if at >= end:
@@ -141,7 +150,7 @@ class Observer:
 
     def from_upstream(self, chunk: Buffer, now: float) -> None:
         """The broker has sent this."""
-        if self._blind:
+        if self._stopped:
             return
         at, end = self._response_left, len(chunk)
         if at >= end:
@@ -161,25 +170,25 @@ class Observer:
             at = after
         self._response_left = at - end
 
-    def rewriting(self, localise: Localise) -> Localise:
+    def wrap_localise(self, localise: Localise) -> Localise:
         """The same, noted for the exchange whose response is being rewritten."""
 
-        def noted(endpoints: Endpoints) -> Sequence[Address]:
+        def noting(endpoints: Endpoints) -> Sequence[Address]:
             local = localise(endpoints)
             pairs = zip(endpoints.nodes, local, strict=True)
             self._rewritten = tuple((str(one.advertised), str(to)) for one, to in list(pairs)[:_REWRITTEN])
             return local
 
-        return noted
+        return noting
 
     def flush(self) -> None:
         """Tell the exchange whose response has begun: nothing more will be known of it."""
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
+        if self._current is not None:
+            exchange, self._current = self._current, None
             if self._rewritten:
-                begun = replace(begun, rewritten=self._rewritten)
+                exchange = replace(exchange, rewritten=self._rewritten)
                 self._rewritten = ()
-            self._emit(begun)
+            self._emit(exchange)
 
     # One frame
 
@@ -189,25 +198,25 @@ class Observer:
             return None
         size, key, version, correlation_id, length = _read_request(data, at)
         if size < 10 or length < -1:
-            self._blind = True  # it is not Kafka's, and the session ends
+            self._stopped = True  # it is not Kafka's, and the session ends
             return end
         after = int(at + 4 + size)
-        whole = key == API_VERSIONS or version <= _groups().get(key, -1)
-        wanted = min(after, at + HEAD if whole else at + _REQUEST_HEAD + max(0, length), at + HEAD)
+        needs_head = key == API_VERSIONS or version <= _groups().get(key, -1)
+        wanted = min(after, at + HEAD if needs_head else at + _REQUEST_HEAD + max(0, length), at + HEAD)
         if end < wanted:
             return None
         self.client_id = client_name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
         group = ""
         if key == API_VERSIONS and version >= 3:
             self.software = read_software(bytes(data[at + 12 : wanted])) or self.software
-        elif whole:
+        elif needs_head:
             group = _group(key, version, bytes(data[at + 12 : wanted]))
         if key == SASL_HANDSHAKE and version == 0:
-            self._blind = True  # tokens without headers follow: nothing more is looked at
+            self._stopped = True  # tokens without headers follow: nothing more is looked at
             return end
         self._waiting.append(_PendingRequest(now, key, version, correlation_id, size, group))
         if len(self._waiting) > _MOST_WAITING:
-            self._tell_unanswered(self._waiting.popleft())
+            self._emit_unanswered(self._waiting.popleft())
         return after
 
     def _response(self, data: Buffer, at: int, end: int, now: float) -> int | None:
@@ -215,7 +224,7 @@ class Observer:
             return None
         size, correlation_id = _read_response(data, at)
         if size < 4:
-            self._blind = True
+            self._stopped = True
             return end
         after = int(at + 4 + size)
         wanted = min(after, at + _RESPONSE_HEAD + _ERROR_WITHIN)
@@ -228,13 +237,13 @@ class Observer:
             error = error_code(waiting.key, waiting.version, head)
             seconds = max(0.0, now - waiting.at)
             metadata = b""
-            if waiting.key == METADATA and self._lacks_something(waiting.at) and after <= end:
+            if waiting.key == METADATA and self._asks_too_often(waiting.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
             self._rewritten = ()  # of one that took longer than what was told of it
-            self._begun = self._exchange(waiting, size, seconds, error, metadata)
+            self._current = self._exchange(waiting, size, seconds, error, metadata)
         return after
 
-    def _lacks_something(self, now: float) -> bool:
+    def _asks_too_often(self, now: float) -> bool:
         asked = self._asked_for_metadata
         asked.append(now)
         return len(asked) == _OFTEN and now - asked[0] <= _WITHIN
@@ -248,14 +257,14 @@ class Observer:
     def _find(self, correlation_id: int) -> _PendingRequest | None:
         """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
         kproxy has answered). None: it answers kproxy, or a request from before."""
-        for place, one in enumerate(self._waiting):
-            if one.correlation_id == correlation_id:
-                for _ in range(place):
-                    self._tell_unanswered(self._waiting.popleft())
+        for position, request in enumerate(self._waiting):
+            if request.correlation_id == correlation_id:
+                for _ in range(position):
+                    self._emit_unanswered(self._waiting.popleft())
                 return self._waiting.popleft()
         return None
 
-    def _tell_unanswered(self, waiting: _PendingRequest) -> None:
+    def _emit_unanswered(self, waiting: _PendingRequest) -> None:
         self.flush()
         self._emit(self._exchange(waiting, 0, None, None))
 
@@ -263,9 +272,19 @@ class Observer:
         self, waiting: _PendingRequest, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
     ) -> Exchange:
         return Exchange(
-            waiting.at, waiting.key, waiting.version, self.client_id, self.software, waiting.size, size, seconds, error,
-            (), waiting.group, metadata,
-        )  # fmt: skip
+            waiting.at,
+            waiting.key,
+            waiting.version,
+            self.client_id,
+            self.software,
+            waiting.size,
+            size,
+            seconds,
+            error,
+            (),
+            waiting.group,
+            metadata,
+        )
 
 
 @cache

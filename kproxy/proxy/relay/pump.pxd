@@ -3,4 +3,4 @@
 
 cdef class Pump:
     cdef public object _spare, chunk, selector, window
-    cdef public Py_ssize_t _kept
+    cdef public Py_ssize_t _kept_chunks

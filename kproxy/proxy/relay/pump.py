@@ -23,29 +23,29 @@ class Pump:
         self.chunk = bytearray(CHUNK)
         self.window = memoryview(self.chunk)  # the part of it that one read may fill
         self._spare: list[bytearray] = []
-        self._kept = 0  # chunks, and those expected to be
+        self._kept_chunks = 0  # chunks, and those expected to be
 
     def take_chunk(self) -> bytearray:
         """Give the chunk to a side that must keep what is in it."""
         taken = self.chunk
-        self._kept += 1
+        self._kept_chunks += 1
         self.chunk = self._new_chunk()
         self._set_window()
         return taken
 
     def return_chunk(self, chunk: bytearray) -> None:
-        self._kept -= 1
+        self._kept_chunks -= 1
         if len(self._spare) < _SPARE_CHUNKS:
             self._spare.append(chunk)
         self._fit()
 
     def expect(self, more: int) -> None:
         """So many more sides, or fewer, may have to keep what one read brings, as if they kept a chunk already."""
-        self._kept += more
+        self._kept_chunks += more
         self._fit()
 
     def _size(self) -> int:
-        return next((size for most, size in _SIZES if self._kept < most), _SIZES[-1][1])
+        return next((size for most, size in _SIZES if self._kept_chunks < most), _SIZES[-1][1])
 
     def _new_chunk(self) -> bytearray:
         size = self._size()
@@ -60,4 +60,4 @@ class Pump:
         self._set_window()
 
     def _set_window(self) -> None:
-        self.window = memoryview(self.chunk)[: COPY if self._kept >= _SIZES[-1][0] else self._size()]
+        self.window = memoryview(self.chunk)[: COPY if self._kept_chunks >= _SIZES[-1][0] else self._size()]

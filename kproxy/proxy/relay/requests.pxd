@@ -11,4 +11,4 @@ cdef class Acks:
     cdef public object produces
 
     @cython.locals(stop=Py_ssize_t, acks_at=object, first=Py_ssize_t)
-    cpdef expected(self, const unsigned char[::1] chunk, Py_ssize_t at, Py_ssize_t after, Py_ssize_t end, Call call)
+    cpdef expects_response(self, const unsigned char[::1] chunk, Py_ssize_t at, Py_ssize_t after, Py_ssize_t end, Call call)

@@ -74,7 +74,7 @@ class Acks:
         self._head = b""  # and what stood between its correlation id and the end of its acks
         self.produces = ""
 
-    def expected(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
+    def expects_response(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
         """Whether the request at chunk[at:after] has a response; None if its acks have not come yet. `end`: of what is
         here, perhaps with other requests.
 

@@ -16,7 +16,7 @@ cdef class Responses:
 
     @cython.locals(
         at=Py_ssize_t, end=Py_ssize_t, done=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t, tail=Py_ssize_t,
-        size=int, correlation_id=int, first="long long", next_id="long long", beyond="long long",
+        size=int, correlation_id=int, first="long long", next_id="long long", end_id="long long",
         edited=bint, plain=PlainResponse, call=Call, run=Run, in_flight=InFlight, view="const unsigned char[::1]",
     )
     cpdef take(self, chunk, double now)

@@ -52,23 +52,23 @@ class Responses:
         self.on_busy: Callable[[], None] = _nothing
 
     @property
-    def within(self) -> bool:
+    def has_partial_response(self) -> bool:
         """Whether a response has come in part, and is noted in flight no more."""
         return self._left > 0 or self._response is not None
 
     @property
-    def within_key(self) -> int:
+    def partial_response_key(self) -> int:
         """The API key of the response that has come in part, and is noted in flight no more; NO_KEY if none has."""
         call = self._call if self._response is not None else self._half_sent if self._left else None
         return NO_KEY if call is None else call.key
 
     @property
-    def quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing of a response is here whose rest is to come."""
         return not (self._left or self._response or self._tail)
 
     @property
-    def position(self) -> tuple[int, bytes]:
+    def observer_position(self) -> tuple[int, bytes]:
         """How many bytes of the response under way are to come, and the beginning of the next one that is here."""
         if self._response is None:
             return self._left, self._tail
@@ -76,12 +76,12 @@ class Responses:
         return max(0, left - len(self._tail)), self._tail[left:]
 
     @property
-    def left_to_client(self) -> int | None:
+    def bytes_left_to_client(self) -> int | None:
         """How many bytes of the response under way the client is to get; None: that is not known before it has been
         rewritten."""
         return self._left if self._response is None else None
 
-    def see_through(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
+    def wrap_localise(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
         """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
         original = self._localise
         self._localise = wrap(original)
@@ -92,7 +92,7 @@ class Responses:
         return undo
 
     @property
-    def kept(self) -> int:
+    def buffered(self) -> int:
         """How many bytes wait for others to come."""
         return len(self._tail) + (0 if self._response is None else self._response.kept)
 
@@ -104,7 +104,7 @@ class Responses:
         end = len(chunk)
         at = self._left
         in_flight = self._in_flight
-        if at > end or (at == end and not in_flight.answered_here and self._response is None):
+        if at > end or (at == end and not in_flight.local_runs and self._response is None):
             self._left = at - end
             return chunk
         if self._tail:
@@ -148,16 +148,16 @@ class Responses:
                 continue
             run = runs[0]
             call = run.call
-            if call.here:
-                pieces += (chunk[done:at], *in_flight.take_answered_here())
+            if call.is_local:
+                pieces += (chunk[done:at], *in_flight.take_local_answers())
                 done = at
                 continue
             if at > stop:
                 _check_size(chunk, at)
                 break  # more bytes are needed
             first = next_id = run.first
-            beyond, edited, plain = run.beyond, call.edited, call.plain
-            while at <= stop and next_id != beyond:
+            end_id, edited, plain = run.end_id, call.edited, call.plain
+            while at <= stop and next_id != end_id:
                 size, correlation_id = headers.read_response(view, at)
                 if correlation_id != next_id or size < 4:
                     raise _not_the_next(size, correlation_id, next_id)
@@ -170,7 +170,7 @@ class Responses:
                 at = after
             call.counters.add(now - run.since, next_id - first)
             in_flight.count -= next_id - first
-            if next_id == beyond:
+            if next_id == end_id:
                 runs.popleft()
             else:
                 run.first = next_id

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class _SessionWait:
-    """Somebody waits for something to happen to each of these sessions. `over` is done when it has."""
+    """Somebody waits for something to happen to each of these sessions. `done` is done when it has."""
 
     def __init__(self, left: Iterable[Session]) -> None:
         self._left = set(left)
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._check()
 
-    def strike(self, session: Session) -> None:
+    def remove(self, session: Session) -> None:
         self._left.discard(session)
         self._check()
 
     def _check(self) -> None:
-        if not self._left and not self.over.done():
-            self.over.set_result(None)
+        if not self._left and not self.done.done():
+            self.done.set_result(None)
 
 
 class SessionRoster:
@@ -48,14 +48,14 @@ class SessionRoster:
         if self._holding:
             session.hold()
 
-    def settled(self, session: Session) -> None:
+    def session_settled(self, session: Session) -> None:
         """The session is held, and nothing is in flight in it."""
-        self._strike(session, self._settling)
+        self._notify(session, self._settling)
 
-    def ended(self, session: Session) -> None:
+    def session_ended(self, session: Session) -> None:
         self.sessions.discard(session)
-        self._strike(session, self._settling)
-        self._strike(session, self._ending)
+        self._notify(session, self._settling)
+        self._notify(session, self._ending)
 
     def hold(self) -> asyncio.Future[None]:
         """Hold the requests of all clients, of those too that are still to come, until `release` is called as often as
@@ -77,10 +77,10 @@ class SessionRoster:
     def drain(self) -> asyncio.Future[None]:
         """Close each session that is there now as soon as nothing is in flight in it. What is returned is done when
         none of them is left."""
-        going = list(self.sessions)
-        for session in going:
+        draining = list(self.sessions)
+        for session in draining:
             session.drain()
-        return self._wait(self._ending, self.sessions.intersection(going))
+        return self._wait(self._ending, self.sessions.intersection(draining))
 
     def close(self) -> int:
         """Close all sessions now; return how many those were."""
@@ -92,11 +92,11 @@ class SessionRoster:
     def _wait(self, waits: set[_SessionWait], left: Iterable[Session]) -> asyncio.Future[None]:
         wait = _SessionWait(left)
         waits.add(wait)
-        wait.over.add_done_callback(lambda _: waits.discard(wait))  # when it is over, or its waiter has been cancelled
-        return wait.over
+        wait.done.add_done_callback(lambda _: waits.discard(wait))  # when it is over, or its waiter has been cancelled
+        return wait.done
 
-    def _strike(self, session: Session, waits: set[_SessionWait]) -> None:
+    def _notify(self, session: Session, waits: set[_SessionWait]) -> None:
         if waits:
             self.pump.selector.wake = True  # somebody may go on
             for wait in waits:
-                wait.strike(session)
+                wait.remove(session)

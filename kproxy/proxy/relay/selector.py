@@ -85,7 +85,7 @@ class RelaySelector(selectors.BaseSelector):
 
     `relay(fd, mask, callback)` registers a socket of the data plane; its callback is given a mask of READ, WRITE and
     HANGUP. A callback that schedules something on the loop sets `wake`. What takes long does a little at a time, and
-    has itself called again (`later`).
+    has itself called again (`defer`).
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
@@ -108,7 +108,7 @@ class RelaySelector(selectors.BaseSelector):
         """Call this from now on."""
         self._relayed[fd] = callback
 
-    def relayed(self, fd: int) -> Callback | None:
+    def callback_of(self, fd: int) -> Callback | None:
         """Who is called for a socket of the data plane."""
         return self._relayed.get(fd)
 
@@ -117,7 +117,7 @@ class RelaySelector(selectors.BaseSelector):
         if self._relayed.pop(fd, None) is not None:
             self._poller.unregister(fd)
 
-    def later(self, work: Callable[[], None]) -> None:
+    def defer(self, work: Callable[[], None]) -> None:
         """Call this once, after the sockets have had their turn. It should take a fraction of `_WORK_AT_ONCE`."""
         self._later.append(work)
 

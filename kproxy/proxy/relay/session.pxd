@@ -10,7 +10,7 @@ cdef class Session:
     cdef public Pump _pump
     cdef public Side client, upstream
     cdef public object _observation, _on_end, _on_held, _roster, _steps, ended_by, traffic
-    cdef public Py_ssize_t doubled
-    cdef public bint _awaited, _busy, _draining, closed
+    cdef public Py_ssize_t unacked_writes
+    cdef public bint _has_waiters, _busy, _draining, closed
 
     cpdef _send(self, Side side, data)

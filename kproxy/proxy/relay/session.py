@@ -47,14 +47,28 @@ class Session:
     """One client connection and its upstream connection, on a roster until one of them ends.
 
     `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
-    closed first or made the error: "client", "upstream", or "kproxy". `doubled`: how many writes had no answer when it
-    ended, which would be there twice if the client repeated them in another cluster.
+    closed first or caused the error: "client", "upstream", or "kproxy". `unacked_writes`: the writes without an answer
+    when it ended. They would be doubled if the client repeated them in another cluster.
     """
 
     __slots__ = (
-        "_awaited", "_busy", "_draining", "_observation", "_on_end", "_on_held", "_pump", "_roster", "_steps", "client",
-        "closed", "conversation", "doubled", "ended_by", "traffic", "upstream",
-    )  # fmt: skip
+        "_busy",
+        "_draining",
+        "_has_waiters",
+        "_observation",
+        "_on_end",
+        "_on_held",
+        "_pump",
+        "_roster",
+        "_steps",
+        "client",
+        "closed",
+        "conversation",
+        "ended_by",
+        "traffic",
+        "unacked_writes",
+        "upstream",
+    )
 
     def __init__(
         self,
@@ -76,12 +90,12 @@ class Session:
         self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
         self._draining = False
         self._observation: ObservedConversation | None = None
-        self._awaited = False  # whether anybody wants to know when nothing is in flight
+        self._has_waiters = False  # whether anybody wants to know when nothing is in flight
         self._busy = False  # with a response that takes long
-        conversation.when_busy(self._be_busy)
+        conversation.set_on_busy(self._defer_response)
         self.closed = False
         self.ended_by = "kproxy"
-        self.doubled = 0
+        self.unacked_writes = 0
         self.client.on_event, self.upstream.on_event = self._reader(of_client=True), self._reader(of_client=False)
         try:
             self.client.watch(READ)
@@ -94,7 +108,7 @@ class Session:
         traffic.sessions_total += 1
         roster.add(self)
 
-    def begin_with(self, first: bytes) -> None:
+    def receive_first(self, first: bytes) -> None:
         """Take what was read of the client before there was this session. To be called once, before the loop turns."""
         self.traffic.bytes_from_client += len(first)
         try:
@@ -105,14 +119,14 @@ class Session:
 
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""
-        self._draining = self._awaited = True
+        self._draining = self._has_waiters = True
         self._check_settled()
 
     @property
-    def taken(self) -> bool:
+    def acked(self) -> bool:
         """Whether the session is held, nothing that has passed is in flight in it, and the client's system has
         confirmed that the last answer arrived."""
-        return self.settled and not self.client.untaken
+        return self.settled and not self.client.unacked_bytes
 
     # For those who look on
 
@@ -126,15 +140,15 @@ class Session:
             seen = self._observation = ObservedConversation(self.conversation)
             self._set_steps(seen.from_client, seen.from_upstream)
         if self._observation is not None:
-            self._observation.look(exchanges, frames)
+            self._observation.set_sinks(exchanges, frames)
             if not wanted:
                 self._observation = None
                 self._set_steps(*self._steps)
 
     def _set_steps(self, from_client: Step, from_upstream: Step) -> None:
         self.client.step, self.upstream.step = from_client, from_upstream
-        self.client.react(self._reader(of_client=True))
-        self.upstream.react(self._reader(of_client=False))
+        self.client.set_callback(self._reader(of_client=True))
+        self.upstream.set_callback(self._reader(of_client=False))
 
     # Between the client's requests
 
@@ -145,7 +159,7 @@ class Session:
         if self.closed:
             return
         self.conversation.hold()
-        self._awaited = True
+        self._has_waiters = True
         if on_held is not None:
             self._on_held.append(on_held)
         if not self.conversation.held:  # the read that ends the request may bring more, which waits then
@@ -171,18 +185,18 @@ class Session:
     def unanswered(self, keys: Collection[int]) -> int:
         """How many requests of these APIs are under way; at least 1 if the client has used one, and has not taken all
         that it was sent: the answer may be among that. 0 if the APIs that a client uses are not noted."""
-        used = self.conversation.used
-        if used is None or not used.used(keys):
+        used = self.conversation.used_calls
+        if used is None or not used.has_used(keys):
             return 0
-        return self.conversation.unanswered(keys) or int(self._pending or self.client.untaken > 0)
+        return self.conversation.unanswered(keys) or int(self._pending or self.client.unacked_bytes > 0)
 
-    def note_use(self) -> None:
+    def note_used_apis(self) -> None:
         """Note from now on which APIs the client uses, as `unanswered` needs it."""
         conversation = self.conversation
-        untaken = self._pending or self.client.untaken > 0
+        untaken = self._pending or self.client.unacked_bytes > 0
         # Of an answer that is on its way nobody knows any more what it answers. A client that fetches does not write
         # on the same connection.
-        conversation.note_use(unsure=untaken and not conversation.unanswered((FETCH,)))
+        conversation.note_used_apis(unsure=untaken and not conversation.unanswered((FETCH,)))
 
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
         """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
@@ -202,12 +216,12 @@ class Session:
         except WireError as error:
             self._failed(error, self.client)
             return
-        self._awaited = self._draining or self.conversation.holding > 0
+        self._has_waiters = self._draining or self.conversation.hold_count > 0
         self._send_now(self.upstream, out)
         if not self.client.pending:
             self._send_now(self.client, self.conversation.take_answers())
         if not self.closed:
-            self._update()
+            self._update_events()
             self._check_held()
 
     @property
@@ -230,7 +244,7 @@ class Session:
         if not self.conversation.held:
             return
         self.client.expect_no_rest()
-        self._update()
+        self._update_events()
         waiting, self._on_held = self._on_held, []
         for on_held in waiting:
             self._pump.selector.wake = True  # it may schedule something
@@ -240,24 +254,24 @@ class Session:
     def _check_settled(self) -> None:
         """Tell those who wait that nothing is in flight."""
         conversation = self.conversation
-        if self._draining and conversation.quiet and not self._pending:
+        if self._draining and conversation.is_idle and not self._pending:
             self.close()
         elif self.settled:
-            self._roster.settled(self)
+            self._roster.session_settled(self)
 
     def close(self, error: Exception | None = None) -> None:
         """Close both connections now."""
         if self.closed:
             return
-        self.doubled = self.unanswered(HARMFUL_IF_REPEATED)
+        self.unacked_writes = self.unanswered(HARMFUL_IF_REPEATED)
         self.closed = True
-        self.conversation.when_busy(_nothing)  # what is there refers to the session
+        self.conversation.set_on_busy(_nothing)  # what is there refers to the session
         self._pump.selector.wake = True  # `on_end` may schedule something
         self.client.close()
         self.upstream.close()
         self.traffic.sessions_open -= 1
         self._on_end(self, error)
-        self._roster.ended(self)
+        self._roster.session_ended(self)
 
     def _reader(self, *, of_client: bool) -> Callback:
         """What the selector calls for a side, from which bytes go to the other.
@@ -280,21 +294,21 @@ class Session:
                 if not count:
                     side.ended = True
                     self._blame(side)
-                    self._end_of(side, other)
+                    self._on_end_of_stream(side, other)
                     return
                 if of_client:
                     traffic.bytes_from_client += count
                     data = step(pump.window[:count], perf_counter())
                     if data:
                         self._send(other, data)
-                    if conversation.answers or conversation.holding:
+                    if conversation.answers or conversation.hold_count:
                         self._requests_passed()
                 else:
                     traffic.bytes_from_upstream += count
                     data = step(pump.window[:count], perf_counter())
                     if data:
                         self._send(other, data)
-                if self._awaited:
+                if self._has_waiters:
                     self._check_settled()
             except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
                 self._failed(error, side)
@@ -311,7 +325,7 @@ class Session:
             if not other.pending and not side.ended and not (self._busy and side is self.upstream):
                 side.on_event(READ)
             elif mask & HANGUP:
-                self._hung_up(side, other)
+                self._on_hang_up(side, other)
 
     def _failed(self, error: Exception, side: Side) -> None:
         """Close because of what the peer at this side did, or the connection to it, or kproxy itself."""
@@ -333,7 +347,7 @@ class Session:
         # what stands before that; until then it is not read.
         if self.conversation.answers:
             if self.client.pending:
-                self._update()
+                self._update_events()
             else:
                 self._send(self.client, self.conversation.take_answers())
         self._check_held()
@@ -343,7 +357,7 @@ class Session:
             return
         if side.pending:  # only kproxy's own words come behind something else
             side.keep(b"".join((side.pending, data)))
-            self._update()
+            self._update_events()
             return
         try:
             sent = side.sock.send(data)
@@ -354,7 +368,7 @@ class Session:
             raise
         if sent < len(data):
             side.keep(memoryview(data)[sent:])
-            self._update()
+            self._update_events()
 
     def _flush(self, side: Side, other: Side) -> None:
         if not side.flush():
@@ -364,43 +378,43 @@ class Session:
             if side.pending:
                 return
         if side is self.client and self._busy:
-            self._pump.selector.later(self._go_on)
+            self._pump.selector.defer(self._resume_response)
         if other.ended:
-            self._end_of(other, side)
+            self._on_end_of_stream(other, side)
         if not self.closed:
-            self._update()
-            if self._awaited:
+            self._update_events()
+            if self._has_waiters:
                 self._check_settled()
 
-    def _be_busy(self) -> None:
+    def _defer_response(self) -> None:
         """Go on with a response later; read nothing more of the broker until then."""
         self._busy = True
-        self._update()
-        self._pump.selector.later(self._go_on)
+        self._update_events()
+        self._pump.selector.defer(self._resume_response)
 
-    def _go_on(self) -> None:
+    def _resume_response(self) -> None:
         if self.closed or not self._busy or self.client.pending:  # what it has not taken comes first, see `_flush`
             return
         self._busy = False
         try:
             self._send(self.client, self.upstream.step(b"", perf_counter()))
-            self._update()
-            if self._awaited:
+            self._update_events()
+            if self._has_waiters:
                 self._check_settled()
         except Exception as error:  # noqa: BLE001  # as of what is read
             self._failed(error, self.upstream)
 
-    def _end_of(self, side: Side, other: Side) -> None:
+    def _on_end_of_stream(self, side: Side, other: Side) -> None:
         """A side sends no more: tell the other once it has everything (half-close); close when both have ended, or when
         a client has that waits for nothing: a broker says nothing unasked."""
         if not other.pending:
-            if (other.ended or (side is self.client and self.conversation.over)) and not side.pending:
+            if (other.ended or (side is self.client and self.conversation.is_finished)) and not side.pending:
                 self.close()
                 return
             other.sock.shutdown(socket.SHUT_WR)
-        self._update()
+        self._update_events()
 
-    def _hung_up(self, side: Side, other: Side) -> None:
+    def _on_hang_up(self, side: Side, other: Side) -> None:
         """The peer is gone in both directions, while what it sent cannot be passed on yet.
 
         HANGUP comes whether asked for or not: forget the socket until it may be read again.
@@ -410,7 +424,7 @@ class Session:
             return
         side.unwatch()
 
-    def _update(self) -> None:
+    def _update_events(self) -> None:
         """Have the selector watch for what each side waits for now."""
         client, upstream = self.client, self.upstream
         may_ask = not self.conversation.held and not self.conversation.answers

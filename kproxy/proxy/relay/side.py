@@ -25,7 +25,18 @@ class Side:
     comes from it what may go to the other side. `on_event` is what the selector calls.
     """
 
-    __slots__ = ("_expects_rest", "_kept", "_pump", "_watched", "ended", "name", "on_event", "pending", "sock", "step")
+    __slots__ = (
+        "_expects_rest",
+        "_kept_chunk",
+        "_pump",
+        "_watched",
+        "ended",
+        "name",
+        "on_event",
+        "pending",
+        "sock",
+        "step",
+    )
 
     def __init__(self, name: str, sock: socket.socket, step: Step, pump: Pump) -> None:
         self.name = name
@@ -33,7 +44,7 @@ class Side:
         self.step = step
         self._pump = pump
         self.pending: Buffer = b""
-        self._kept: bytearray | None = None  # the chunk that `pending` is a part of
+        self._kept_chunk: bytearray | None = None  # the chunk that `pending` is a part of
         self._expects_rest = False
         self.ended = False
         self.on_event: Callback = _ignore
@@ -50,7 +61,7 @@ class Side:
             self._pump.selector.modify_relay(self.sock.fileno(), mask)
         self._watched = mask
 
-    def react(self, callback: Callback) -> None:
+    def set_callback(self, callback: Callback) -> None:
         """Have the selector call this from now on."""
         self.on_event = callback
         if self._watched is not None:
@@ -65,12 +76,12 @@ class Side:
     def keep(self, rest: Buffer) -> None:
         """Have this wait until the socket takes it. It is all that waits."""
         if len(rest) <= COPY:
-            self._let_go()
+            self._return_chunk()
             rest = bytes(rest)
         elif isinstance(rest, memoryview) and rest.obj is self._pump.chunk:
-            self._kept = self._pump.take_chunk()
+            self._kept_chunk = self._pump.take_chunk()
         else:
-            self._let_go()
+            self._return_chunk()
         self.pending = rest
 
     def flush(self) -> bool:
@@ -83,7 +94,7 @@ class Side:
             self.pending = memoryview(self.pending)[sent:]
             return False
         self.pending = b""
-        self._let_go()
+        self._return_chunk()
         return True
 
     def expect_rest(self) -> None:
@@ -98,7 +109,7 @@ class Side:
             self._pump.expect(-1)
 
     @property
-    def untaken(self) -> int:
+    def unacked_bytes(self) -> int:
         """How many bytes were sent whose arrival the peer has not confirmed; 0 if this system does not tell."""
         try:
             import fcntl  # not on every platform
@@ -113,14 +124,14 @@ class Side:
         self.unwatch()
         self.expect_no_rest()
         self.pending = b""
-        self._let_go()
+        self._return_chunk()
         self.on_event = _ignore  # it refers to the session
         self.sock.close()
 
-    def _let_go(self) -> None:
-        if self._kept is not None:
-            self._pump.return_chunk(self._kept)
-            self._kept = None
+    def _return_chunk(self) -> None:
+        if self._kept_chunk is not None:
+            self._pump.return_chunk(self._kept_chunk)
+            self._kept_chunk = None
 
 
 def _ignore(mask: int) -> None: ...

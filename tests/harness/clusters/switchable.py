@@ -68,7 +68,7 @@ class Switchable:
         async with asyncio.TaskGroup() as tasks:
             self.here = AllSessions(self._selector, self.metrics, tasks)
             self._config = ClusterConfig(name=NAME, bootstrap_servers=(self.upstream,))
-            self.here.make_room(self._config, self._dial, self._localise, switches=self._switches)
+            self.here.add_cluster(self._config, self._dial, self._localise, switches=self._switches)
             self._loop.add_reader(self._listener, self._accept)
             self._ready.set()
             await self._ending.wait()
@@ -79,7 +79,7 @@ class Switchable:
         client, peer = self._listener.accept()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.here.carry(NAME, client, NODE, "127.0.0.1", _Unseen(Address(*peer[:2])))
+        self.here.handle_client(NAME, client, NODE, "127.0.0.1", _Unseen(Address(*peer[:2])))
 
     async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         sock = socket.socket()
@@ -131,7 +131,7 @@ class Switchable:
 
         def begin() -> None:
             config = Config(clusters=(self._config,))
-            self.here.change(config, [ClusterUpdate(self._config, None, lambda key, dial: False, switches=True)])
+            self.here.reconfigure(config, [ClusterUpdate(self._config, None, lambda key, dial: False, switches=True)])
 
         self.call(begin)
 

@@ -166,8 +166,8 @@ def test_the_app_is_told_the_command_line_without_secrets(app: App, monkeypatch:
     local = ["--listen", "127.0.0.1:0", "--admin", "off"]
     assert invoke(["run", *[word.replace("%s", "hunter2") for word in reach], "--map", "a=b", *local]) == 0
     said = [{"me": "USER"}.get(word, word).replace("%s", "***") for word in reach]  # it goes into the log
-    assert sorted(app.invocations[0].words) == sorted([*said, *local])
-    assert sorted(app.invocations[0].reach) == sorted([*said, "--map", "a=b"])
+    assert sorted(app.invocations[0].run_arguments) == sorted([*said, *local])
+    assert sorted(app.invocations[0].connection_arguments) == sorted([*said, "--map", "a=b"])
 
 
 # What Python lacks on Windows, of all that kproxy imports.

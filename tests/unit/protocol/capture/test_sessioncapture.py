@@ -70,7 +70,7 @@ class Looked(Talk):
         self.heard = b""
 
     def look(self) -> None:
-        self.observation.look(None, self.frames.append)
+        self.observation.set_sinks(None, self.frames.append)
 
     def says(self, *pieces: bytes) -> bytes:
         out = b"".join(bytes(self.observation.from_client(piece, 1.0)) for piece in pieces)
@@ -124,7 +124,7 @@ def test_beginning_in_the_middle(data: st.DataObject) -> None:
     talk.answers(*chunks(answered[:second], sizes))
     assert talk.frames == []
     talk.look()
-    at_once = talk.conversation.capture_beginning is not None  # no response is half rewritten
+    at_once = talk.conversation.capture_start is not None  # no response is half rewritten
     talk.says(*chunks(said[first:], sizes))
     talk.answers(*chunks(answered[second:], sizes))
     plain.client(said)
@@ -142,13 +142,13 @@ def test_beginning_in_the_middle(data: st.DataObject) -> None:
 def test_exchanges_and_frames_come_and_go_apart() -> None:
     talk = Looked()
     exchanges: list[Exchange] = []
-    talk.observation.look(exchanges.append, None)
+    talk.observation.set_sinks(exchanges.append, None)
     talk.says(beat(1), beat(2))
-    talk.observation.look(exchanges.append, talk.frames.append)
+    talk.observation.set_sinks(exchanges.append, talk.frames.append)
     talk.answers(response(HEARTBEAT, 0, struct.pack(">h", 0), 1))
-    talk.observation.look(None, talk.frames.append)
+    talk.observation.set_sinks(None, talk.frames.append)
     talk.answers(response(HEARTBEAT, 0, struct.pack(">h", 0), 2))
-    talk.observation.look(exchanges.append, None)
+    talk.observation.set_sinks(exchanges.append, None)
     talk.says(beat(3))
     talk.answers(response(HEARTBEAT, 0, struct.pack(">h", 0), 3))
     assert len(exchanges) == 2
@@ -268,7 +268,7 @@ def test_a_defect_ends_no_session(caplog: pytest.LogCaptureFixture) -> None:
     def fail(frame: RedactedFrame) -> None:
         raise RuntimeError("a defect")
 
-    talk.observation.look(None, fail)
+    talk.observation.set_sinks(None, fail)
     assert talk.says(beat(1)) == beat(1)
     assert talk.says(beat(2)) == beat(2)
     assert caplog.text.count("defect in the packet capture") == 1

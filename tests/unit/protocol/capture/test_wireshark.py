@@ -66,8 +66,8 @@ def test_wireshark_reads_copies_as_it_reads_the_frames(tmp_path: Path) -> None:
     as_they_were, copies = pcap.PcapWriter(), pcap.PcapWriter()
     one, other = tmp_path / "whole.pcapng", tmp_path / "copies.pcapng"
     with one.open("wb") as of_frames, other.open("wb") as of_copies:
-        of_frames.write(as_they_were.begin())
-        of_copies.write(copies.begin())
+        of_frames.write(as_they_were.header())
+        of_copies.write(copies.header())
         for number, (key, version) in enumerate(CALLS):
             request, response = _drawn(key, version, "Request"), _drawn(key, version, "Response")
             frames: list[RedactedFrame] = []

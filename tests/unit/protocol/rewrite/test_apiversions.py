@@ -59,7 +59,7 @@ def test_versions_are_capped_and_unknown_apis_left_out(version: int, sizes: list
     )
     talk = asked(API_VERSIONS, version)
     assert talk.broker(*chunks(there, sizes)) == here
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
 
 
 @pytest.mark.parametrize("version", range(3, 5))

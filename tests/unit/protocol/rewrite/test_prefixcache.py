@@ -110,7 +110,7 @@ def test_a_sequence_is_the_same_as_without_a_memory(said: list[Any]) -> None:
                 PREFIXES.forget()
             talk = asked(*call, lambda found, host=host, port=port: told(found, port, host))
             outcome += (talk.broker(*chunks(written(call, brokers, **more), sizes)), talk.seen, talk.rewritten)
-            assert talk.conversation.quiet
+            assert talk.conversation.is_idle
         outcomes.append(outcome)
     assert outcomes[0] == outcomes[1]
 

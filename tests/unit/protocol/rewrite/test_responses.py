@@ -88,7 +88,7 @@ def test_exactly_the_endpoints_are_replaced(
     talk = asked(*call, lambda found: [here(endpoint) for endpoint in found.nodes])
     out = talk.broker(*chunks(written(call, values, tags), sizes))
     assert out == written(call, localised(values, here), tags)
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
 
 
 @for_all(CARRIERS)

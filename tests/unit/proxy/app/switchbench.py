@@ -48,7 +48,7 @@ class Process:
     def fetched(self, cluster: str) -> tuple[ClientIdentity, ...] | None:
         return self.known
 
-    def know(self, cluster: str, fetched: Sequence[ClientIdentity]) -> None:
+    def restore_fetched(self, cluster: str, fetched: Sequence[ClientIdentity]) -> None:
         self.known = tuple(fetched)
 
     def guard_everyone(self, cluster: str) -> None:
@@ -63,7 +63,7 @@ class Process:
     def upstreams(self, cluster: str) -> Mapping[str, UpstreamState]:
         return {"blue": UpstreamState("b", ""), "green": UpstreamState("g", "")}
 
-    def beside(self, cluster: str) -> PortSharers:
+    def port_sharers(self, cluster: str) -> PortSharers:
         return PortSharers()
 
 
@@ -100,7 +100,7 @@ class Bench:
 
     def to(self, *commands: Command) -> None:
         for command in commands:
-            assert self.switch.obey(command) == ""
+            assert self.switch.apply(command) == ""
             if command.do is CommandType.HOLD:
                 assert self.process.settled is not None
                 self.process.settled()

@@ -130,11 +130,11 @@ def test_a_process_that_is_not_there_is_a_mistake(start: Start) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="where there is no /proc, nothing tells one from the other")
 def test_another_process_with_the_same_id_is_another() -> None:
     ending = ExitCondition(ExitWith("process", str(os.getpid())))
-    assert ending._over() == ""
+    assert ending._reason() == ""
 
     ending._birth = "1"
 
-    assert ending._over() == "the process has ended"
+    assert ending._reason() == "the process has ended"
     with pytest.raises(ConfigError):
         ExitCondition(ExitWith("process", str(2**31 - 1)))
 
@@ -168,7 +168,7 @@ async def test_a_url_counts_as_gone_after_several_failures(monkeypatch: pytest.M
 
     monkeypatch.setattr(exitconditions, "_ask", ask_or_not)
     with serving(HangsUp) as port:
-        why = await ExitCondition(ExitWith("url", f"http://127.0.0.1:{port}")).reached()
+        why = await ExitCondition(ExitWith("url", f"http://127.0.0.1:{port}")).wait()
     assert answers == []
     assert why == f"--exit-with http://127.0.0.1:{port}: the URL no longer answers: the answer is not HTTP"
 

@@ -41,7 +41,7 @@ def test_nothing_is_said_where_all_is_well() -> None:
 def test_lost_nodes_are_mapped_in_the_line() -> None:
     lines = node_hints(TYPED, config(), cluster("good", "lost", "lost"))
     maps = ["--map", "node:2=HOST:PORT", "--map", "node:3=HOST:PORT"]
-    assert run_line(lines) == ["kproxy", "run", *TYPED.words, *maps]
+    assert run_line(lines) == ["kproxy", "run", *TYPED.run_arguments, *maps]
     assert lines[1:] == [DOCTOR]
 
 
@@ -80,7 +80,7 @@ def test_a_listener_that_expects_tls() -> None:
     lines = bootstrap_hints(
         TYPED, config(), ExplorationState(reasons=frozenset({"upstream-speaks-tls-alert", "refused"}))
     )
-    assert run_line(lines) == ["kproxy", "run", *TYPED.words, "--tls"]
+    assert run_line(lines) == ["kproxy", "run", *TYPED.run_arguments, "--tls"]
     assert lines[1:] == [DOCTOR]
     assert bootstrap_hints(TYPED, config(), ExplorationState(reasons=frozenset({"refused"}))) == [DOCTOR]
 

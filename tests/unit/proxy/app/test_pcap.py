@@ -65,7 +65,7 @@ def sums_up(data: bytes) -> bool:
 def test_a_connection() -> None:
     """A handshake, then frames with the numbers that they have in TCP."""
     capture = pcap.PcapWriter()
-    first = packets(capture.begin() + capture.add(line()))
+    first = packets(capture.header() + capture.add(line()))
     answer = packets(capture.add(line(**{"from": "kproxy"})))
     again = packets(capture.add(line()))
     assert [packet[33] for packet in first] == [0x02, 0x12, 0x10, 0x18]

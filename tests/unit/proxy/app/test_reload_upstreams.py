@@ -98,7 +98,7 @@ def test_upstreams_come_and_go_and_clients_are_cut_once(bench: Bench) -> None:
         assert (cluster.listen, cluster.nodes[0].local) == (before.listen, before.nodes[0].local)
         refused = ordered(running)["problem"]
         assert "got its upstreams, a short time ago, and clients may repeat writes for 3" in refused
-        running._switching._switches["default"]._sure_from = 0.0  # type: ignore[union-attr]  # five minutes later
+        running._switching._switches["default"]._doubts_until = 0.0  # type: ignore[union-attr]  # five minutes later
         assert not ordered(running)["problem"]
         await until(lambda: running.status().clusters[0].switch.phase == "held", "it is held")  # type: ignore[union-attr]
         for do in ("flip", "commit", "release"):
@@ -254,7 +254,7 @@ def test_no_hold_begins_while_upstreams_are_exchanged(bench: Bench, monkeypatch:
         await ready(running, "blue", "green")
         assert running._switching is not None
         switch = running._switching._switches["default"]
-        switch._sure_from = 0.0
+        switch._doubts_until = 0.0
         clusters = running._all_clusters()
         open_or_none, reached = clusters._open_or_none, asyncio.Event()
         going_on = asyncio.Event()

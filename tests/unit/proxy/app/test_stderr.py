@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_dropped_and_counted_where_it_is_missing(monkeypatc
     monkeypatch.setattr(stderr, "MOST", 100)
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
         out = ThreadedStderr(stream)
-        out.say_dropped = lambda lines: f"dropped {lines}\n"
+        out.dropped_text = lambda lines: f"dropped {lines}\n"
         written = [f"{number:3d} " + "x" * 36 + "\n" for number in range(20)]
         for line in written:
             out.write(line)

@@ -87,18 +87,18 @@ async def test_what_cannot_be_written_is_not_done_and_is_said(
     bench.begin()
     fails(call)
     for _ in range(3):
-        assert "Input/output error" in bench.switch.obey(HOLD)
+        assert "Input/output error" in bench.switch.apply(HOLD)
     assert (bench.process.done, bench.switch.state.phase) == ([], Phase.SERVING)
-    assert "Input/output error" in bench.switch.shown()["problem"]
+    assert "Input/output error" in bench.switch.as_json()["problem"]
     assert "Input/output error" in bench.switch.status().problem
     assert bench.switch.status().stuck is False, "clients write"
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert len(said) == 1, "each problem once"
     fails("")
     bench.to(HOLD)
-    assert bench.switch.shown()["problem"] == ""
+    assert bench.switch.as_json()["problem"] == ""
     fails(call)
-    assert "Input/output error" in bench.switch.obey(FLIP)
+    assert "Input/output error" in bench.switch.apply(FLIP)
     assert bench.process.done == [("hold", Phase.HOLDING)]
 
 
@@ -107,7 +107,7 @@ async def test_what_cannot_be_written_is_not_done_and_is_said(
 async def test_writes_wait_no_longer_than_was_promised(bench: Bench, fails: Fails, call: str, phase: Phase) -> None:
     bench.begin()
     if phase is Phase.HOLDING:
-        assert bench.switch.obey(HOLD) == ""
+        assert bench.switch.apply(HOLD) == ""
     else:
         bench.to(HOLD, *[FLIP][: phase is Phase.FLIPPED])
     bench.process.state = lambda: bench.switch.state
@@ -116,22 +116,22 @@ async def test_writes_wait_no_longer_than_was_promised(bench: Bench, fails: Fail
         assert bench.process.settled is not None
         bench.process.settled()
         assert bench.switch.state.phase is Phase.HOLDING
-    assert "Input/output error" in bench.switch.obey(UNDO)
-    bench.switch._expire()
+    assert "Input/output error" in bench.switch.apply(UNDO)
+    bench.switch._on_deadline()
     assert bench.process.done[-1][0] == "release"
     assert bench.switch.state.active == "blue"
     last = bench.switch.state.last
     assert last is not None
     assert last.outcome is SwitchOutcome.UNDONE
-    assert "Input/output error" in bench.switch.shown()["problem"]
-    assert bench.switch.obey(UNDO) == "", "it is undone"
+    assert "Input/output error" in bench.switch.as_json()["problem"]
+    assert bench.switch.apply(UNDO) == "", "it is undone"
     fails("")
     # Another process, which finds what was there before, goes back too.
     bench.now += 21
     bench.begin()
     assert (bench.switch.state.phase, bench.switch.state.active) == (Phase.SERVING, "blue")
     assert bench.on_disk() == bench.switch.state
-    again = bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=20))
+    again = bench.switch.apply(Command(CommandType.HOLD, "y", to="green", seconds=20))
     assert "clients may repeat writes" in again, "writes have passed since the state that it found"
 
 
@@ -145,8 +145,8 @@ async def test_it_writes_again_until_the_disk_has_what_is_so(bench: Bench, fails
     fails("")
     while bench.on_disk() != bench.switch.state:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    assert bench.switch.shown()["problem"] == ""
-    assert bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=20)) == ""
+    assert bench.switch.as_json()["problem"] == ""
+    assert bench.switch.apply(Command(CommandType.HOLD, "y", to="green", seconds=20)) == ""
 
 
 async def test_a_commit_that_may_be_on_the_disk_is_not_undone_by_the_deadline(
@@ -157,13 +157,13 @@ async def test_a_commit_that_may_be_on_the_disk_is_not_undone_by_the_deadline(
     bench.begin()
     bench.to(HOLD, FLIP)
     fails("sync")
-    assert "Input/output error" in bench.switch.obey(COMMIT)
+    assert "Input/output error" in bench.switch.apply(COMMIT)
     fails("fsync")  # what is there stays there
-    bench.switch._expire()
+    bench.switch._on_deadline()
     assert (bench.switch.state.phase, bench.on_disk().phase) == (Phase.FLIPPED, Phase.COMMITTED)
     assert "writes are held on" in caplog.text
     fails("")
-    bench.switch._expire()
+    bench.switch._on_deadline()
     assert (bench.switch.state.phase, bench.on_disk().phase) == (Phase.SERVING, Phase.SERVING)
 
 
@@ -175,8 +175,8 @@ async def test_a_commit_that_is_not_on_the_disk_is_undone_by_the_deadline(
     bench.to(HOLD, FLIP)
     bench.process.state = lambda: bench.switch.state
     fails(call)
-    assert "Input/output error" in bench.switch.obey(COMMIT)
-    bench.switch._expire()
+    assert "Input/output error" in bench.switch.apply(COMMIT)
+    bench.switch._on_deadline()
     assert (bench.switch.state.phase, bench.switch.state.active) == (Phase.SERVING, "blue")
 
 
@@ -185,7 +185,7 @@ async def test_what_has_committed_waits_for_the_disk(bench: Bench, fails: Fails)
     bench.to(HOLD, FLIP, COMMIT)
     fails("fsync")
     for command in (RELEASE, Command(CommandType.UNDO, "x", force=True)):
-        assert "Input/output error" in bench.switch.obey(command)
+        assert "Input/output error" in bench.switch.apply(command)
     assert bench.switch.status().stuck is True
     fails("")
     bench.to(RELEASE)
@@ -212,9 +212,9 @@ def full(small: Path) -> Iterator[Bench]:
 async def test_no_hold_begins_on_a_full_disk(full: Bench, small: Path) -> None:
     full.begin()
     filler = fill(small)
-    assert "No space left on device" in full.switch.obey(HOLD)
+    assert "No space left on device" in full.switch.apply(HOLD)
     assert full.process.done == []
-    assert "No space left on device" in full.switch.shown()["problem"]
+    assert "No space left on device" in full.switch.as_json()["problem"]
     filler.unlink()
     full.to(HOLD)
 
@@ -228,7 +228,7 @@ async def test_a_hold_has_room_for_all_that_follows(full: Bench, small: Path, co
         fill(small)
         full.to(command)
     assert full.on_disk() == full.switch.state
-    assert full.switch.shown()["problem"] == ""
+    assert full.switch.as_json()["problem"] == ""
     assert not [path for path in (small / "state").iterdir() if path.name.endswith(".new")], "no room is kept now"
 
 
@@ -238,7 +238,7 @@ async def test_a_full_disk_does_not_make_a_hold_longer(full: Bench, small: Path)
     full.to(SHORT)
     (small / "state" / ".cluster-c.json.new").unlink()
     fill(small)
-    assert "No space left on device" in full.switch.obey(UNDO)
+    assert "No space left on device" in full.switch.apply(UNDO)
     await asyncio.wait_for(gone_back(full), 60)
     assert full.process.done[-1] == ("release", Phase.HELD), "what is on the disk"
-    assert "No space left on device" in full.switch.shown()["problem"]
+    assert "No space left on device" in full.switch.as_json()["problem"]

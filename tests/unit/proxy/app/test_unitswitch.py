@@ -33,7 +33,7 @@ async def test_each_effect_comes_after_its_file(bench: Bench) -> None:
     ]  # fmt: skip
     assert bench.on_disk().active == "green"
     assert bench.switch.status().waiting == 1
-    (waiting,) = bench.switch.shown()["waiting"]
+    (waiting,) = bench.switch.as_json()["waiting"]
     assert (waiting["client"], waiting["topic"], waiting["offset"]) == ("reader", "t", 5)
 
 
@@ -72,9 +72,9 @@ async def test_a_defect_stops_all_until_a_restart(bench: Bench, caplog: pytest.L
     bench.begin()
     bench.to(HOLD)
     bench.process.fails = True
-    bench.switch.obey(FLIP)
+    bench.switch.apply(FLIP)
     for command in (FLIP, COMMIT, RELEASE, Command(CommandType.UNDO, "x", force=True)):
-        assert "restart kproxy" in bench.switch.obey(command)
+        assert "restart kproxy" in bench.switch.apply(command)
     assert bench.switch.status().problem
     assert [one.levelno for one in caplog.records if one.levelno > logging.ERROR] == [logging.CRITICAL]
     bench.begin()
@@ -85,15 +85,15 @@ async def test_a_defect_stops_all_until_a_restart(bench: Bench, caplog: pytest.L
 async def test_a_killed_process_leaves_doubts_and_one_that_ends_well_none(bench: Bench) -> None:
     bench.begin()
     bench.begin()  # the first one was killed
-    assert "clients may repeat writes for 310 s" in bench.switch.obey(HOLD)
+    assert "clients may repeat writes for 310 s" in bench.switch.apply(HOLD)
     bench.now += 300
-    assert bench.switch.obey(HOLD) == ""
+    assert bench.switch.apply(HOLD) == ""
     assert bench.process.settled is not None
     bench.process.settled()
     assert bench.switch.state.phase is Phase.HOLDING
-    assert "may repeat writes" in bench.switch.obey(FLIP)
+    assert "may repeat writes" in bench.switch.apply(FLIP)
     bench.now += 11
-    bench.switch._settle()
+    bench.switch._on_settled()
     assert bench.switch.state.phase is Phase.HELD
     bench.to(Command(CommandType.UNDO, "x"))
     bench.switch.end()
@@ -120,7 +120,7 @@ async def test_an_end_that_leaves_something_does_not_say_otherwise(bench: Bench,
 async def test_a_good_end_is_one_also_if_others_have_left_doubts(bench: Bench) -> None:
     """Of a process that was started without a state, say. The time that it has run counts."""
     bench.begin(settled=False)
-    assert "for 310 s" in bench.switch.obey(HOLD)
+    assert "for 310 s" in bench.switch.apply(HOLD)
     for left in (210, 110, 10):
         bench.now += 100
         bench.switch.end()
@@ -129,7 +129,7 @@ async def test_a_good_end_is_one_also_if_others_have_left_doubts(bench: Bench) -
         assert (kept.ended, kept.unsure, kept.unknown, kept.fetched) == (True, left, left, ())
         bench.begin()
         assert bench.on_disk() == ParticipantState("blue")
-    assert bench.switch.obey(HOLD) == "", "it waits for the last 10 s"
+    assert bench.switch.apply(HOLD) == "", "it waits for the last 10 s"
     bench.switch.end()
 
 
@@ -166,7 +166,7 @@ async def test_without_a_directory_nothing_is_held(tmp_path: Path) -> None:
     process = Process(lambda: ParticipantState("blue"))
     switch = UnitSwitch("c", "blue", ["blue", "green"], None, process, lambda: 0.0, lambda: False)
     switch.begin()
-    assert "no --state-dir" in switch.obey(HOLD)
+    assert "no --state-dir" in switch.apply(HOLD)
     assert switch.status().active == "blue"
     switch.end()
 
@@ -174,7 +174,7 @@ async def test_without_a_directory_nothing_is_held(tmp_path: Path) -> None:
 async def test_a_kproxy_that_stops_takes_no_hold(bench: Bench) -> None:
     bench.begin()
     bench.stopping[0] = True
-    assert bench.switch.obey(HOLD) == "kproxy is stopping"
+    assert bench.switch.apply(HOLD) == "kproxy is stopping"
 
 
 async def test_a_state_of_other_upstreams_stops_the_start(bench: Bench) -> None:
@@ -253,6 +253,6 @@ async def test_an_end_from_before_its_clients_says_nothing_of_them(bench: Bench)
         among_clients=True,
     )  # fmt: skip
     among.begin()
-    assert "clients may repeat writes" in among.obey(HOLD)
-    assert among._knows_from == bench.now + 310
+    assert "clients may repeat writes" in among.apply(HOLD)
+    assert among._fetched_unknown_until == bench.now + 310
     among.end()

@@ -36,25 +36,25 @@ class Doorway:
         self,
         selector: RelaySelector,
         broker: str,
-        places: ConnectionLimit | None = None,
+        connection_limit: ConnectionLimit | None = None,
         sharing: ProcessClaims | None = None,
         **options: Any,
     ) -> None:
         options = {"listen": Address("127.0.0.1", 0), "connect_timeout": 0.2, **options}
         config = ClusterConfig(bootstrap_servers=(Address.parse(broker),), **options)
         self.metrics = Metrics()
-        self.places = places or ConnectionLimit()
+        self.connection_limit = connection_limit or ConnectionLimit()
         self.tasks = SupervisedTaskGroup("cluster default")
         self._here = AllSessions(selector, self.metrics, self.tasks)
-        carry, changed = partial(self._here.carry, config.name), self._here.wake
-        self.gateway = Gateway(config, self.metrics, self.tasks, self.places, carry, changed, sharing=sharing)
-        self.gateway.reach.note(ExplorationState(settled=True, answered=True, searched=True, problem=None))
-        self._here.serve([self.gateway])
+        carry, changed = partial(self._here.handle_client, config.name), self._here.wake
+        self.gateway = Gateway(config, self.metrics, self.tasks, self.connection_limit, carry, changed, sharing=sharing)
+        self.gateway.dialer.note(ExplorationState(bootstrap_asked=True, answered=True, searched=True, problem=None))
+        self._here.add_clusters([self.gateway])
 
     def learn(self, *nodes: tuple[int, str], complete: bool = True) -> None:
         """A response names these nodes: their ids and addresses."""
         endpoints = tuple(Endpoint(NodeKind.BROKER, node, Address.parse(address)) for node, address in nodes)
-        list(self.gateway._learn(self.gateway.of_part(""), Endpoints(endpoints, complete)))
+        list(self.gateway._learn(self.gateway.upstream_of_part(""), Endpoints(endpoints, complete)))
 
     def connect(self, node: int | None = None) -> socket.socket:
         """A client's connection, to the bootstrap listener or a node's; not blocking."""
@@ -67,7 +67,7 @@ class Doorway:
     def held(self) -> dict[str, int]:
         """What connections hold now."""
         return {
-            "places": self.places.taken,
+            "places": self.connection_limit.in_use,
             "sessions": self.gateway.sessions,
             "of listeners": sum(listener.sessions for listener in self.gateway._listeners.bound.values()),
             "files": len(os.listdir("/proc/self/fd")),
@@ -76,7 +76,7 @@ class Doorway:
     async def close(self) -> None:
         self.gateway.stop_accepting()
         await self._here.drain(0)
-        await self.gateway.reach.close()
+        await self.gateway.dialer.close()
         await self.tasks.__aexit__(None, None, None)
 
 

@@ -50,13 +50,13 @@ async def before_accept(door: Doorway) -> None:
 
 async def before_a_word(door: Doorway) -> None:
     client = door.connect()
-    await until(lambda: door.places.taken, "accepted")
+    await until(lambda: door.connection_limit.in_use, "accepted")
     reset(client)
 
 
 async def goes_before_a_word(door: Doorway) -> None:
     client = door.connect()
-    await until(lambda: door.places.taken, "accepted")
+    await until(lambda: door.connection_limit.in_use, "accepted")
     client.close()
 
 
@@ -72,7 +72,7 @@ def with_the_words(words: bytes) -> Visit:
 def with_the_words_once_accepted(words: bytes) -> Visit:
     async def visit(door: Doorway) -> None:
         client = door.connect()
-        await until(lambda: door.places.taken, "accepted")
+        await until(lambda: door.connection_limit.in_use, "accepted")
         client.send(words)
         reset(client)
 
@@ -134,7 +134,7 @@ async def holds_nothing_after(door: Doorway, visit: Visit) -> None:
     before = None
     for _ in range(4):
         await visit(door)
-        await until(lambda: not door.places.taken, "its place is free again")
+        await until(lambda: not door.connection_limit.in_use, "its place is free again")
         door.metrics.refusals.clear()
         door.metrics.nodes.clear()
         before = before or door.held
@@ -285,7 +285,7 @@ def test_two_hundred_who_reset_lock_nobody_out() -> None:
             async with opened(Doorway(selector, broker.address, max_connections=200)) as door:
                 for number in range(200):
                     await list(BEFORE_A_SESSION.values())[3 + number % 6](door)
-                await until(lambda: not door.places.taken, "all have gone")
+                await until(lambda: not door.connection_limit.in_use, "all have gone")
                 client = door.connect()
                 client.send(API_VERSIONS)
                 await until(lambda: door.gateway.sessions == 1, "a real client has its session")
@@ -304,12 +304,12 @@ def test_a_carrier_that_fails_costs_no_place(caplog: pytest.LogCaptureFixture) -
             def fail(*_: object) -> None:
                 raise ZeroDivisionError
 
-            door.gateway.door._carry = fail
+            door.gateway.acceptor._handle_client = fail
             client = door.connect()
             client.send(API_VERSIONS)
             await until(lambda: is_closed(client), "kproxy closes the connection")
             client.close()
-            assert (door.places.taken, door.gateway.sessions) == (0, 0)
+            assert (door.connection_limit.in_use, door.gateway.sessions) == (0, 0)
 
     in_loop(scenario)
     assert [type(error) for error in complaints] == [ZeroDivisionError]
@@ -331,34 +331,34 @@ def test_silent_connections_give_way_to_new_ones_the_oldest_first() -> None:
                 crowd = [door.connect() for _ in range(10)]
                 await until(lambda: sum(map(is_closed, crowd)) == 7, "the oldest have given way")
                 assert not any(is_closed(client) for client in crowd[7:])
-                assert door.gateway.door.no_place() == ""
+                assert door.gateway.acceptor.full_reason() == ""
                 clients = []
                 for number in range(1, 4):
                     clients.append(spoken(door))
                     await until(lambda number=number: door.gateway.sessions == number, "a client has its session")
                 assert all(is_closed(client) for client in crowd)
-                assert "3 connections, the limit of --max-connections" in door.gateway.door.no_place()
+                assert "3 connections, the limit of --max-connections" in door.gateway.acceptor.full_reason()
                 for client in (*crowd, *clients):
                     client.close()
-                await until(lambda: not door.gateway.door.no_place(), "there are places again")
+                await until(lambda: not door.gateway.acceptor.full_reason(), "there are places again")
 
     in_loop(scenario)
 
 
 def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
+        connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
         with Peer(silent) as broker:
             async with (
-                opened(Doorway(selector, broker.address, places)) as one,
-                opened(Doorway(selector, broker.address, places)) as other,
+                opened(Doorway(selector, broker.address, connection_limit)) as one,
+                opened(Doorway(selector, broker.address, connection_limit)) as other,
             ):
                 crowd = [one.connect() for _ in range(6)]
                 await until(lambda: sum(map(is_closed, crowd)) == 2, "the oldest have given way")
                 clients = [spoken(other) for _ in range(4)]
                 await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
-                assert places.taken == 4
-                assert other.gateway.door.no_place() == one.gateway.door.no_place() != ""
+                assert connection_limit.in_use == 4
+                assert other.gateway.acceptor.full_reason() == one.gateway.acceptor.full_reason() != ""
                 for client in (*crowd, *clients):
                     client.close()
 
@@ -369,19 +369,19 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:
-        places = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
+        connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
         with Peer(silent) as broker, refused() as nobody:
             async with (
-                opened(Doorway(selector, nobody, places)) as one,
-                opened(Doorway(selector, broker.address, places, connect_timeout=LONG)) as other,
+                opened(Doorway(selector, nobody, connection_limit)) as one,
+                opened(Doorway(selector, broker.address, connection_limit, connect_timeout=LONG)) as other,
             ):
-                one.gateway.reach._outages.begin(None).since -= 100
+                one.gateway.dialer._outages.begin(None).since -= 100
                 crowd = [spoken(one) for _ in range(4)]
-                await until(lambda: places.taken == len(places.silent) == 4, "they are kept")
+                await until(lambda: connection_limit.in_use == len(connection_limit.evictable) == 4, "they are kept")
                 clients = [spoken(other) for _ in range(4)]
                 await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
                 await until(lambda: all(map(is_closed, crowd)), "they have given way")
-                assert places.taken == 4
+                assert connection_limit.in_use == 4
                 assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
                 for client in (*crowd, *clients):
                     client.close()
@@ -396,9 +396,9 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_node(monkey
         with Peer(silent) as broker, refused() as nobody:
             async with opened(Doorway(selector, nobody, max_connections=3, connect_timeout=LONG)) as door:
                 door.learn((1, broker.address), (2, nobody))
-                door.gateway.reach._outages.begin(NodeKey(NodeKind.BROKER, 2)).since -= 100
+                door.gateway.dialer._outages.begin(NodeKey(NodeKind.BROKER, 2)).since -= 100
                 crowd = [spoken(door, 2) for _ in range(3)]
-                await until(lambda: len(door.places.silent) == 3, "they are kept")
+                await until(lambda: len(door.connection_limit.evictable) == 3, "they are kept")
                 clients = [spoken(door, 1) for _ in range(2)]
                 await until(lambda: sum(map(is_closed, crowd)) == 2, "two have given way")
                 assert door.gateway.sessions == 3
@@ -417,7 +417,7 @@ def test_silence_has_a_limit_while_places_are_scarce(monkeypatch: pytest.MonkeyP
                 crowd = [door.connect() for _ in range(4)]
                 await until(lambda: any(map(is_closed, crowd)), "one had to go")
                 # Now there are places enough.
-                await until(lambda: door.places.taken == 3, "and only one")
+                await until(lambda: door.connection_limit.in_use == 3, "and only one")
                 assert [is_closed(client) for client in crowd] == [True, False, False, False]
                 for client in crowd:
                     client.close()

@@ -25,7 +25,7 @@ def files() -> int:
 def test_a_circle_of_two_is_bounded_and_falls_together(
     asked_within_sessions: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pendingconnections, "most_under_way", lambda files: MOST)
+    monkeypatch.setattr(pendingconnections, "pending_connection_limit", lambda files: MOST)
     caplog.set_level(logging.CRITICAL, "kproxy")
 
     async def scenario(selector: RelaySelector) -> None:
@@ -41,7 +41,7 @@ def test_a_circle_of_two_is_bounded_and_falls_together(
         )
         if asked_within_sessions:  # each takes the other for a broker that answers clients with a login only
             for door in (one, other):
-                door.gateway.reach.meetings._identities._wants_login_until = float("inf")
+                door.gateway.dialer.verifier._identifier._login_required_until = float("inf")
         before, most = files(), 0
         clients = [one.connect() for _ in range(3)]
         for client in clients:

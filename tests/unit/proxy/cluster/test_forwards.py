@@ -37,16 +37,16 @@ class Forwarded:
     def __init__(self, doorway: Doorway, server: asyncio.Server | None) -> None:
         self.doorway = doorway
         self.server = server
-        (self.leading,) = doorway.gateway.forwards.leading
+        (self.forward,) = doorway.gateway.forwards.port_forwards
         self.files = len(os.listdir("/proc/self/fd"))
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(self.leading.listen.host, self.leading.listen.port)
+        return await asyncio.open_connection(self.forward.listen.host, self.forward.listen.port)
 
     async def all_gone(self) -> None:
         """Nothing is left of any connection."""
-        await until(lambda: not self.leading.open, "no connection is open")
-        await until(lambda: self.doorway.places.taken == 0, "no place is taken")
+        await until(lambda: not self.forward.open, "no connection is open")
+        await until(lambda: self.doorway.connection_limit.in_use == 0, "no place is taken")
         await until(lambda: len(os.listdir("/proc/self/fd")) <= self.files, "no file is open")
 
 
@@ -173,7 +173,7 @@ def test_a_side_that_does_not_read_costs_little() -> None:
 
     async def scenario(selector: RelaySelector) -> None:
         async with forwarded(selector, flood) as there:
-            sock = socket.create_connection((there.leading.listen.host, there.leading.listen.port))
+            sock = socket.create_connection((there.forward.listen.host, there.forward.listen.port))
             before = -1
             while passed[0] != before or not before:
                 before = passed[0]
@@ -187,11 +187,11 @@ def test_a_side_that_does_not_read_costs_little() -> None:
 
 def test_no_place_is_left(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo, places=ConnectionLimit(128 + 20)) as there:
-            most = there.doorway.places.most
+        async with forwarded(selector, echo, connection_limit=ConnectionLimit(128 + 20)) as there:
+            most = there.doorway.connection_limit.maximum
             assert most is not None
             opened = [await there.connect() for _ in range(most)]
-            await until(lambda: there.doorway.places.full, "all have a place")
+            await until(lambda: there.doorway.connection_limit.is_full, "all have a place")
             reader, writer = await there.connect()
             assert await reader.read() == b"", "one more is refused"
             writer.close()
@@ -210,13 +210,13 @@ def test_a_forward_to_itself_is_no_loop() -> None:
 
     async def scenario(selector: RelaySelector) -> None:
         async with forwarded(selector, echo) as there:
-            there.leading.to = Address("127.0.0.1", there.leading.listen.port)
+            there.forward.to = Address("127.0.0.1", there.forward.listen.port)
             reader, writer = await there.connect()
             assert await reader.read() == b""
             writer.close()
             await there.all_gone()
-            assert there.leading.accepted == 1
-            assert "kproxy" in there.leading.problem
+            assert there.forward.accepted == 1
+            assert "kproxy" in there.forward.problem
 
     in_loop(scenario)
 
@@ -243,7 +243,7 @@ def test_the_end_of_a_cluster_is_the_end_of_its_connections() -> None:
             there.doorway.gateway.end(0.01)
             assert await reader.read() == b""
             writer.close()
-            await until(lambda: not there.leading.open, "no connection is open")
+            await until(lambda: not there.forward.open, "no connection is open")
             with pytest.raises(ConnectionRefusedError):
                 await there.connect()
 

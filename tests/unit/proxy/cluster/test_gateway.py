@@ -66,7 +66,7 @@ def test_nodes_for_ever_leave_nothing_behind() -> None:
     async def scenario(selector: RelaySelector) -> None:
         with Peer(silent) as broker, refused() as nobody:
             door = Doorway(selector, broker.address, node_ports=window(4))
-            metrics, reach = door.metrics, door.gateway.reach
+            metrics, reach = door.metrics, door.gateway.dialer
             late: list[asyncio.Task[None]] = []
             for number in range(0, 300, 10):
                 keys = [NodeKey(NodeKind.BROKER, number + one) for one in range(10)]
@@ -76,7 +76,7 @@ def test_nodes_for_ever_leave_nothing_behind() -> None:
                 await asyncio.gather(*(reach.try_node(key) for key in keys[1:]))
                 for key in keys:
                     metrics.node("default", key.label)
-                    reach.meetings._assumed.add(key)
+                    reach.verifier._assumed.add(key)
                 assert len(metrics.dial_failures) < 40
                 assert len(metrics.nodes) <= 20
             await asyncio.wait(late)
@@ -86,9 +86,9 @@ def test_nodes_for_ever_leave_nothing_behind() -> None:
             list(door.gateway.retire())
             known = set(door.gateway.topology.nodes)
             assert len(known) <= 10
-            assert reach.known.nodes.keys() <= known
+            assert reach.reachability.nodes.keys() <= known
             assert reach._outages._outages.keys() <= known
-            assert reach.meetings._assumed <= known
+            assert reach.verifier._assumed <= known
             labels = {key.label for key in known} | {"bootstrap"}
             assert {label for _, label, *_ in metrics.dial_failures} <= labels
             assert {label for _, label in metrics.nodes} <= labels
@@ -181,8 +181,8 @@ def test_the_port_of_a_retired_node_serves_another_when_the_window_is_exhausted(
 
 def test_a_client_is_told_no_address_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = ConnectionLimit(128 + 10)  # sixteen may listen
-        door = Doorway(selector, AT, places, node_ports=window(40))
+        connection_limit = ConnectionLimit(128 + 10)  # sixteen may listen
+        door = Doorway(selector, AT, connection_limit, node_ports=window(40))
         first, more = endpoints(*range(15)), endpoints(*range(40))
         assert len({address.port for address in localised(door.gateway, "kproxy", first)}) == 15
         for _ in range(2):
@@ -199,7 +199,7 @@ def test_a_client_is_told_no_address_that_is_not_served(caplog: pytest.LogCaptur
         # A node that comes back to a port which was closed meanwhile.
         localised(door.gateway, "kproxy", endpoints(*range(1, 15)))
         list(door.gateway._nodes.retire(0.0))
-        assert places.listening == 15
+        assert connection_limit.listening == 15
         assert localised(door.gateway, "kproxy", endpoints(20, complete=False))[0].port > 0, "there is room"
         with pytest.raises(WireError, match="broker 0 has no local port"):
             localised(door.gateway, "kproxy", endpoints(0, complete=False))
@@ -214,8 +214,10 @@ def test_each_cluster_has_a_share_of_the_listeners() -> None:
     """A cluster that names a thousand nodes takes no port from those of another one."""
 
     async def scenario(selector: RelaySelector) -> None:
-        places = ConnectionLimit(128 + 60)  # thirty may listen
-        hostile, honest = (Doorway(selector, AT, places, node_ports=window(40), name=name) for name in ("a", "b"))
+        connection_limit = ConnectionLimit(128 + 60)  # thirty may listen
+        hostile, honest = (
+            Doorway(selector, AT, connection_limit, node_ports=window(40), name=name) for name in ("a", "b")
+        )
         honest.learn(*((number, AT) for number in range(4)))
         hostile.learn(*((number, AT) for number in range(40)))
         assert len(hostile.gateway._listeners.bound) == 15
@@ -227,7 +229,7 @@ def test_each_cluster_has_a_share_of_the_listeners() -> None:
         await hostile.close()
         assert len(localised(honest.gateway, "kproxy", endpoints(*range(20)))) == 20, "now it has all"
         await honest.close()
-        assert places.listening == 0
+        assert connection_limit.listening == 0
 
     in_loop(scenario)
 
@@ -247,15 +249,15 @@ def test_a_port_that_the_user_has_not_mapped_is_not_told() -> None:
 
 def test_listeners_count_as_open_files() -> None:
     async def scenario(selector: RelaySelector) -> None:
-        places = ConnectionLimit(128 + 60)
-        door = Doorway(selector, AT, places, node_ports=window(40))
-        before = places.most
+        connection_limit = ConnectionLimit(128 + 60)
+        door = Doorway(selector, AT, connection_limit, node_ports=window(40))
+        before = connection_limit.maximum
         door.learn(*((number, AT) for number in range(20)))
-        assert places.listening == 21
+        assert connection_limit.listening == 21
         assert before == 29
-        assert places.most == 19
+        assert connection_limit.maximum == 19
         door.learn(*((number, AT) for number in range(40)))
-        assert places.listening == 30, "half of them are for connections"
+        assert connection_limit.listening == 30, "half of them are for connections"
         unbound = [node.key.node_id for node in door.gateway.topology.nodes.values() if not door.gateway.is_bound(node)]
         assert unbound == list(range(29, 40))
         door.learn(*((number, AT) for number in range(25, 40)))
@@ -263,17 +265,17 @@ def test_listeners_count_as_open_files() -> None:
         assert all(
             door.gateway.is_bound(node) for node in door.gateway.topology.nodes.values() if node.key.node_id == 45
         )
-        assert places.listening <= 30
+        assert connection_limit.listening <= 30
         changes: list[int] = []
-        door.gateway._learn(door.gateway.of_part(""), endpoints(*range(25, 35), 45, 50))  # no step is taken
+        door.gateway._learn(door.gateway.upstream_of_part(""), endpoints(*range(25, 35), 45, 50))  # no step is taken
         door.gateway._on_change = lambda: changes.append(1)
         list(door.gateway.bind_missing())
         assert all(door.gateway.is_bound(n) for n in door.gateway.topology.nodes.values() if n.absent_since is None)
-        assert places.listening <= 30
+        assert connection_limit.listening <= 30
         assert changes == [1]
         list(door.gateway.bind_missing())
         assert changes == [1]
         await door.close()
-        assert places.listening == 0
+        assert connection_limit.listening == 0
 
     in_loop(scenario)

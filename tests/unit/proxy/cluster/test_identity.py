@@ -70,12 +70,12 @@ def identities() -> BrokerIdentifier:
 )
 @pytest.mark.parametrize("node", [1, 2, 3])
 async def test_what_tells(identities: BrokerIdentifier, tells: tuple[str, ...], proof: Proof, node: int) -> None:
-    found = await identities.ask(Cluster(node, *tells), ONE)
+    found = await identities.identify(Cluster(node, *tells), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", NodeKey(NodeKind.BROKER, node), proof)
 
 
 async def test_nothing_tells(identities: BrokerIdentifier) -> None:
-    found = await identities.ask(Cluster(2), ONE)
+    found = await identities.identify(Cluster(2), ONE)
     assert (found.cluster_id, found.key, found.proof) == ("id-1", None, None)
 
 
@@ -93,20 +93,20 @@ async def test_nothing_tells(identities: BrokerIdentifier) -> None:
 async def test_a_certificate_tells_if_it_is_one_node_s(
     identities: BrokerIdentifier, names: tuple[str, ...], node: int | None
 ) -> None:
-    found = await identities.ask(Cluster(2), ONE, names)
+    found = await identities.identify(Cluster(2), ONE, names)
     assert found.key == (None if node is None else NodeKey(NodeKind.BROKER, node))
     assert found.proof is (None if node is None else Proof.CERTIFICATE)
 
 
 async def test_of_one_broker_there_is_nothing_to_ask(identities: BrokerIdentifier) -> None:
-    found = await identities.ask(Cluster(1, brokers={1: "kafka-1.in:9092"}), ONE)
+    found = await identities.identify(Cluster(1, brokers={1: "kafka-1.in:9092"}), ONE)
     assert (found.key, found.proof) == (ONE, Proof.ONLY_BROKER)
 
 
 async def test_one_broker_that_is_left_of_several_is_not_the_only_one() -> None:
     topology = Topology(1, 100)
     topology.nodes[TWO] = Node(TWO, Address("kafka-2.in", 9092), absent_since=1.0)
-    found = await BrokerIdentifier(topology).ask(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
+    found = await BrokerIdentifier(topology).identify(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
     assert found.key is None
 
 
@@ -115,7 +115,9 @@ async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identitie
     refused = []
     for node in (1, 1, 2, 2):
         cluster = Cluster(node, "its id")
-        assert (await identities.ask(cluster, NodeKey(NodeKind.BROKER, node))).key == NodeKey(NodeKind.BROKER, node)
+        assert (await identities.identify(cluster, NodeKey(NodeKind.BROKER, node))).key == NodeKey(
+            NodeKind.BROKER, node
+        )
         refused.append(cluster.refused)
     assert refused == [1, 0, 0, 0]
 
@@ -124,19 +126,19 @@ async def test_who_takes_any_id_for_its_own_is_not_believed(identities: BrokerId
     cluster = Cluster(1)
     cluster.answers[api.DESCRIBE_CONFIGS] = configs()
     for _ in range(2):
-        assert (await identities.ask(cluster, TWO)).key is None
+        assert (await identities.identify(cluster, TWO)).key is None
 
 
 # Leaders that move
 
 
 async def test_leaders_that_have_moved_are_looked_up_again(identities: BrokerIdentifier) -> None:
-    assert (await identities.ask(Cluster(2, "leaders"))).key == TWO
+    assert (await identities.identify(Cluster(2, "leaders"))).key == TWO
     cluster = Cluster(2, "leaders")
     moved = {("a", 0): 0, ("a", 1): 0, ("a", 2): 6, ("b", 0): 6, ("b", 1): 6, ("b", 2): 6}
     answers = [offsets(moved), offsets({key: 0 if key[1] == 1 else 6 for key in moved})]
     cluster.answers[api.LIST_OFFSETS] = lambda body: answers.pop(0)
-    assert (await identities.ask(cluster)).key == TWO
+    assert (await identities.identify(cluster)).key == TWO
     assert cluster.asked.count(api.METADATA) == 2
     assert answers == []
 
@@ -144,26 +146,26 @@ async def test_leaders_that_have_moved_are_looked_up_again(identities: BrokerIde
 async def test_leaders_that_go_on_moving_tell_nothing(identities: BrokerIdentifier) -> None:
     cluster = Cluster(2, "leaders")
     cluster.answers[api.LIST_OFFSETS] = offsets({("a", 0): 0, ("a", 1): 0, ("a", 2): 6})
-    assert (await identities.ask(cluster)).key is None
+    assert (await identities.identify(cluster)).key is None
 
 
 # Logins
 
 
 async def test_a_broker_that_answers_after_a_login_only(identities: BrokerIdentifier) -> None:
-    assert not identities.wants_login
+    assert not identities.requires_login
     with pytest.raises(LoginRequired):
-        await identities.ask(Cluster(1, "its id", login=False))
-    assert identities.wants_login
-    assert (await identities.ask(Cluster(1, "its id"), logged_in=True)).key == ONE
+        await identities.identify(Cluster(1, "its id", login=False))
+    assert identities.requires_login
+    assert (await identities.identify(Cluster(1, "its id"), logged_in=True)).key == ONE
 
 
 async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(identities: BrokerIdentifier) -> None:
-    await identities.ask(Cluster(1, "its id"))
+    await identities.identify(Cluster(1, "its id"))
     with pytest.raises(UpstreamError) as error:
-        await identities.ask(Cluster(1, "its id", login=False))
+        await identities.identify(Cluster(1, "its id", login=False))
     assert not isinstance(error.value, LoginRequired)
-    assert not identities.wants_login
+    assert not identities.requires_login
 
 
 # Brokers that hang up on a question
@@ -178,7 +180,7 @@ async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(
         cluster = Cluster(1, *(() if key == api.LIST_GROUPS else ("leaders",)))
         cluster.answers[key] = EOFError()
         with contextlib.suppress(ClosedOnOptionalRequest):
-            await identities.ask(cluster)
+            await identities.identify(cluster)
         asked += cluster.asked.count(key)
     assert asked == 2
 
@@ -189,11 +191,11 @@ async def test_it_is_asked_again_later(identities: BrokerIdentifier, monkeypatch
     broken.answers[api.DESCRIBE_CONFIGS] = EOFError()
     for _ in range(2):
         with pytest.raises(ClosedOnOptionalRequest):
-            await identities.ask(broken)
-    assert (await identities.ask(Cluster(1, "its id"))).key is None
+            await identities.identify(broken)
+    assert (await identities.identify(Cluster(1, "its id"))).key is None
     now = identity.monotonic()
     monkeypatch.setattr(identity, "monotonic", lambda: now + 301)
-    assert (await identities.ask(Cluster(1, "its id"))).proof is Proof.OWN_WORD
+    assert (await identities.identify(Cluster(1, "its id"))).proof is Proof.OWN_WORD
 
 
 @pytest.mark.parametrize(
@@ -208,13 +210,13 @@ async def test_a_question_that_was_answered_once_is_always_asked(
     identities: BrokerIdentifier, key: int, tells: str, proof: Proof
 ) -> None:
     """Connections break at that moment too. Else kproxy would never again know whom it reaches."""
-    assert (await identities.ask(Cluster(1, tells))).proof is proof
+    assert (await identities.identify(Cluster(1, tells))).proof is proof
     broken = Cluster(1, tells)
     broken.answers[key] = EOFError()
     for _ in range(5):
         with pytest.raises(ClosedOnOptionalRequest):
-            await identities.ask(broken)
-    assert (await identities.ask(Cluster(1, tells))).proof is proof
+            await identities.identify(broken)
+    assert (await identities.identify(Cluster(1, tells))).proof is proof
 
 
 @pytest.mark.parametrize("served", [{}, {api.METADATA: (0, 1)}, {key: (9, 9) for key in ALL}])
@@ -223,5 +225,5 @@ async def test_brokers_of_any_kind_are_asked_what_they_serve(
 ) -> None:
     cluster = Cluster(1, "its id", "leaders", "groups")
     cluster.answers[api.API_VERSIONS] = versions(served)
-    await identities.ask(cluster)
+    await identities.identify(cluster)
     assert set(cluster.asked) <= {api.API_VERSIONS, api.METADATA}

@@ -31,9 +31,9 @@ def named(*nodes: int, at: str = "up", complete: bool = True) -> Endpoints:
 def ports(gateway: Gateway, endpoints: Endpoints, host: str = HOST, part: str = "") -> list[int]:
     """What is told of them, which is the same as for a response that is not known to have come before."""
     before = gateway.localise(host, endpoints, part)
-    editions = [one.topology.edition for one in gateway.upstreams.values()]
+    editions = [one.topology.revision for one in gateway.upstreams.values()]
     assert gateway.localise(host, deepcopy(endpoints), part) == before
-    assert [one.topology.edition for one in gateway.upstreams.values()] == editions, "there was something to learn"
+    assert [one.topology.revision for one in gateway.upstreams.values()] == editions, "there was something to learn"
     assert all(address.host == host for address in before)
     return [address.port for address in before]
 
@@ -65,7 +65,7 @@ def test_nothing_is_learned_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_news_wakes_the_explorer() -> None:
     def scenario(door: Doorway) -> None:
-        stirred, said = door.gateway.explorer._stirred, named(1, 2)
+        stirred, said = door.gateway.explorer._changed, named(1, 2)
         for endpoints, news in ((said, True), (said, False), (deepcopy(said), False), (named(1), True), (said, True)):
             stirred.clear()
             door.gateway.localise(HOST, endpoints)
@@ -108,11 +108,11 @@ def test_a_node_that_was_retired_has_a_listener_before_it_is_told_again() -> Non
 def test_a_port_that_a_node_is_given_later_is_told_at_once() -> None:
     def scenario(door: Doorway) -> None:
         said = named(1)
-        door.places.files = 0
-        door.places.listening += 1000
+        door.connection_limit.files = 0
+        door.connection_limit.listening += 1000
         with pytest.raises(WireError, match="broker 1 has no local port"):
             ports(door.gateway, said)
-        door.places.files = None
+        door.connection_limit.files = None
         list(door.gateway.bind_missing())
         assert 0 not in ports(door.gateway, said)
 
@@ -233,14 +233,14 @@ def test_the_memory_is_bounded() -> None:
     told = LocalAddressCache()
     for _ in range(10 * room._MOST):
         said = named(1)
-        told.note(HOST, said, 1, ())
-        assert told.recall(HOST, said, 1) == ()
-        assert told.recall(HOST, said, 2) is None
-        assert len(told._told) <= room._MOST
+        told.put(HOST, said, 1, ())
+        assert told.get(HOST, said, 1) == ()
+        assert told.get(HOST, said, 2) is None
+        assert len(told._answers) <= room._MOST
     for said in (named(*range(MAX_PREFIX_ENDPOINTS + 1)), named(1, complete=False)):
-        told.note(HOST, said, 2, ())
-        assert told.recall(HOST, said, 2) is None
-    assert not told._told
+        told.put(HOST, said, 2, ())
+        assert told.get(HOST, said, 2) is None
+    assert not told._answers
 
 
 def test_other_endpoints_are_never_taken_for_those_that_were_told() -> None:
@@ -248,5 +248,5 @@ def test_other_endpoints_are_never_taken_for_those_that_were_told() -> None:
     told = LocalAddressCache()
     for number in range(1000):
         said = named(number)
-        assert told.recall(HOST, said, 1) is None
-        told.note(HOST, said, 1, (Address(HOST, number),))
+        assert told.get(HOST, said, 1) is None
+        told.put(HOST, said, 1, (Address(HOST, number),))

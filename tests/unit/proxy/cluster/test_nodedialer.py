@@ -59,13 +59,13 @@ class Site:
 
     def cluster(self, *bootstrap: Address, **options: object) -> NodeDialer:
         config = ClusterConfig(bootstrap_servers=bootstrap, connect_timeout=0.5, **options)
-        self.reach = NodeDialer(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
-        self.explorer = Explorer(config, self.topology, self.reach, self.learn)
-        return self.reach
+        self.dialer = NodeDialer(config, self.topology, self.metrics, self.tasks, lambda _: False, self.facts.append)
+        self.explorer = Explorer(config, self.topology, self.dialer, self.learn)
+        return self.dialer
 
     def learn(self, endpoints: Endpoints) -> Iterator[None]:
         self.topology.learn(endpoints, 0.0)
-        self.explorer.stir()
+        self.explorer.notify_change()
         return iter(())
 
     def dials(self, node: str, reason: str) -> float:
@@ -104,9 +104,9 @@ async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded()
         one.nodes = at((1, one_at))
         reach = here.cluster(one_at, cluster_id="c")
         with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
-            await reach.meetings.meet_bootstrap(one_at)
+            await reach.verifier.identify_bootstrap(one_at)
         one.cluster_id = "c"
-        assert (await reach.meetings.meet_bootstrap(one_at)).cluster_id == "c"
+        assert (await reach.verifier.identify_bootstrap(one_at)).cluster_id == "c"
 
 
 async def test_an_address_that_says_more_than_it_was_asked() -> None:
@@ -132,11 +132,11 @@ async def test_the_advertised_address_if_the_node_is_there() -> None:
         reach = here.cluster(one_at)
         await here.explorer.explore()
         for node, address in ((1, one_at), (2, two_at)):
-            found = reach.known.reached(key(node))
+            found = reach.reachability.of_node(key(node))
             assert found.route is not None
             assert (found.route.dial, found.route.kind, found.proof) == (address, RouteKind.ADVERTISED, Proof.OWN_WORD)
             await reaches(reach, node)
-        assert reach.known.cluster_id == "c"
+        assert reach.reachability.cluster_id == "c"
 
 
 @pytest.mark.parametrize(
@@ -168,19 +168,19 @@ async def test_what_else_may_stand_at_the_advertised_address(
         reach = here.cluster(one_at)
         await here.explorer.explore()
         upstream = await reaches(reach, 1)
-        assert upstream.check is None
-        found = reach.known.reached(key(1))
+        assert upstream.verify is None
+        found = reach.reachability.of_node(key(1))
         assert found.route is not None
         assert (found.route.dial, found.route.kind, found.problem) == (one_at, RouteKind.LEARNED, None)
         assert here.dials("1", reason) >= 1
         reach.routes = type(reach.routes)([])  # now without the bootstrap server
-        reach.known.leads_to.clear()
-        reach._config = reach.meetings._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
+        reach.reachability.node_addresses.clear()
+        reach._config = reach.verifier._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
         with pytest.raises(
             UpstreamError, match="broker 2 of this cluster|" + words.replace("(", r"\(").replace(")", r"\)")
         ):
             await reaches(reach, 1)
-        assert words in str(reach.known.problems[key(1)])
+        assert words in str(reach.reachability.problems[key(1)])
     assert reason not in ("wrong-cluster", "wrong-node") or any(words in r.getMessage() for r in caplog.records)
 
 
@@ -205,7 +205,7 @@ async def test_where_nothing_tells_an_advertised_address_is_assumed_and_a_bootst
             one.nodes = at((1, one_at), (2, Address.parse(nobody)))
             reach = here.cluster(one_at)
             await here.explorer.explore()
-            assert reach.known.reached(key(1)).proof is Proof.ASSUMED
+            assert reach.reachability.of_node(key(1)).proof is Proof.ASSUMED
             with pytest.raises(UpstreamError, match="cannot tell which broker it is: give the user DescribeConfigs"):
                 await reaches(reach, 2)
     assert len([r for r in caplog.records if "kproxy assumes that" in r.getMessage()]) == 1
@@ -219,7 +219,7 @@ async def test_brokers_that_know_of_no_cluster_id(cluster_id: str | None) -> Non
         reach = here.cluster(one_at)
         await here.explorer.explore()
         await reaches(reach, 1)
-        assert reach.known.cluster_id is None
+        assert reach.reachability.cluster_id is None
 
 
 # When it is asked
@@ -270,12 +270,12 @@ async def test_the_user_says_which_cluster_it_is() -> None:
         one.nodes = at((1, one_at))
         reach = here.cluster(one_at, cluster_id="the-right-one")
         exploring = here.tasks.create_task(here.explorer.explore())
-        await reach.settled.wait()
+        await reach.bootstrap_asked.wait()
         text = (
             f"{one_at} answers, but it is another cluster (id another): kproxy serves the cluster with the id"
             " the-right-one"
         )
-        assert reach.known.explored.problem == f"{text}, as --cluster-id says"
+        assert reach.reachability.exploration.problem == f"{text}, as --cluster-id says"
         with pytest.raises(UpstreamError, match="as --cluster-id says"):
             await reaches(reach, None)
         one.cluster_id = "the-right-one"
@@ -297,20 +297,20 @@ async def test_within_the_session_where_only_the_client_has_credentials() -> Non
             reach = here.cluster(two_at, one_at)
             exploring = here.tasks.create_task(here.explorer.explore())
             await reach.searched.wait()
-            assert reach.meetings.within_sessions
+            assert reach.verifier.verifies_in_session
             upstream = await reach.dial(None)
             login.clear()  # the client has logged in
             here.learn(named_by(one))
             await exploring
-            assert upstream.check is not None
-            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
+            assert upstream.verify is not None
+            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
             upstream.sock.close()
-            assert [str(one.address) for one in reach.known.addresses_of(key(2))] == [str(two_at)]
+            assert [str(one.address) for one in reach.reachability.addresses_of(key(2))] == [str(two_at)]
             upstream = await reach.dial(key(1))
-            assert upstream.check is not None
-            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
+            assert upstream.verify is not None
+            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
             upstream.sock.close()
-            assert reach.known.reached(key(1)).proof is Proof.OWN_WORD
+            assert reach.reachability.of_node(key(1)).proof is Proof.OWN_WORD
 
 
 def named_by(broker: FakeBroker) -> Endpoints:
@@ -333,13 +333,13 @@ async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_logi
         await reach.searched.wait()
         login.clear()
         upstream = await reach.dial(None)
-        assert upstream.check is not None
+        assert upstream.verify is not None
         with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
-            await upstream.check(ConnectionChannel(Stream(upstream.sock)))
+            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
         upstream.sock.close()
         upstream = await reach.dial(None)  # the client comes again
-        assert upstream.check is not None
-        await upstream.check(ConnectionChannel(Stream(upstream.sock)))
+        assert upstream.verify is not None
+        await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
         upstream.sock.close()
 
 
@@ -354,15 +354,17 @@ async def test_bootstrap_servers_of_different_clusters_serve_nobody_until_that_i
         reach = here.cluster(one_at, other_at)
         async with asyncio.timeout(30):
             exploring = here.tasks.create_task(here.explorer.explore())
-            await reach.settled.wait()
+            await reach.bootstrap_asked.wait()
             text = f"{one_at} (cluster id c), {other_at} (cluster id other); list those of one cluster only"
             with pytest.raises(UpstreamError) as error:
                 await reach.dial(None)
             assert text in str(error.value)
-            assert text in str(reach.known.explored.problem)
+            assert text in str(reach.reachability.exploration.problem)
             other.cluster_id = "c"
             await exploring
-        assert reach.known.explored == ExplorationState(settled=True, answered=True, searched=True, problem=None)
+        assert reach.reachability.exploration == ExplorationState(
+            bootstrap_asked=True, answered=True, searched=True, problem=None
+        )
         await reaches(reach, None)
 
 
@@ -373,8 +375,8 @@ async def test_a_silent_bootstrap_server_holds_nobody_up_for_long(monkeypatch: p
         one.nodes = at((1, one_at))
         reach = here.cluster(here.peer(silent), one_at)
         await here.explorer.explore()
-        assert reach.known.explored.answered
-        assert reach.known.bootstrap_at == 1  # it begins with the one that answers
+        assert reach.reachability.exploration.answered
+        assert reach.reachability.bootstrap_index == 1  # it begins with the one that answers
 
 
 async def test_a_node_that_comes_back_is_found_in_the_background() -> None:
@@ -385,12 +387,12 @@ async def test_a_node_that_comes_back_is_found_in_the_background() -> None:
             one.nodes = at((1, one_at), (2, Address.parse(nobody)))
             reach = here.cluster(one_at)
             await here.explorer.explore()
-            assert key(2) in reach.known.problems
-            watching = here.tasks.create_task(here.explorer.watch())
+            assert key(2) in reach.reachability.problems
+            watching = here.tasks.create_task(here.explorer.retry_nodes())
             one.nodes = two.nodes = at((1, one_at), (2, two_at))
             here.learn(named_by(one))
             async with asyncio.timeout(30):
-                while reach.known.problems:  # noqa: ASYNC110  # the outcome has no event
+                while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
                     await asyncio.sleep(0.01)
             watching.cancel()
 
@@ -410,23 +412,23 @@ async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pyte
             reach = here.cluster(one_at)
             exploring = here.tasks.create_task(here.explorer.explore())
             await reach.searched.wait()
-            reach.meetings._told_at[one_at] = float("inf")  # it is no candidate for node 2
+            reach.verifier._identified_at[one_at] = float("inf")  # it is no candidate for node 2
             list(here.learn(named_by(one)))
             await exploring
             if wrong:
                 upstream = await reach.dial(key(2))
                 login.clear()  # the client has logged in
-                assert upstream.check is not None
+                assert upstream.verify is not None
                 with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
-                    await upstream.check(ConnectionChannel(Stream(upstream.sock)))
+                    await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
                 login.add(api.METADATA)
                 upstream.sock.close()
-            assert key(2) in reach.known.problems
+            assert key(2) in reach.reachability.problems
             one.nodes = two.nodes = at((1, one_at), (2, two_at))
-            watching = here.tasks.create_task(here.explorer.watch())
+            watching = here.tasks.create_task(here.explorer.retry_nodes())
             list(here.learn(named_by(one)))
             async with asyncio.timeout(30):
-                while reach.known.problems:  # noqa: ASYNC110  # the outcome has no event
+                while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
                     await asyncio.sleep(0.01)
             await asyncio.sleep(0)
             watching.cancel()
@@ -476,4 +478,4 @@ async def test_many_at_once_find_the_same(times: int) -> None:
         reach = here.cluster(one_at)
         await asyncio.gather(here.explorer.explore(), *(reaches(reach, None) for _ in range(times)))
         found = await asyncio.gather(*(reaches(reach, 1) for _ in range(times)))
-        assert all(upstream.check is None for upstream in found)
+        assert all(upstream.verify is None for upstream in found)

@@ -19,7 +19,7 @@ def leads_here(own: OwnAddresses, host: str, port: int) -> bool:
     """As a dial asks: after resolution."""
     found = Resolver().numeric(Address(host, port))
     assert found
-    return any(own.leads_here(Address(str(info[4][0]), port)) for info in found)
+    return any(own.is_own(Address(str(info[4][0]), port)) for info in found)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_name_and_an_address_with_an_interface_are_harmless() -> None:
         own = OwnAddresses()
         own.add([sock])
         for host in ("kafka", "", "fe80::1%1", "fe80::1%999999", "fe80::1%eth0"):
-            assert not own.leads_here(Address(host, sock.getsockname()[1]))
+            assert not own.is_own(Address(host, sock.getsockname()[1]))

@@ -81,12 +81,12 @@ def test_the_later_one_gives_way_until_the_first_one_is_gone() -> None:
         first = free_window(10)
         one, other = ProcessClaims(), ProcessClaims()
         mine = claim(first, first + 9)
-        assert one.make(mine) is None
-        assert other.make(claim(first + 9, first + 9, "b")) == mine
-        assert other.make(mine) is None
+        assert one.claim(mine) is None
+        assert other.claim(claim(first + 9, first + 9, "b")) == mine
+        assert other.claim(mine) is None
         other.withdraw(mine)
         one.withdraw(mine)
-        assert other.make(claim(first + 9, first + 9, "b")) is None
+        assert other.claim(claim(first + 9, first + 9, "b")) is None
         other.withdraw(claim(first + 9, first + 9, "b"))
 
     in_loop(scenario)
@@ -113,15 +113,15 @@ def test_what_a_killed_process_claimed_is_free() -> None:
             try:
                 sharing, mine = ProcessClaims(), claim(port, port)
                 assert instance < sharing.instance, "it began first"
-                assert sharing.make(mine) == claim(port, port, "b")
-                assert sharing.make(claim(port, port, "b")) is None
-                assert sharing.beside([mine]) == [instance]
+                assert sharing.claim(mine) == claim(port, port, "b")
+                assert sharing.claim(claim(port, port, "b")) is None
+                assert sharing.peers([mine]) == [instance]
                 sharing.withdraw(claim(port, port, "b"))
             finally:
                 process.kill()
                 process.wait()
-        assert sharing.make(mine) is None
-        assert sharing.beside([mine]) == []
+        assert sharing.claim(mine) is None
+        assert sharing.peers([mine]) == []
         sharing.withdraw(mine)
 
     in_loop(scenario)
@@ -147,8 +147,8 @@ def test_a_claim_of_another_user_counts_for_nothing() -> None:
             assert process.stdout is not None
             process.stdout.readline()
             sharing = ProcessClaims()
-            assert sharing.make(claim(port, port)) is None
-            assert sharing.beside([claim(port, port)]) == []
+            assert sharing.claim(claim(port, port)) is None
+            assert sharing.peers([claim(port, port)]) == []
             sharing.withdraw(claim(port, port))
             process.communicate()
 
@@ -189,7 +189,7 @@ def test_a_node_has_one_port_or_none() -> None:
     assert [list(ports.ports_for(controller(number))) for number in (1, 3000, 3001, 49)] == [
         [1198], [1199], [1198], [1150],
     ]  # fmt: skip
-    ports.know(controller(1))
+    ports.add_topology_node(controller(1))
     ports.assign(controller(1), 1198)
     assert list(ports.ports_for(controller(3001))) == [], "another node has it"
     assert list(ports.ports_for(controller(1))) == [1198]
@@ -265,7 +265,7 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
         both, over = (one.gateway._listeners, other.gateway._listeners), list[str]()
         assert [each._listening for each in both] == [True, True], "a bootstrap server has answered"
         for each in (one, other):
-            each.gateway.lead_to_one(3600.0, lambda: over.append("never"))
+            each.gateway.accept_in_one_process(3600.0, lambda: over.append("never"))
         assert [each._listening for each in both] == [True, False]
         other.learn((3, "b:1"))
         with pytest.raises(ConnectionRefusedError):
@@ -274,9 +274,9 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
         await until(lambda: other.gateway._listeners._listening, "the other one accepts clients")
         socket.create_connection((HOST, port + 4)).close()
         third = Doorway(selector, "127.0.0.1:1", sharing=ProcessClaims(), **options)
-        third.gateway.lead_to_one(3600.0, lambda: over.append("never"))
+        third.gateway.accept_in_one_process(3600.0, lambda: over.append("never"))
         assert not third.gateway._listeners._listening
-        third.gateway.lead_to_one(0.0, lambda: over.append("over"))
+        third.gateway.accept_in_one_process(0.0, lambda: over.append("over"))
         await until(lambda: over, "the time is over")
         assert over == ["over"]
         assert third.gateway._listeners._listening
@@ -287,5 +287,5 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
 
 
 def instance(door: Doorway) -> str:
-    assert door.gateway.shared is not None
-    return door.gateway.shared.instance
+    assert door.gateway.claims is not None
+    return door.gateway.claims.instance

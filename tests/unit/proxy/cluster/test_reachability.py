@@ -34,7 +34,7 @@ GOOD = NodeReachability(ROUTE, Proof.OWN_WORD)
         DialOutcome(ONE, NodeReachability(problem="gone")),
         NodeAddress(THERE, ONE, Proof.LEADER),
         BootstrapAnswer(1),
-        ExplorationState(settled=True, answered=True, searched=True, problem=None),
+        ExplorationState(bootstrap_asked=True, answered=True, searched=True, problem=None),
     ],
 )
 def test_a_fact_is_news_once(fact: known_module.Fact) -> None:
@@ -48,7 +48,7 @@ def test_the_route_that_worked_last_outlives_a_problem() -> None:
     known = ReachabilityState()
     known.note(DialOutcome(ONE, GOOD))
     known.note(DialOutcome(ONE, NodeReachability(problem="gone")))
-    assert known.reached(ONE) == NodeReachability(ROUTE, Proof.OWN_WORD, "gone")
+    assert known.of_node(ONE) == NodeReachability(ROUTE, Proof.OWN_WORD, "gone")
     assert known.problems == {ONE: "gone"}
     known.note(DialOutcome(ONE, GOOD))
     assert known.problems == {}
@@ -59,18 +59,18 @@ def test_a_node_is_out_of_reach_since_the_first_try_that_failed() -> None:
     assert known.note(DialOutcome(ONE, NodeReachability(problem="gone", since=10.0)))
     assert not known.note(DialOutcome(ONE, NodeReachability(problem="gone", since=20.0)))
     assert known.note(DialOutcome(ONE, NodeReachability(problem="gone in another way", since=30.0)))
-    assert known.reached(ONE).since == 10.0
+    assert known.of_node(ONE).since == 10.0
     known.note(DialOutcome(ONE, GOOD))
-    assert known.reached(ONE).since is None
+    assert known.of_node(ONE).since is None
     known.note(DialOutcome(ONE, NodeReachability(problem="gone", since=40.0)))
-    assert known.reached(ONE).since == 40.0
+    assert known.of_node(ONE).since == 40.0
 
 
 def test_the_first_who_says_it_settles_which_cluster_is_served() -> None:
     known = ReachabilityState()
-    assert known.claim("a", THERE) == "a"
-    assert known.claim("b", ELSEWHERE) == "a"
-    text = known.another(ELSEWHERE, "b")
+    assert known.claim_cluster_id("a", THERE) == "a"
+    assert known.claim_cluster_id("b", ELSEWHERE) == "a"
+    text = known.other_cluster_text(ELSEWHERE, "b")
     assert text.startswith("gate:1 answers, but it is another cluster (id b): kproxy serves the cluster with the id a,")
 
 
@@ -89,7 +89,7 @@ def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     known = ReachabilityState()
     for port in range(100):
         known.note(NodeAddress(Address("kafka", port), ONE, Proof.OWN_WORD))
-    assert list(known.leads_to) == [Address("kafka", port) for port in range(95, 100)]
+    assert list(known.node_addresses) == [Address("kafka", port) for port in range(95, 100)]
 
 
 UNTOLD = Route(THERE, RouteKind.UNTOLD)
@@ -101,7 +101,7 @@ def test_one_more_connection_to_where_a_node_was_shown_to_be_does_not_unsay_it()
     known = ReachabilityState()
     known.note(DialOutcome(ONE, LEARNED))
     assert not known.note(DialOutcome(ONE, NodeReachability(UNTOLD, Proof.UNCHECKED)))
-    assert known.reached(ONE) == LEARNED
+    assert known.of_node(ONE) == LEARNED
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_one_more_connection_to_where_a_node_was_shown_to_be_does_not_unsay_it()
 def test_a_connection_shows_nothing_of_what_was_not_shown_before(before: NodeReachability, route: Route) -> None:
     known = ReachabilityState(nodes={ONE: before})
     assert known.note(DialOutcome(ONE, NodeReachability(route, Proof.UNCHECKED)))
-    assert known.reached(ONE) == NodeReachability(route, Proof.UNCHECKED)
+    assert known.of_node(ONE) == NodeReachability(route, Proof.UNCHECKED)

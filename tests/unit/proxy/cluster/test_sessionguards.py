@@ -31,13 +31,13 @@ class Clock:
         session: Any = Mock()
         session.conversation.introduction = SimpleNamespace(client_id=client_id, software="")
         session.conversation.guard = seen.append
-        (made or self.guards).opened(session, "10.1.2.3")
+        (made or self.guards).session_opened(session, "10.1.2.3")
         return session, seen[0]
 
     def comes(self, client_id: str, made: SessionGuards | None = None) -> bool:
         """Whether this client, which begins a session now, is taken for one that has fetched before."""
         _, guard = self.session(client_id, made)
-        return guard._client() is not None
+        return guard._followed_client() is not None
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_who_comes_long_after_a_restart_is_new(clock: Clock) -> None:
     """A query of Spark that is started again would else get no record before the next restart."""
     clock.guards.begin(everyone=True)
-    clock.guards.writes_pass()
+    clock.guards.note_writes_pass()
     assert clock.comes("running")
     clock.now += 309
     assert clock.comes("slow")
@@ -73,12 +73,12 @@ def test_a_switch_soon_after_a_restart_doubts_no_longer(clock: Clock) -> None:
 
 def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessionguards, "MAX_CLIENTS", 10)
-    clock.guards.know(ClientIdentity("10.1.2.3", str(number)) for number in range(11))
+    clock.guards.restore_fetched(ClientIdentity("10.1.2.3", str(number)) for number in range(11))
     clock.guards.begin(everyone=True)
     clock.now += 1_000
     assert clock.comes("may be one of them")
     monkeypatch.setattr(positions, "MAX_CLIENTS", 5)
-    clock.guards.writes_pass()
+    clock.guards.note_writes_pass()
     clock.guards.begin()
     clock.now += 48 * 3600
     assert clock.comes("may be one of the others"), "of these nobody knows when they came last"
@@ -87,14 +87,14 @@ def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monk
 @pytest.mark.parametrize("united", [False, True])
 async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(clock: Clock, united: bool) -> None:
     clock.guards.begin()
-    clock.guards.writes_pass()
+    clock.guards.note_writes_pass()
     session, guard = clock.session("producer")
     assert guard._judge_produce(clock.now) is GuardVerdict.PASS
     assert guard._judge_produce(clock.now) is GuardVerdict.HOLD
     part = clock.guards.split([session])
     if united:
-        clock.guards.unite(part)
-    guard._produced(refused=False)
+        clock.guards.merge(part)
+    guard._on_produce_response(refused=False)
     await asyncio.sleep(0.01)
     session.release.assert_called_once_with()
     assert guard._judge_produce(clock.now) is GuardVerdict.PASS
@@ -103,15 +103,15 @@ async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(cloc
 def test_when_all_clients_have_positions_of_the_cluster_none_is_guarded(clock: Clock) -> None:
     """Then it does not matter which of the kproxies that share ports a client comes to."""
     clock.guards.begin(everyone=True)
-    clock.guards.writes_pass()
+    clock.guards.note_writes_pass()
     session, guard = clock.session("running")
-    assert guard._client() is not None
+    assert guard._followed_client() is not None
     assert [guard._judge_produce(clock.now) for _ in range(2)] == [GuardVerdict.PASS, GuardVerdict.HOLD]
     clock.guards.end()
     assert guard.keys == frozenset()
     session.release.assert_called_once_with()
     later: Any = Mock()
-    clock.guards.opened(later, "10.1.2.3")
+    clock.guards.session_opened(later, "10.1.2.3")
     later.conversation.guard.assert_not_called()
     assert clock.guards.fetched == ()
     clock.guards.begin()

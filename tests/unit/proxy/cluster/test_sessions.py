@@ -82,7 +82,7 @@ class Running:
         self.gives_way: Callable[[], None] | None = None
         self.metrics = metrics
         config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
-        self.sessions: Sessions = here.make_room(config, lambda key: self.dial(key), self._localise)
+        self.sessions: Sessions = here.add_cluster(config, lambda key: self.dial(key), self._localise)
 
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         raise WireError("not-localised", "none is expected")
@@ -118,7 +118,7 @@ class Running:
         """A client that has spoken; its session begins when the loop turns."""
         far, near = connected()
         near.setblocking(False)
-        self.sessions.carry(near, NODE, "127.0.0.1", self)
+        self.sessions.handle_client(near, NODE, "127.0.0.1", self)
         self.ends.append(End(far))
         return self.ends[-1]
 
@@ -164,7 +164,7 @@ class House:
         for cluster in self.clusters:
             for end in cluster.ends:
                 end.sock.close()
-            assert len(cluster.sessions._arrivals) == 0
+            assert len(cluster.sessions._pending) == 0
             assert cluster.open == 0
 
 
@@ -256,13 +256,13 @@ def test_a_client_is_kept_while_its_node_is_away_and_goes_on_when_it_is_back(cap
         one, lost = house.cluster(), Lost(100)
         one.dial = lost.dial
         kept = [one.carry() for _ in range(3)]
-        await until(lambda: one.sessions._arrivals._kept == 3, "they are kept")
+        await until(lambda: one.sessions._pending._waiting == 3, "they are kept")
         assert not one.done
         one.dial = one._dial
-        lost.outage.over.set()
+        lost.outage.ended.set()
         await until(lambda: one.open == 3, "they have their sessions")
         await passes(kept[2], one.upstreams[2])
-        assert one.sessions._arrivals._kept == 0
+        assert one.sessions._pending._waiting == 0
 
     in_house(scenario)
     assert caplog.text.count("cannot be reached: nobody listens") == 3
@@ -295,17 +295,17 @@ def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.Monk
             give_way()
             assert one.done == 1, "its place is free at once"
         elif how == "flip":
-            one.sessions.flip(one.sessions._led.config)
+            one.sessions.flip(one.sessions._default_route.config)
         else:
             await one.sessions.drain()
-        await until(lambda: one.done == 1 and not one.sessions._arrivals._kept, "it is over")
-        assert one.sessions._arrivals._turns.taken == 0
+        await until(lambda: one.done == 1 and not one.sessions._pending._waiting, "it is over")
+        assert one.sessions._pending._dial_queue.in_use == 0
 
     in_house(scenario)
 
 
 def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pendingconnections, "most_under_way", lambda files: 4)
+    monkeypatch.setattr(pendingconnections, "pending_connection_limit", lambda files: 4)
 
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(100)
@@ -322,7 +322,7 @@ def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pyte
             return one.upstream()
 
         one.dial = slow
-        lost.outage.over.set()
+        lost.outage.ended.set()
         await until(lambda: dialled, "one tries")
         for _ in range(100):
             await asyncio.sleep(0)
@@ -342,7 +342,9 @@ def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
 
     async def scenario(house: House) -> None:
         one = house.cluster()
-        one.sessions._led.config = one.sessions._led.config.model_copy(update={"connect_timeout": 0.2})
+        one.sessions._default_route.config = one.sessions._default_route.config.model_copy(
+            update={"connect_timeout": 0.2}
+        )
 
         async def check(ask: object) -> None:
             raise AssertionError("it has not logged in")
@@ -352,18 +354,18 @@ def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
 
         one.dial = unasked
         client, far = await one.session()
-        assert one.sessions._arrivals._turns.taken == 1
+        assert one.sessions._pending._dial_queue.in_use == 1
         await client.say(request(API_VERSIONS_V0, 1))
         await far.hear(request(API_VERSIONS_V0, 1))
         if answers:
             await far.say(response(1, b"\0\0" + bytes(4)))
             await client.hear(response(1, b"\0\0" + bytes(4)))
-            await until(lambda: not one.sessions._arrivals._turns.taken, "it is no longer on its way")
+            await until(lambda: not one.sessions._pending._dial_queue.in_use, "it is no longer on its way")
             assert one.open == 1
         else:
             await client.ended()
             assert one.metrics.refusals["default", "upstream", "timeout"] == 1
-            assert one.sessions._arrivals._turns.taken == 0
+            assert one.sessions._pending._dial_queue.in_use == 0
 
     in_house(scenario)
 
@@ -607,7 +609,7 @@ def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
             await client.say(head[50:])
             await far.hear(head[50:])
         assert len(house.pump.window) == before
-        assert house.pump._kept == 0
+        assert house.pump._kept_chunks == 0
         house.pump.expect(_SIZES[-1][0])
         assert len(house.pump.window) == COPY
         house.pump.expect(-_SIZES[-1][0])
@@ -729,7 +731,7 @@ def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None
         def dial(key: NodeKey | None) -> Coroutine[Any, Any, VerifiedConnection]:
             return one.dial(key)
 
-        one.sessions = house.here.make_room(config, dial, localise("others"), switches=True)
+        one.sessions = house.here.add_cluster(config, dial, localise("others"), switches=True)
 
         async def ask(client: End, far: End, number: int) -> None:
             await client.say(request(METADATA_V1, number))

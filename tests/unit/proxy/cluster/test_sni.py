@@ -35,7 +35,7 @@ class Asked:
         self.door.learn((1, "kafka-1:9092"), (20, "kafka-20:9092"))
         self.keys: list[NodeKey | None] = []
         self.counted: list[tuple[int, ...]] = []
-        self.door.gateway.reach.dial = self._dial  # type: ignore[method-assign]
+        self.door.gateway.dialer.dial = self._dial  # type: ignore[method-assign]
 
     async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         self.keys.append(key)
@@ -111,15 +111,15 @@ def test_nobody_is_led_by_name_before_the_nodes_are_known(authority: Authority) 
 
     async def scenario(selector: RelaySelector) -> None:
         asked = Asked(selector, authority)
-        reach = asked.door.gateway.reach
-        reach.settled.clear()
+        reach = asked.door.gateway.dialer
+        reach.bootstrap_asked.clear()
         async with asyncio.TaskGroup() as tasks:
             led = tasks.create_task(asked.led("b7.kafka.example"))
-            await until(lambda: len(asked.door._here._sessions["default"]._arrivals) == 1, "it has come")
+            await until(lambda: len(asked.door._here._sessions["default"]._pending) == 1, "it has come")
             await asyncio.sleep(0.05)
             assert asked.keys == []
             asked.door.learn((7, "kafka-7:9092"))
-            reach.settled.set()
+            reach.bootstrap_asked.set()
         assert led.result() == broker(7)
         await asked.door.close()
 

@@ -119,7 +119,7 @@ def test_an_end_is_nobody_s_fault(
                 else:
                     await until(tried(lambda: client.recv(65536)), "the client hears of it")
                     client.close()
-                await until(lambda: not door.places.taken, "the session has ended")
+                await until(lambda: not door.connection_limit.in_use, "the session has ended")
                 assert sum(door.metrics.refusals.values()) == 0, door.metrics.refusals
             finally:
                 client.close()

@@ -169,11 +169,11 @@ def test_the_port_of_a_forgotten_node_goes_to_another_only_when_it_was_gone_for_
     topology.forget(key(0), 9.0)
     learn(topology, broker(9), complete=False)
     assert list(topology.ports_for(key(9))) == []
-    assert topology.ports_left(4.9) == []
-    assert topology.ports_left(5.0) == [ports[key(1)]]
-    assert topology.ports_left(7.0) == [ports[key(1)], ports[key(0)]], "the one that is gone for longest first"
+    assert topology.reusable_ports(4.9) == []
+    assert topology.reusable_ports(5.0) == [ports[key(1)]]
+    assert topology.reusable_ports(7.0) == [ports[key(1)], ports[key(0)]], "the one that is gone for longest first"
     topology.assign(key(9), ports[key(1)])
-    assert topology.ports_left(99.0) == [ports[key(0)]]
+    assert topology.reusable_ports(99.0) == [ports[key(0)]]
     learn(topology, broker(1), complete=False)
     assert list(topology.ports_for(key(1))) == []
 
@@ -183,8 +183,8 @@ def test_the_nodes_that_a_complete_list_leaves_out_are_dispensable() -> None:
     learn(topology, broker(1), broker(2), broker(3), broker(4), controller(1))
     learn(topology, broker(1), broker(3), broker(4), now=5.0)
     learn(topology, broker(1), broker(4), now=6.0)
-    assert topology.dispensable(Endpoints((broker(2),), complete=False)) == [key(3)]
-    assert topology.dispensable(Endpoints((broker(1),), complete=True)) == [key(2), key(3), key(4)]
+    assert topology.removable_nodes(Endpoints((broker(2),), complete=False)) == [key(3)]
+    assert topology.removable_nodes(Endpoints((broker(1),), complete=True)) == [key(2), key(3), key(4)]
 
 
 def test_a_label_tells_the_kind() -> None:
@@ -276,7 +276,7 @@ def test_what_is_known_would_change_nothing(before: list[Endpoints], endpoints: 
     topology = Topology(FIRST, LAST)
     for each in before:
         topology.learn(each, 0.0)
-    known = topology.knows(endpoints)
+    known = topology.contains(endpoints)
     assert known == (topology.learn(endpoints, 1.0) == TopologyChange())
 
 
@@ -290,7 +290,7 @@ def test_each_change_makes_another_edition_and_nothing_else_does(data: st.DataOb
     one, other = Topology(FIRST, FIRST + 3, ports), Topology(FIRST, FIRST + 3, ports)
     some = st.lists(st.builds(broker, st.integers(0, 3), st.sampled_from(["b", "c"])), max_size=4)
     for now in range(data.draw(st.integers(0, 12))):
-        before, edition = state(one), one.edition
+        before, edition = state(one), one.revision
         topology = data.draw(st.sampled_from([one, one, other]))
         act = data.draw(st.sampled_from(["learn", "learn", "assign", "forget"]))
         known = sorted(topology.nodes, key=lambda each: each.node_id)
@@ -301,9 +301,9 @@ def test_each_change_makes_another_edition_and_nothing_else_does(data: st.DataOb
         elif known:
             topology.forget(data.draw(st.sampled_from(known)), now)
         if state(one) != before:
-            assert one.edition != edition
+            assert one.revision != edition
         elif act == "learn":
-            assert one.edition == edition
+            assert one.revision == edition
 
 
 def state(topology: Topology) -> dict[NodeKey, tuple[Address, int, float | None]]:

@@ -119,7 +119,7 @@ def test_when_it_may_not_flip(
         two.answers("blue", blue)
         if green != "-":
             two.answers("green", green)
-        assert two.gateway.why_not(to) == why
+        assert two.gateway.activation_problem(to) == why
         if to == "green":
             _, shown = report(two.gateway).upstreams
             assert (shown.name, shown.active, shown.refuses) == ("green", False, why)

@@ -175,7 +175,7 @@ def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: py
     with listening() as green:
         lab.kproxy.flip(Address(*green.getsockname()[:2]))
         lab.kproxy.release()
-        monkeypatch.setattr(Side, "untaken", property(lambda _: 60 if next(looks) < 3 else 0))
+        monkeypatch.setattr(Side, "unacked_bytes", property(lambda _: 60 if next(looks) < 3 else 0))
         client = socket.create_connection((lab.kproxy.address.host, lab.kproxy.address.port), 30)
         client.sendall(produce(1) + produce(2))
         broker, _ = green.accept()
@@ -327,7 +327,7 @@ def test_who_has_an_answer_on_its_way_when_the_cluster_begins_to_be_switched_is_
     receive(broker, len(FETCH_REQUEST))
     broker.sendall(FETCHED)
     assert receive(client, len(FETCHED)) == FETCHED
-    monkeypatch.setattr(Side, "untaken", property(lambda _: 60 if next(looks) < 5 else 0))
+    monkeypatch.setattr(Side, "unacked_bytes", property(lambda _: 60 if next(looks) < 5 else 0))
     lab.kproxy.begin_to_switch()
     assert client.recv(1) == b""
     assert next(looks) > 5, "kproxy has waited for the confirmation"

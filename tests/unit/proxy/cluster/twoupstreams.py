@@ -38,7 +38,7 @@ class Two:
         )  # fmt: skip
         self.dialled: list[tuple[str, NodeKey | None]] = []
         for name, upstream in self.gateway.upstreams.items():
-            monkeypatch.setattr(upstream.reach, "dial", partial(self._dial, name))
+            monkeypatch.setattr(upstream.dialer, "dial", partial(self._dial, name))
 
     def reconfigure(self, *names: str, **options: float) -> None:
         """Serve these upstreams, the first of which is active."""
@@ -49,7 +49,7 @@ class Two:
             for name in names
         ]
         ends = {one.upstream: ClusterTls.of(one) for one in configs}
-        self.gateway.reconfigure(configs, ends, self.gateway.prepare(configs), 0.0)
+        self.gateway.reconfigure(configs, ends, self.gateway.prepare_upstreams(configs), 0.0)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -61,12 +61,12 @@ class Two:
     def learn(self, name: str, *nodes: int) -> None:
         endpoints = tuple(Endpoint(NodeKind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)
         list(self.gateway._learn(self.gateway.upstreams[name], Endpoints(endpoints, complete=True)))
-        self.gateway.upstreams[name].reach.settled.set()
+        self.gateway.upstreams[name].dialer.bootstrap_asked.set()
 
     def answers(self, name: str, cluster_id: str | None) -> None:
-        reach = self.gateway.upstreams[name].reach
-        reach.known.cluster_id = cluster_id
-        reach.note(replace(ExplorationState(), settled=True, answered=True, searched=True, problem=None))
+        reach = self.gateway.upstreams[name].dialer
+        reach.reachability.cluster_id = cluster_id
+        reach.note(replace(ExplorationState(), bootstrap_asked=True, answered=True, searched=True, problem=None))
 
     def ports(self, name: str) -> dict[int, int]:
         return {key.node_id: node.port for key, node in self.gateway.upstreams[name].topology.nodes.items()}

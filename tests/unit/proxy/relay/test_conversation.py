@@ -168,7 +168,7 @@ def test_what_carries_no_endpoints_passes_unchanged(sizes: list[int], size: int,
     talk.client(*(request(HEARTBEAT, 4, one) for one in ids))
     said = b"".join(response(HEARTBEAT, 4, bytes(size), one) for one in ids)
     assert talk.broker(*chunks(said, sizes)) == said
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
     assert talk.rewritten == []
 
 
@@ -177,7 +177,7 @@ def test_a_long_response_is_not_held() -> None:
     head = struct.pack(">ii", 0x7FFFFFFF, 7)
     assert talk.broker(head, bytes(100_000)) == head + bytes(100_000)
     assert talk.held == 0
-    assert not talk.conversation.quiet
+    assert not talk.conversation.is_idle
 
 
 @pytest.mark.parametrize("step", [1, 99])
@@ -250,7 +250,7 @@ def test_its_answer_waits_for_its_turn(step: int) -> None:
     assert talk.kproxy() == b""
     own = unsupported_version(9)
     assert talk.broker(*chunks(first + last, [step])) == first + own + own + last
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
 
 
 def test_its_answer_comes_as_soon_as_it_is_its_turn() -> None:
@@ -272,7 +272,7 @@ def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> No
     assert talk.conversation.in_flight == 1 + len(ids)
     said = response(HEARTBEAT, 1, b"one")
     assert talk.broker(*chunks(said, sizes)) == said + b"".join(map(unsupported_version, ids))
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
     assert talk.conversation.in_flight == 0
 
 
@@ -329,7 +329,7 @@ def test_after_handshake_v0_tokens_pass_until_the_next_request(token: bytes, rep
     assert talk.broker(*chunks(frame(reply), [step])) == frame(reply), "an answer to a token was held back"
     assert talk.client(*chunks(frame(token), [step])) == frame(token)
     assert talk.broker(*chunks(frame(reply), [step])) == frame(reply)
-    assert talk.conversation.quiet
+    assert talk.conversation.is_idle
     said, answer = request(HEARTBEAT, 1), response(HEARTBEAT, 1, b"")
     assert talk.client(*chunks(said, [step])) == said
     assert talk.broker(*chunks(answer, [step])) == answer
@@ -467,7 +467,7 @@ def test_held_it_settles_with_the_last_byte_of_the_last_response(step: int) -> N
         assert not conversation.settled
         talk.broker(piece)
     assert conversation.settled
-    assert not conversation.quiet, "a request waits"
+    assert not conversation.is_idle, "a request waits"
     assert bytes(conversation.release(3.0)) == said[1]
     assert not conversation.settled
 

@@ -143,7 +143,7 @@ def test_who_holds_too_lets_go_of_his_own_hold_only(met_first: bool) -> None:
         assert held == [1]
     assert conversation.held
     assert bytes(conversation.release(3.0)) == FIRST[0]
-    assert not conversation.holding
+    assert not conversation.hold_count
 
 
 # With sockets
@@ -211,7 +211,7 @@ def test_a_client_that_is_held_is_not_read(relay: Relay) -> None:
             sent += gate.client.send(everything[sent : sent + CHUNK])
     assert gate.held.is_set()
     assert sent < len(everything)
-    assert relay.call(lambda: gate.session.conversation.kept) <= CHUNK
+    assert relay.call(lambda: gate.session.conversation.buffered) <= CHUNK
     gate.client.settimeout(30)
     rest = threading.Thread(target=gate.client.sendall, args=(everything[sent:],))
     rest.start()

@@ -58,7 +58,7 @@ class Guarded:
         return bytes(self.conversation.take_answers())
 
     def release(self, now: float = 2.0) -> bytes:
-        self.guard.released()
+        self.guard.resume()
         return bytes(self.conversation.release(now))
 
 
@@ -474,10 +474,10 @@ def test_a_long_request_is_kept_until_it_is_whole_and_no_longer() -> None:
     talk = Guarded(ME)
     long = fetch(3, *range(20_000))
     assert talk.client(long[:-1]) == b""
-    assert talk.conversation.kept == len(long) - 1
+    assert talk.conversation.buffered == len(long) - 1
     assert talk.client(long[-1:]) == b""
     assert talk.release() == b""
-    assert talk.conversation.kept == len(talk.kproxy())
+    assert talk.conversation.buffered == len(talk.kproxy())
 
 
 @given(sizes=CHUNKINGS)

@@ -41,7 +41,7 @@ def test_what_is_waited_for_comes(run: Callable[[Scenario], None]) -> None:
         await wait_until_ready(ours, write=True)
         loop.call_soon(theirs.close)
         assert await stream.receive(10) == b""
-        assert selector.relayed(ours.fileno()) is None
+        assert selector.callback_of(ours.fileno()) is None
 
     run(scenario)
 
@@ -51,7 +51,7 @@ def test_who_waits_no_more_leaves_nothing_behind(run: Callable[[Scenario], None]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await Stream(ours).receive(1)
-        assert selector.relayed(ours.fileno()) is None
+        assert selector.callback_of(ours.fileno()) is None
         theirs.sendall(b"x")
         assert await Stream(ours).receive(1) == b"x"
 
@@ -66,7 +66,7 @@ def test_a_wait_that_is_ended_in_the_very_round_in_which_it_is_over(run: Callabl
         waiting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
-        assert selector.relayed(ours.fileno()) is None
+        assert selector.callback_of(ours.fileno()) is None
 
     run(scenario)
 

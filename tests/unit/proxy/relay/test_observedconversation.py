@@ -28,7 +28,7 @@ def test_nothing_is_changed() -> None:
     talk, exchanges = Talk(), list[Exchange]()
     frames = list[RedactedFrame]()
     observation = ObservedConversation(talk.conversation)
-    observation.look(exchanges.append, frames.append)
+    observation.set_sinks(exchanges.append, frames.append)
     assert passed(observation) == passed(Talk())
     assert [(one.api, one.client_id) for one in exchanges] == [("ApiVersions", "billing"), ("Metadata", "billing")]
     assert exchanges[1].rewritten[0][0] == "kafka-1.internal:9092"
@@ -42,7 +42,7 @@ def test_a_defect_of_those_who_look_on_ends_no_session(frames: bool, caplog: pyt
 
     talk = Talk()
     observation = ObservedConversation(talk.conversation)
-    observation.look(None if frames else fails, fails if frames else None)
+    observation.set_sinks(None if frames else fails, fails if frames else None)
     assert passed(observation) == passed(Talk())
     assert [one for one in caplog.messages if "defect in" in one and "please report it" in one]
     assert len(caplog.messages) == 1  # it is not asked again

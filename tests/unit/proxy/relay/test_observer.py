@@ -92,7 +92,7 @@ def test_beginning_in_the_middle(data: st.DataObject) -> None:
     talk.client(*chunks(said[:first], [size * 7 for size in sizes]))
     talk.broker(*chunks(answered[:second], [size * 7 for size in sizes]))
     seen: list[Exchange] = []
-    observer = Observer(seen.append, talk.conversation.beginning)
+    observer = Observer(seen.append, talk.conversation.observer_start)
     for piece in chunks(said[first:], [size * 7 for size in sizes]):
         observer.from_client(piece, 1.0)
         talk.client(piece)
@@ -134,7 +134,7 @@ def test_answers_to_kproxy_are_nobody_s() -> None:
 
 def test_addresses_that_were_rewritten() -> None:
     observer, seen = observed()
-    localise = observer.rewriting(lambda found: [Address("127.0.0.1", 19094) for _ in found.nodes])
+    localise = observer.wrap_localise(lambda found: [Address("127.0.0.1", 19094) for _ in found.nodes])
     observer.from_client(request(METADATA, 4, 1) + request(HEARTBEAT, 0, 2), 1.0)
     observer.from_upstream(response(METADATA, 4, bytes(40), 1), 1.5)
     localise(Endpoints((Endpoint(NodeKind.BROKER, 1, Address("kafka-1\x1b[2J", 9092)),)))

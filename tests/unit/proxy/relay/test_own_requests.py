@@ -70,7 +70,7 @@ def test_own_requests_stand_between_whole_requests(
     to_client = b"".join(bytes(talk.from_upstream(memoryview(one), 3.0)) for one in chunks(from_broker, answer_sizes))
     assert to_client == b"".join(responses)
     assert taken == [OWN_RESPONSE[4:]]
-    assert talk.quiet
+    assert talk.is_idle
 
 
 def test_an_own_response_has_a_limit() -> None:

@@ -154,7 +154,7 @@ def test_a_client_that_ends_its_side_and_waits_for_nothing_ends_the_session(rela
 def test_a_client_that_ends_its_side_may_wait_for_what_is_no_response(relay: Relay, waits: str) -> None:
     client, broker, session = relay.connect()
     if waits == "use is noted":
-        relay.call(session.note_use)
+        relay.call(session.note_used_apis)
     said = {
         "half a request": request(FETCH_V4, 1, bytes(100))[:50],
         "half a header": request(FETCH_V4, 1)[:6],

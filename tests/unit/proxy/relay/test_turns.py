@@ -192,7 +192,7 @@ def test_other_sessions_go_on_while_nodes_get_their_listeners(relay: Relay) -> N
 
         return waiting
 
-    relay.call(partial(session.conversation.see_through, wrap))
+    relay.call(partial(session.conversation.wrap_localise, wrap))
     client.sendall(request(FIND_COORDINATOR_V4, 7) + request(FETCH_V4, 8))
     receive(broker, 4)
     few, behind = response(7, coordinators(3, 3, b"kafka.internal")), response(8, b"behind it")
@@ -223,7 +223,7 @@ def test_a_session_that_closes_takes_no_more_steps(relay: Relay) -> None:
     def never(found: Endpoints) -> Sequence[Address]:
         raise ListenersPending(steps())
 
-    relay.call(partial(session.conversation.see_through, lambda _: never))
+    relay.call(partial(session.conversation.wrap_localise, lambda _: never))
     client.sendall(request(FIND_COORDINATOR_V4, 7))
     receive(broker, 4)
     broker.sendall(response(7, coordinators(3, 3, b"kafka.internal")))
@@ -255,14 +255,14 @@ def test_other_sessions_go_on_meanwhile(relay: Relay, monkeypatch: pytest.Monkey
     client, broker, _ = relay.connect()
     other, others_broker, _ = relay.connect()
     turns = 0
-    later = relay.selector.later
+    later = relay.selector.defer
 
     def between(work: object) -> None:
         nonlocal turns
         turns += 1
         later(work)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(relay.selector, "later", between)
+    monkeypatch.setattr(relay.selector, "defer", between)
     sent, answer = request(FETCH_V4, 1), response(1, b"to the other one")
     client.sendall(request(FIND_COORDINATOR_V4, 7))
     receive(broker, 4)

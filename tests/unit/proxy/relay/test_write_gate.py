@@ -73,7 +73,7 @@ def test_a_gate_that_is_not_met_goes_without_a_trace() -> None:
     talk.conversation.hold_before_write(lambda: pytest.fail("no write was sent"))
     assert talk.client(*READS) == b"".join(READS)
     assert talk.conversation.pass_writes()
-    assert not talk.conversation.holding
+    assert not talk.conversation.hold_count
     assert talk.client(produce(-1)) == produce(-1)
 
 
@@ -136,8 +136,8 @@ def test_a_write_is_under_way_from_its_first_byte_to_the_last_of_its_answer(
     for piece in chunks(produce(-1), sizes):
         sent += len(talk.client(piece))
         assert conversation.unanswered(WRITES) == (1 if sent else 0)
-    assert conversation.used is not None
-    assert conversation.used.used(WRITES)
+    assert conversation.used_calls is not None
+    assert conversation.used_calls.has_used(WRITES)
     got = 0
     for piece in chunks(ANSWER, answer):
         assert conversation.unanswered(HARMFUL_IF_REPEATED) == 1
@@ -171,19 +171,19 @@ def test_half_a_question_is_no_write_under_way() -> None:
 
 def test_what_a_client_has_used_is_noted_and_forgotten() -> None:
     talk = noting()
-    used = talk.conversation.used
+    used = talk.conversation.used_calls
     assert used is not None
     talk.client(*READS)
-    assert not used.used(WRITES)
-    assert used.used((FETCH,))
+    assert not used.has_used(WRITES)
+    assert used.has_used((FETCH,))
     talk.client(produce(0))
-    assert used.used(WRITES)
+    assert used.has_used(WRITES)
     used.forget(WRITES)
-    assert not used.used(WRITES)
-    assert used.used((FETCH,))
+    assert not used.has_used(WRITES)
+    assert used.has_used((FETCH,))
     talk.client(produce(0))
-    assert used.used(WRITES)
-    assert Talk().conversation.used is None
+    assert used.has_used(WRITES)
+    assert Talk().conversation.used_calls is None
 
 
 @pytest.mark.parametrize("key", sorted(NEWEST_WITH_TOPIC_NAMES))

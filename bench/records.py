@@ -50,7 +50,7 @@ def _measured(way: str, log: bytes, times: int, count: int) -> dict[str, float]:
     for _ in range(_ROUNDS):
         began = time.process_time()
         ways = {
-            piece.way
+            piece.method
             for piece in produce_batches(
                 read_batches(memoryview(log)), first=0, end=1 << 62, limit=_LIMIT, producer=_PRODUCER
             )

@@ -30,14 +30,14 @@ class Address:
         """
         text = text.strip()
         if text.startswith("["):
-            host, bracket, rest = text[1:].partition("]")
-            if not bracket or (rest and not rest.startswith(":")):
+            host, bracket, suffix = text[1:].partition("]")
+            if not bracket or (suffix and not suffix.startswith(":")):
                 raise ValueError(f"'{text}' is not an address: write [IPV6]:PORT")
             try:
                 ipaddress.IPv6Address(host.partition("%")[0])
             except ValueError:
                 raise ValueError(f"'{host}' is not an IPv6 address") from None
-            port_text = rest[1:]
+            port_text = suffix[1:]
         elif text.count(":") > 1:
             raise ValueError(f"'{text}' is ambiguous: write an IPv6 address as [IPV6]:PORT")
         else:

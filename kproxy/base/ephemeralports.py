@@ -21,7 +21,7 @@ _LISTENS = "0A"
 
 def find_connection(port: int, tables: Sequence[Path] = _TABLES) -> Address | None:
     """The other end of a connection whose local end has this port; None if a program listens on it, or nobody knows."""
-    found = None
+    remote_address = None
     for table in tables:
         try:
             with table.open() as lines:
@@ -31,10 +31,10 @@ def find_connection(port: int, tables: Sequence[Path] = _TABLES) -> Address | No
                         continue
                     if state == _LISTENS:
                         return None
-                    found = _address(remote)
+                    remote_address = _address(remote)
         except (OSError, ValueError):
             continue
-    return found
+    return remote_address
 
 
 def _address(text: str) -> Address:

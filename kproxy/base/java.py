@@ -11,26 +11,29 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError
 
 
-def find_java(needed: int, what: str) -> str:
+def find_java(minimum_version: int, user: str) -> str:
     """The path of a `java` of at least version `needed`, from `$JAVA_HOME` or the PATH; `what` needs it.
 
     Raises ConfigError if there is none, if it does not run, or if it is too old.
     """
     java = find_program("java", "JAVA_HOME")
     if java is None:
-        raise ConfigError(f"java was not found: install a Java runtime, version {needed} or newer, or set JAVA_HOME")
+        raise ConfigError(
+            f"java was not found: install a Java runtime, version {minimum_version} or newer, or set JAVA_HOME"
+        )
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{java} does not run: {error}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    if said.returncode != 0 or found is None:
-        raise ConfigError(f"{java} does not run: `{java} -version` ended with code {said.returncode}")
-    if int(found[1]) < needed:
+    match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
+    if result.returncode != 0 or match is None:
+        raise ConfigError(f"{java} does not run: `{java} -version` ended with code {result.returncode}")
+    if int(match[1]) < minimum_version:
         raise ConfigError(
-            f"{java} is Java {found[1]}, but {what} needs Java {needed} or newer: install one and set JAVA_HOME to it"
+            f"{java} is Java {match[1]}, but {user} needs Java {minimum_version} or newer:"
+            " install one and set JAVA_HOME to it"
         )
     return java
 
@@ -38,6 +41,6 @@ def find_java(needed: int, what: str) -> str:
 def find_program(command: str, home: str) -> str | None:
     """A command's path: under the home that the variable `home` names, as Kafka's own scripts do, else the PATH."""
     directory = os.environ.get(home)
-    if directory and (found := shutil.which(command, path=str(Path(directory, "bin")))):
-        return found
+    if directory and (program := shutil.which(command, path=str(Path(directory, "bin")))):
+        return program
     return shutil.which(command)

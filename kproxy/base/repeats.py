@@ -27,10 +27,10 @@ RepeatKey: TypeAlias = tuple[str, ...]
 _ABOUT, _PASSES = "kproxy_about", "kproxy_passes"
 
 
-def about(*what: object) -> Mapping[str, object]:
+def about(*subject: object) -> Mapping[str, object]:
     """The `extra` of a line that a peer can cause at will. It is written once in a while for the same text (without its
     arguments) and the same `what`: an address, a node, a reason."""
-    return {_ABOUT: tuple(map(str, what))}
+    return {_ABOUT: tuple(map(str, subject))}
 
 
 def repeat_key(record: logging.LogRecord) -> RepeatKey:
@@ -43,8 +43,8 @@ def repeat_key(record: logging.LogRecord) -> RepeatKey:
 class _WrittenLine:
     """A line that was written at this time, and how often it was left out since, with the text of the first time."""
 
-    written: float
-    left_out: int = 0
+    written_at: float
+    suppressed: int = 0
     text: str = ""
     logger: str = ""
     level: int = 0
@@ -59,66 +59,66 @@ class RepeatFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[RepeatKey, _WrittenLine] = {}
-        self._abouts: dict[RepeatKey, _WrittenLine] = {}
-        self._beyond = 0  # lines about more peers than are remembered
-        self._judging = threading.RLock()  # libraries log from threads, and destructors at any moment
+        self._by_text: dict[RepeatKey, _WrittenLine] = {}
+        self._by_subject: dict[RepeatKey, _WrittenLine] = {}
+        self._uncounted = 0  # lines about more peers than are remembered
+        self._lock = threading.RLock()  # libraries log from threads, and destructors at any moment
 
     def filter(self, record: logging.LogRecord) -> bool:
         passes: bool | None = getattr(record, _PASSES, None)
         if passes is None:
-            with self._judging:
+            with self._lock:
                 passes = self._passes(record, time.monotonic())
             record.__dict__[_PASSES] = passes
         return passes
 
     def _passes(self, record: logging.LogRecord, now: float) -> bool:
-        what = repeat_key(record)
-        if what:
-            table, key = self._abouts, (record.name, str(record.msg), *what)
+        subject = repeat_key(record)
+        if subject:
+            table, key = self._by_subject, (record.name, str(record.msg), *subject)
         else:
-            table, key = self._texts, (_text(record),)
-        seen = table.get(key)
-        if seen is not None and now - seen.written < INTERVAL:
-            if not seen.left_out:
-                seen.text, seen.logger, seen.level = _text(record), record.name, record.levelno
-            seen.left_out += 1
+            table, key = self._by_text, (_text(record),)
+        line = table.get(key)
+        if line is not None and now - line.written_at < INTERVAL:
+            if not line.suppressed:
+                line.text, line.logger, line.level = _text(record), record.name, record.levelno
+            line.suppressed += 1
             return False
-        if seen is None and len(table) >= MAX_REMEMBERED:
-            if what:
-                self._beyond += 1
+        if line is None and len(table) >= MAX_REMEMBERED:
+            if subject:
+                self._uncounted += 1
                 return False
             table.clear()
         table[key] = _WrittenLine(now)
-        if seen is not None and seen.left_out:
-            _add_count(record, seen.left_out)
+        if line is not None and line.suppressed:
+            _add_count(record, line.suppressed)
         return True
 
-    def say_left_out(self, *, at_the_end: bool = False) -> None:
+    def write_suppressed(self, *, at_the_end: bool = False) -> None:
         """Write how many lines were left out, where the last one was written `EVERY` seconds ago; `at_the_end`, of all.
         To be called every few seconds: what may be written again is forgotten here."""
         now = time.monotonic()
-        with self._judging:
-            over = []
-            for table in (self._texts, self._abouts):
-                for key, seen in list(table.items()):
-                    if at_the_end or now - seen.written >= INTERVAL:
+        with self._lock:
+            expired = []
+            for table in (self._by_text, self._by_subject):
+                for key, line in list(table.items()):
+                    if at_the_end or now - line.written_at >= INTERVAL:
                         del table[key]
-                        if seen.left_out:
-                            over.append(seen)
+                        if line.suppressed:
+                            expired.append(line)
                             table[key] = _WrittenLine(now)
-            beyond, self._beyond = self._beyond, 0
-        for seen in over:
-            self._write(seen.logger, seen.level, seen.text, seen.left_out - 1)
-        if beyond:
+            uncounted, self._uncounted = self._uncounted, 0
+        for line in expired:
+            self._write(line.logger, line.level, line.text, line.suppressed - 1)
+        if uncounted:
             self._write(
-                __name__, logging.WARNING, f"{beyond} lines about more than {MAX_REMEMBERED} others were left out", 0
+                __name__, logging.WARNING, f"{uncounted} lines about more than {MAX_REMEMBERED} others were left out", 0
             )
 
-    def _write(self, logger: str, level: int, text: str, left_out: int) -> None:
+    def _write(self, logger: str, level: int, text: str, suppressed: int) -> None:
         record = logging.LogRecord(logger, level, "", 0, text, (), None)
-        if left_out:
-            _add_count(record, left_out)
+        if suppressed:
+            _add_count(record, suppressed)
         record.__dict__[_PASSES] = True
         logging.getLogger(logger).handle(record)
 
@@ -127,5 +127,5 @@ def _text(record: logging.LogRecord) -> str:
     return one_line(record.getMessage(), MAX_MESSAGE_LENGTH)
 
 
-def _add_count(record: logging.LogRecord, left_out: int) -> None:
-    record.msg, record.args = f"{_text(record)} ({left_out} times more since)", ()
+def _add_count(record: logging.LogRecord, suppressed: int) -> None:
+    record.msg, record.args = f"{_text(record)} ({suppressed} times more since)", ()

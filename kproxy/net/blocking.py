@@ -34,5 +34,5 @@ def receive_exactly(sock: socket.socket, count: int) -> bytes:
 
 def resolve(host: str, port: int = 0) -> list[str]:
     """Return the IP addresses of a name, in the resolver's order, each once. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in infos))

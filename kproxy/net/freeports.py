@@ -22,10 +22,10 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
 
     Another process can still take one before it is used: whoever binds it must be ready to ask again.
     """
-    held: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for port in _choose.sample(_RANGE, len(_RANGE)):
-            if len(held) == count:
+            if len(sockets) == count:
                 break
             if port in avoid:
                 continue
@@ -35,12 +35,12 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
             except OSError:
                 candidate.close()
                 continue
-            held.append(candidate)
-        if len(held) < count:
+            sockets.append(candidate)
+        if len(sockets) < count:
             raise OSError(f"no free port between {_RANGE.start} and {_RANGE.stop - 1} on {HOST}")
-        return [candidate.getsockname()[1] for candidate in held]
+        return [candidate.getsockname()[1] for candidate in sockets]
     finally:
-        for candidate in held:
+        for candidate in sockets:
             candidate.close()
 
 

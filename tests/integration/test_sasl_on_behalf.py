@@ -521,7 +521,7 @@ async def log_in(cluster: DevCluster, exchange: SaslExchange) -> SaslSession:
 async def scout_nodes(connection: socket.socket) -> tuple[Endpoint, ...]:
     """What the broker tells those that are logged in."""
     ask = ConnectionChannel(Stream(connection))
-    return (await questions.nodes_question(await questions.ask_versions(ask)).put(ask)).nodes
+    return (await questions.nodes_question(await questions.ask_versions(ask)).ask(ask)).nodes
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *KINDS])
@@ -548,9 +548,9 @@ async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
         exchange = SaslExchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
         ask.send(encode_request(METADATA, 1, 5, struct.pack(">i", 0)))
         ask.send(exchange.start())
-        assert (await ask.answer(10))[:4] == struct.pack(">i", 5)
-        again = exchange.take(await ask.answer(10))
+        assert (await ask.receive(10))[:4] == struct.pack(">i", 5)
+        again = exchange.next_request(await ask.receive(10))
         while again is not None:
-            again = exchange.take(await ask(again, 10))
+            again = exchange.next_request(await ask.request(again, 10))
         assert exchange.result == first
         await scout_nodes(connection)

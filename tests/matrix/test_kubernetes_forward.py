@@ -141,7 +141,7 @@ async def test_what_the_server_speaks(websockets: bool, cluster: Cluster, monkey
     path = "/api/v1/namespaces/kafka/pods/my-cluster-kafka-0/portforward?ports=7000"
     async with asyncio.TaskGroup() as tasks:
         api = kubeapi.KubeApi("a test", None, DirectConnector(), tasks)
-        pipe = await api.open_forward(path, Deadline.of(20))
+        pipe = await api.open_forward(path, Deadline.after(20))
         assert pipe.spdy
         assert isinstance(pipe, kubepipe._WebSocketPipe if websockets else kubepipe._SpdyPipe)
         pipe.close()
@@ -193,7 +193,9 @@ def test_records_over_the_upgrade_alone(cluster: Cluster, tmp_path: Path, monkey
 def test_java_writes_and_kcat_reads(proxy: Kproxy, tmp_path: Path) -> None:
     topic = create_topic(proxy.bootstrap)
     properties = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": "true"}
-    with java(Programs.of(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log") as writer:
+    with java(
+        Programs.after(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log"
+    ) as writer:
         writer.wait_more("acked", 200)
         writer.end()
         acked = sorted(line[0] for line in writer.said("acked"))

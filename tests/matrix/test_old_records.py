@@ -99,7 +99,7 @@ def test_they_arrive(old: str, new: str, form: str, codec: int, stamp: str) -> N
     for batch in kept:
         batch.check()
     made = list(produce_batches(kept, first=0, end=1 << 62, limit=1 << 20, producer=Stamp()))
-    assert {piece.way for piece in made} <= {MERGED, RE_ENCODED, VERBATIM}
+    assert {piece.method for piece in made} <= {MERGED, RE_ENCODED, VERBATIM}
     assert len(made) < len(kept)
     for piece in made:
         produced(target, topic, b"".join(piece.buffers))

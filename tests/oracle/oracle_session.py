@@ -89,7 +89,7 @@ def _places(one: Exchange) -> list[Endpoint]:
     assert plan is not None
     walk = Walk(plan)
     walk.advance_all(one.response, 8, len(one.response))
-    return [walk.endpoints[index] for index, _, _ in walk.found]
+    return [walk.endpoints[index] for index, _, _ in walk.locations]
 
 
 def through_kproxy(

@@ -78,7 +78,7 @@ def test_what_librdkafka_reads(broker: tuple[str, int], codec: int) -> None:
             assert producer.flush(30) == 0
     assert producer.flush(30) == 0
     made = copied(fetched(broker, source), first=7)
-    assert MERGED in {piece.way for piece in made}
+    assert MERGED in {piece.method for piece in made}
     producer.list_topics(target, timeout=30)  # makes it
     for piece in made:
         produced(broker, target, b"".join(piece.buffers))

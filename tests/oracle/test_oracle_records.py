@@ -122,7 +122,7 @@ def test_a_batch(kafka: Batches, rng: random.Random, magic: int, codec: int, app
     made = copied(kafka, log, theirs(read))
     merged = magic < 2 and not codec
     plain = magic == 2 and append_time < 0 and step == 1
-    assert {piece.way for piece in made} == {MERGED if merged else VERBATIM if plain else RE_ENCODED}
+    assert {piece.method for piece in made} == {MERGED if merged else VERBATIM if plain else RE_ENCODED}
     assert {next(read_batches(memoryview(b"".join(piece.buffers)))).codec for piece in made} == {codec}
     copied(kafka, log, theirs(read), limit=100_000)
 
@@ -133,7 +133,7 @@ def test_small_batches_are_merged(kafka: Batches, rng: random.Random, magic: int
     inside = [record._replace(value=(record.value or b"")[:30]) for record in inside]
     log = b"".join(kafka.written([record], magic, codec, append_time=append_time) for record in inside)
     made = copied(kafka, log, theirs(kafka.read(log)))
-    assert {piece.way for piece in made} <= {MERGED, VERBATIM}
+    assert {piece.method for piece in made} <= {MERGED, VERBATIM}
     assert len(made) < 10
 
 
@@ -157,7 +157,7 @@ def test_what_compaction_leaves(kafka: Batches, rng: random.Random, codec: int, 
     assert ours(log) == theirs(read)
     assert [record.offset for record in ours(log)] == [n for n in range(1000, 1040) if n not in without]
     (piece,) = copied(kafka, log, theirs(read))
-    assert piece.way == RE_ENCODED
+    assert piece.method == RE_ENCODED
 
 
 def test_markers(kafka: Batches) -> None:

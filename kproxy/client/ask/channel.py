@@ -18,14 +18,14 @@ class Channel(Protocol):
     def send(self, request: bytes) -> None:
         """Have a request, a whole frame, sent by the time that its answer is waited for."""
 
-    async def answer(self, seconds: float | None = None) -> bytes:
+    async def receive(self, seconds: float | None = None) -> bytes:
         """The response to the next request, without its size; the broker may take so many seconds. Raises TimeoutError,
         EOFError, WireError and OSError."""
 
-    async def __call__(self, request: bytes, seconds: float | None = None) -> bytes:
+    async def request(self, request: bytes, seconds: float | None = None) -> bytes:
         """Both."""
         self.send(request)
-        return await self.answer(seconds)
+        return await self.receive(seconds)
 
 
 class ConnectionChannel(Channel):
@@ -39,15 +39,15 @@ class ConnectionChannel(Channel):
     def send(self, request: bytes) -> None:
         self._unsent += request
 
-    async def answer(self, seconds: float | None = None) -> bytes:
+    async def receive(self, seconds: float | None = None) -> bytes:
         if seconds is not None:
             async with asyncio.timeout(seconds):
-                return await self.answer()
+                return await self.receive()
         if self._unsent:
             unsent, self._unsent = self._unsent, b""
             await self._stream.send(unsent)
-        return await self._frames.next()
+        return await self._frames.read()
 
-    def finish(self) -> None:
+    def check_no_excess(self) -> None:
         """Leave the connection to somebody else. Raises WireError if more has come than was asked for."""
-        self._frames.finish()
+        self._frames.check_empty()

@@ -65,12 +65,12 @@ class Partition:
     error: int
 
     @property
-    def leaderless(self) -> bool:
+    def is_leaderless(self) -> bool:
         """Whether nobody leads it: it can neither be written nor read."""
         return self.leader < 0
 
     @property
-    def under_replicated(self) -> bool:
+    def is_under_replicated(self) -> bool:
         """Whether replicas lag behind or are gone."""
         return len(self.isr) < len(self.replicas)
 
@@ -223,9 +223,9 @@ def _groups(version: int, body: bytes) -> GroupListing:
         read.tags()
         return Group(name, protocol, state, kind)
 
-    found = read.array(group)
+    groups = read.array(group)
     read.tags()
-    return GroupListing(error, tuple(sorted(found, key=lambda one: one.id)))
+    return GroupListing(error, tuple(sorted(groups, key=lambda one: one.id)))
 
 
 def quorum_leader_question(versions: Versions) -> Question[int | None] | None:

@@ -48,12 +48,12 @@ def _read_features(body: bytes) -> Mapping[str, int]:
 
     read.array(versions)
     read.int32()
-    found: Mapping[str, int] = {}
+    levels: Mapping[str, int] = {}
     for tag, value in read.tagged():
         if tag == _FINALIZED:
             read = ResponseReader(value, compact=True)
-            found = dict(read.array(feature))
-    return found
+            levels = dict(read.array(feature))
+    return levels
 
 
 def coordinator_question(versions: Versions, group: str) -> Question[tuple[int, int]] | None:

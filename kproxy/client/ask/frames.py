@@ -34,7 +34,7 @@ class NotAResponse(WireError):
         self._limit = limit
         super().__init__("malformed", "the server at this address is not a Kafka broker")
 
-    def to(self, correlation_id: int) -> WireError:
+    def for_request(self, correlation_id: int) -> WireError:
         """What it is for somebody who waits for the answer with this correlation id."""
         if self._correlation_id == correlation_id and 0 < self._size <= _LARGEST:
             return ResponseTooLarge(self._size, self._limit)
@@ -49,26 +49,26 @@ class FrameReader:
         self._limit = limit
         self._data = bytearray()  # what has come, and is nobody's yet
 
-    async def next(self) -> bytes:
+    async def read(self) -> bytes:
         """The next one. Raises WireError if what comes is not Kafka's, EOFError if the broker closes the connection,
         and OSError."""
         data = self._data
-        while (frame := self._there()) is None:
-            foreign = len(data) >= 4 and not 0 <= INT32.unpack_from(data)[0] <= self._limit
-            if foreign or 0 < len(data) < 4:
+        while (frame := self._take_frame()) is None:
+            is_foreign = len(data) >= 4 and not 0 <= INT32.unpack_from(data)[0] <= self._limit
+            if is_foreign or 0 < len(data) < 4:
                 greeting = recognise(bytes(data[:ENOUGH]), from_upstream=True)
                 if greeting is not None:
                     raise wrong_upstream(greeting)
-                if foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
+                if is_foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
                     size, correlation_id = _FIRST.unpack_from(data)
                     raise NotAResponse(size, correlation_id, self._limit)
-            more = await self._stream.receive(_CHUNK)
-            if not more:
+            chunk = await self._stream.receive(_CHUNK)
+            if not chunk:
                 raise EOFError
-            data += more
+            data += chunk
         return frame
 
-    def _there(self) -> bytes | None:
+    def _take_frame(self) -> bytes | None:
         """The next one, if all of it is there."""
         data = self._data
         if len(data) < 4:
@@ -83,7 +83,7 @@ class FrameReader:
         del data[:end]
         return frame
 
-    def finish(self) -> None:
+    def check_empty(self) -> None:
         """Raises WireError if something is left over."""
         if self._data:
             raise malformed("the server at this address sent more than kproxy asked for")

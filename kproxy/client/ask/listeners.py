@@ -23,23 +23,23 @@ def parse_listeners(settings: Mapping[str, str | None]) -> list[BrokerListener]:
     them."""
     bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
     protocols = dict(_pairs(settings.get("listener.security.protocol.map"), ":"))
-    inter = (settings.get("inter.broker.listener.name") or "").upper()
+    inter_broker_name = (settings.get("inter.broker.listener.name") or "").upper()
     controllers = {name.strip().upper() for name in (settings.get("controller.listener.names") or "").split(",")}
-    found = []
+    broker_listeners = []
     for name in dict.fromkeys([*bound, *advertised]):
-        role = "brokers" if name == inter else "controller" if name in controllers else ""
+        role = "brokers" if name == inter_broker_name else "controller" if name in controllers else ""
         # Without a map, a listener is called as its protocol.
         protocol = protocols.get(name, name)
-        found.append(BrokerListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
-    return found
+        broker_listeners.append(BrokerListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
+    return broker_listeners
 
 
 def _addresses(value: str | None) -> dict[str, str]:
     return dict(_pairs(value, "://"))
 
 
-def _pairs(value: str | None, between: str) -> Iterator[tuple[str, str]]:
+def _pairs(value: str | None, separator: str) -> Iterator[tuple[str, str]]:
     for part in (value or "").split(","):
-        name, found, rest = part.strip().partition(between)
-        if found:
-            yield name.upper(), rest
+        name, matched, content = part.strip().partition(separator)
+        if matched:
+            yield name.upper(), content

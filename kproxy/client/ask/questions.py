@@ -94,21 +94,21 @@ class Question(Generic[T]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
 
-    def send(self, ask: Channel) -> None:
+    def send(self, channel: Channel) -> None:
         """Have it sent by the time that its answer, or one before, is waited for."""
-        ask.send(self.frame)
+        channel.send(self.frame)
 
-    async def answer(self, ask: Channel) -> T:
+    async def read_answer(self, channel: Channel) -> T:
         """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
         Unreadable, and another WireError: what comes is not an answer to this."""
         try:
-            frame = await ask.answer()
+            frame = await channel.receive()
         except (ConnectionError, EOFError):
             raise UpstreamError("closed", NO_ANSWER) from None
         except TimeoutError:
             raise UpstreamError("timeout", "no answer") from None
         except NotAResponse as error:
-            raise error.to(self.key) from None
+            raise error.for_request(self.key) from None
         except (
             ssl.SSLError
         ) as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
@@ -118,32 +118,32 @@ class Question(Generic[T]):
         if len(frame) < 4 or INT32.unpack_from(frame)[0] != self.key:
             raise malformed("the server at this address is not a Kafka broker")
         try:
-            found = self.read(frame[4:])
-            return await found if isinstance(found, Awaitable) else found
+            answer = self.read(frame[4:])
+            return await answer if isinstance(answer, Awaitable) else answer
         except (Underflow, StructError):
             raise UnreadableResponse("malformed", "a response to kproxy ends early") from None
         except WireError as error:
             raise UnreadableResponse(error.reason, str(error)) from None
 
-    async def put(self, ask: Channel) -> T:
+    async def ask(self, channel: Channel) -> T:
         """Both."""
-        self.send(ask)
-        return await self.answer(ask)
+        self.send(channel)
+        return await self.read_answer(channel)
 
 
-async def ask_versions(ask: Channel) -> Versions:
+async def ask_versions(channel: Channel) -> Versions:
     """What the broker serves; it tells everybody, before any login. Raises UpstreamError or WireError: no Kafka broker
     answers."""
-    return await Question(api.API_VERSIONS, 0, b"", _read_versions).put(ask)
+    return await Question(api.API_VERSIONS, 0, b"", _read_versions).ask(channel)
 
 
 def _read_versions(body: bytes) -> Versions:
     """ApiVersions v0: error code, ranges[API key, lowest, highest]"""
-    found: dict[int, range] = {}
+    ranges: dict[int, range] = {}
     for at in range(6, len(body) - 5, 6):
         key, lowest, highest = unpack_from(">hhh", body, at)
-        found[key] = range(lowest, highest + 1)
-    return found
+        ranges[key] = range(lowest, highest + 1)
+    return ranges
 
 
 def nodes_question(versions: Versions) -> Question[ClusterNodes]:
@@ -236,14 +236,14 @@ def _new_walk(key: int, version: int) -> Walk:
 def _checked(walk: Walk) -> Walk:
     if not walk.done:
         raise Underflow
-    if not walk.found:
+    if not walk.locations:
         raise malformed("the response of the broker names no node")
     return walk
 
 
 def _end(walk: Walk) -> int:
     """The index behind the last node's port."""
-    return walk.found[-1][2]
+    return walk.locations[-1][2]
 
 
 # By version. No topics.
@@ -256,20 +256,20 @@ _CONTROLLERS_QUESTION: Question[ClusterNodes] = Question(
 )
 
 
-def node_id_question(versions: Versions, suppose: int = UNUSED_NODE_ID) -> Question[int | None] | None:
+def node_id_question(versions: Versions, expected_id: int = UNUSED_NODE_ID) -> Question[int | None] | None:
     """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
     does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
-    return _node_id_question(suppose) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
+    return _node_id_question(expected_id) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
 
 
 @lru_cache(maxsize=64)
-def _node_id_question(suppose: int) -> Question[int | None]:
+def _node_id_question(expected_id: int) -> Question[int | None]:
     # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
-    resource = pack(">b", _BROKER_RESOURCE) + _string(str(suppose).encode()) + INT32.pack(1) + _string(b"kproxy")
-    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_read_node_id, suppose))
+    resource = pack(">b", _BROKER_RESOURCE) + _string(str(expected_id).encode()) + INT32.pack(1) + _string(b"kproxy")
+    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_read_node_id, expected_id))
 
 
-def _read_node_id(suppose: int, body: bytes) -> int | None:
+def _read_node_id(expected_id: int, body: bytes) -> int | None:
     """DescribeConfigs v1: throttle time, results[error code, error message, …]"""
     (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
     if count != 1:
@@ -278,15 +278,15 @@ def _read_node_id(suppose: int, body: bytes) -> int | None:
     match = _OWN_ID.search(message or b"")
     if match:
         return int(match[1]) if int(match[1]) < UNUSED_NODE_ID else None
-    return suppose if error == NONE and suppose != UNUSED_NODE_ID else None
+    return expected_id if error == NONE and expected_id != UNUSED_NODE_ID else None
 
 
-async def ask_leaders(ask: Channel, versions: Versions) -> dict[int, tuple[TopicPartition, ...]]:
+async def ask_leaders(channel: Channel, versions: Versions) -> dict[int, tuple[TopicPartition, ...]]:
     """A few partitions of each node that leads any, of the topics that this user may see."""
     if 2 not in versions.get(api.METADATA, ()):
         return {}
     question: Question[dict[int, tuple[TopicPartition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _read_leaders)
-    return await question.put(ask)  # for all topics
+    return await question.ask(channel)  # for all topics
 
 
 async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
@@ -298,28 +298,30 @@ async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
         _, at = read_string(body, at, end, compact=False, nullable=True)
     (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id
     at += 8
-    found: dict[int, list[TopicPartition]] = {}
-    looked_at = 0
+    partitions_by_leader: dict[int, list[TopicPartition]] = {}
+    partitions_read = 0
     for _ in range(min(topics, _MAX_PARTITIONS_READ)):
         name, at = read_string(body, at + 2, end, compact=False, nullable=False)
         (partitions,) = INT32.unpack_from(body, at + 1)
         at += 5
         for _ in range(partitions):
-            looked_at += 1
-            if looked_at > _MAX_PARTITIONS_READ:
-                return {node: tuple(led) for node, led in found.items()}
+            partitions_read += 1
+            if partitions_read > _MAX_PARTITIONS_READ:
+                return {node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items()}
             error, index, leader, replicas = unpack_from(">hiii", body, at)
             at += 14 + 4 * max(0, replicas)
             (in_sync,) = INT32.unpack_from(body, at)
             at += 4 + 4 * max(0, in_sync)
-            led = found.setdefault(leader, [])
-            if error == NONE and leader >= 0 and len(led) < _PARTITIONS_OF_A_LEADER:
-                led.append((name or b"", index))
-    return {node: tuple(led) for node, led in found.items() if led}
+            leader_partitions = partitions_by_leader.setdefault(leader, [])
+            if error == NONE and leader >= 0 and len(leader_partitions) < _PARTITIONS_OF_A_LEADER:
+                leader_partitions.append((name or b"", index))
+    return {
+        node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items() if leader_partitions
+    }
 
 
 async def ask_leadership(
-    ask: Channel, versions: Versions, partitions: Iterable[TopicPartition]
+    channel: Channel, versions: Versions, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """The error code with which the broker answers ListOffsets for each partition: NONE from its leader, NOT_LEADER
     from others."""
@@ -329,14 +331,14 @@ async def ask_leadership(
     for name, index in partitions:
         topics.setdefault(name, []).append(index)
     # v1: replica id, topics[name, partitions[index, timestamp]]
-    asked = [
+    encoded_topics = [
         _string(name) + INT32.pack(len(indexes)) + b"".join(pack(">iq", index, _LATEST) for index in indexes)
         for name, indexes in topics.items()
     ]
 
     def read(body: bytes) -> dict[TopicPartition, int]:
         # v1: topics[name, partitions[index, error, timestamp, offset]]; as many as were asked for
-        found: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, int] = {}
         (count,), at = INT32.unpack_from(body), 4
         for _ in range(min(count, len(topics))):
             name, at = read_string(body, at, len(body), compact=False, nullable=False)
@@ -344,21 +346,21 @@ async def ask_leadership(
             at += 4
             for _ in range(min(count, len(topics.get(name or b"", ())))):
                 index, error = unpack_from(">ih", body, at)
-                found[name or b"", index] = error
+                errors[name or b"", index] = error
                 at += 22
-        return found
+        return errors
 
-    body = INT32.pack(-1) + INT32.pack(len(asked)) + b"".join(asked)
-    return await Question(api.LIST_OFFSETS, 1, body, read).put(ask)
+    body = INT32.pack(-1) + INT32.pack(len(encoded_topics)) + b"".join(encoded_topics)
+    return await Question(api.LIST_OFFSETS, 1, body, read).ask(channel)
 
 
-async def ask_coordinator(ask: Channel, versions: Versions) -> int | None:
+async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
     """The id of the broker that is asked, as the coordinator of a group that it names; None if it names none that this
     user may see."""
     if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
-    for group in (await Question(api.LIST_GROUPS, 0, b"", _read_group_ids).put(ask))[:_PARTITIONS_OF_A_LEADER]:
-        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _read_coordinator).put(ask)
+    for group in (await Question(api.LIST_GROUPS, 0, b"", _read_group_ids).ask(channel))[:_PARTITIONS_OF_A_LEADER]:
+        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _read_coordinator).ask(channel)
         if error == NONE and node_id >= 0:
             return node_id
     return None

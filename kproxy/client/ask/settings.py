@@ -73,13 +73,13 @@ def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
     def result() -> BrokerSettings:
         error = read.int16()
         read.raw(), read.boolean(), read.raw()
-        told = {name: (value, source) for name, value, source in read.array(config)}
-        kept = {name: told[name] for name in names or told if name in told}
+        values_by_name = {name: (value, source) for name, value, source in read.array(config)}
+        selected = {name: values_by_name[name] for name in names or values_by_name if name in values_by_name}
         return BrokerSettings(
             error,
-            {name: value for name, (value, _) in kept.items()},
-            frozenset(name for name, (_, source) in kept.items() if source == _DEFAULT),
-            frozenset(name for name, (_, source) in kept.items() if source in _DYNAMIC),
+            {name: value for name, (value, _) in selected.items()},
+            frozenset(name for name, (_, source) in selected.items() if source == _DEFAULT),
+            frozenset(name for name, (_, source) in selected.items() if source in _DYNAMIC),
         )
 
     results = read.array(result)

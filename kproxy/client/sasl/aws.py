@@ -65,8 +65,8 @@ def _sign_token(host: str, profile: str | None) -> dict[str, str]:
     try:
         session = _session(profile)
         credentials = session.get_credentials()
-        named = _REGION.search(host)
-        region = named[1] if named else session.get_config_variable("region")
+        match = _REGION.search(host)
+        region = match[1] if match else session.get_config_variable("region")
     except BotoCoreError as error:
         raise UpstreamError("sasl", f"the AWS SDK has no credentials: {' '.join(str(error).split())}") from None
     if credentials is None:

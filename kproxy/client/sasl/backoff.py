@@ -16,13 +16,13 @@ class Backoff:
         self._pause = 0.0
         self._not_before = 0.0
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         self._pause = min(self._pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
         self._not_before = time.monotonic() + self._pause
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         self._pause = self._not_before = 0.0
 
     @property
-    def waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         return time.monotonic() < self._not_before

@@ -24,7 +24,7 @@ class BlockingCalls:
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_MAX_THREADS)
 
-    async def call(self, seconds: float, function: Callable[..., T], *args: object) -> T:
+    async def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """What the function returns or raises. Raises TimeoutError after so many seconds; it goes on then, unheeded."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()

@@ -59,24 +59,24 @@ class SaslExchange:
         self._versions = versions
         self._next_id = first_id
         self.step = _FIRST
-        self._talk = self._run()
+        self._conversation = self._run()
         self.result: SaslSession | None = None
 
-    def start(self) -> bytes:
+    def first_request(self) -> bytes:
         """The first request."""
-        return next(self._talk)
+        return next(self._conversation)
 
-    def take(self, response: bytes) -> bytes | None:
+    def next_request(self, response: bytes) -> bytes | None:
         """The next request."""
         try:
-            return self._talk.send(response)
+            return self._conversation.send(response)
         except StopIteration as end:
             self.result = end.value
             return None
         except (Underflow, WireError, struct.error):
             raise UpstreamError("sasl", f"the broker's answer to {self.step} is invalid") from None
 
-    def closed(self) -> UpstreamError:
+    def connection_closed(self) -> UpstreamError:
         """What it means that the broker closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
             return LoginRefused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
@@ -157,9 +157,9 @@ class SaslExchange:
         (error,) = INT16.unpack_from(body)
         message, at = read_string(body, 2, end, compact=flexible, nullable=True)
         if error == _AUTHENTICATION_FAILED:
-            raise LoginRefused(f"the broker refused the login{self._said(message)}; {self._mechanism.advice}")
+            raise LoginRefused(f"the broker refused the login{self._quote(message)}; {self._mechanism.advice}")
         if error:
-            raise UpstreamError("sasl", f"the broker answers SaslAuthenticate with error {error}{self._said(message)}")
+            raise UpstreamError("sasl", f"the broker answers SaslAuthenticate with error {error}{self._quote(message)}")
         if flexible:
             size, at = read_uvarint(body, at, end)
             size -= 1
@@ -169,7 +169,7 @@ class SaslExchange:
             raise Underflow
         return body[at : at + size], _INT64.unpack_from(body, at + size)[0] if version >= 1 else 0
 
-    def _said(self, message: bytes | None) -> str:
+    def _quote(self, message: bytes | None) -> str:
         """The broker's own words, without what must not be shown: they may repeat what it was sent."""
         text = (message or b"").decode("utf-8", "replace")
         for secret in self._mechanism.secrets:
@@ -180,9 +180,9 @@ class SaslExchange:
 
 def _read_versions(body: bytes) -> Versions:
     """The versions in an ApiVersions response, version 0: error code, ranges[API key, lowest, highest]."""
-    found = {}
+    versions = {}
     for at in range(6, len(body) - 5, 6):
         key, lowest, highest = struct.unpack_from(">hhh", body, at)
         if key in (SASL_HANDSHAKE, SASL_AUTHENTICATE) and lowest <= APIS[key].newest:
-            found[key] = min(highest, APIS[key].newest)
-    return found
+            versions[key] = min(highest, APIS[key].newest)
+    return versions

@@ -49,10 +49,10 @@ class Kerberos:
             # Where the broker has the last word, what follows is its offer of layers: an empty token asks for it.
             return self._context.step(challenge or None) or b""
         except self._gssapi.exceptions.GSSError as error:
-            said = ": ".join(
+            message = ": ".join(
                 error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
             )
-            text = f"Kerberos gives no login to {self._service}: {said}; {self.advice}"
+            text = f"Kerberos gives no login to {self._service}: {message}; {self.advice}"
             # A KDC may lock an account whose key is wrong; without a ticket nobody is asked.
             raise (LoginRefused(text) if self._keytab else UpstreamError("sasl", text)) from None
 

@@ -39,20 +39,20 @@ class LoginAttempt:
 
 
 async def authenticate(
-    ask: Channel, exchange: SaslExchange, seconds: float, aside: BlockingCalls | None = None
+    channel: Channel, exchange: SaslExchange, seconds: float, blocking_calls: BlockingCalls | None = None
 ) -> SaslSession:
     """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
     # Some steps ask a KDC, and hashing a password thousands of times is slow.
-    aside = aside or BlockingCalls()
+    blocking_calls = blocking_calls or BlockingCalls()
     try:
-        request = await _run_step(exchange, aside, exchange.start)
+        request = await _run_step(exchange, blocking_calls, exchange.first_request)
         while request is not None:
-            response = await ask(request, seconds)
-            request = await _run_step(exchange, aside, exchange.take, response)
+            response = await channel.request(request, seconds)
+            request = await _run_step(exchange, blocking_calls, exchange.next_request, response)
     except TimeoutError:
         raise UpstreamError("sasl", f"no answer to {exchange.step} within {seconds:g} s") from None
     except (EOFError, ConnectionError):
-        raise exchange.closed() from None
+        raise exchange.connection_closed() from None
     except WireError as error:
         raise UpstreamError("sasl", str(error)) from None
     except ssl.SSLError as error:  # a broker checks the client's certificate after the handshake (RFC 8446 §4.4.2.4)
@@ -64,10 +64,10 @@ async def authenticate(
 
 
 async def _run_step(
-    exchange: SaslExchange, aside: BlockingCalls, step: Callable[..., bytes | None], *args: bytes
+    exchange: SaslExchange, blocking_calls: BlockingCalls, step: Callable[..., bytes | None], *args: bytes
 ) -> bytes | None:
     try:
-        return await aside.call(_STEP_TIMEOUT, step, *args)
+        return await blocking_calls.run(_STEP_TIMEOUT, step, *args)
     except TimeoutError:
         text = f"{exchange.mechanism} had no token within {_STEP_TIMEOUT:g} s: the KDC, or AWS, does not answer"
         raise UpstreamError("sasl", text) from None
@@ -92,15 +92,15 @@ class SaslLogin:
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
-        self._aside = BlockingCalls()
+        self._blocking_calls = BlockingCalls()
         self._password = secrets.CachedSecret(self._run_password_command)
-        self._token = secrets.CachedSecret(self._new_token)
-        self._proven: str | None = None  # credentials that the broker has taken
+        self._token = secrets.CachedSecret(self._fetch_token)
+        self._accepted: str | None = None  # credentials that the broker has taken
         self._refused: str | None = None  # and those that it did not take last,
         self._problem = ""  # what it said,
         self._backoff = Backoff()  # and when they may be tried again
         self._one_by_one = asyncio.Lock()
-        self._silent_on_lifetimes_until = 0.0
+        self._no_warning_until = 0.0
 
     async def prepare(self, address: Address, name: str) -> LoginAttempt:
         """What to log in with at `address`, to the broker that calls itself `name`. Raises UpstreamError."""
@@ -110,33 +110,33 @@ class SaslLogin:
             self._check(attempt)
             return attempt
 
-    async def log_in(self, ask: Channel, attempt: LoginAttempt, versions: Versions | None = None) -> SaslSession:
+    async def log_in(self, channel: Channel, attempt: LoginAttempt, versions: Versions | None = None) -> SaslSession:
         """Log in on a new connection, or, with the versions that are known by then, within a session. Raises
         UpstreamError."""
         with _named_errors(attempt.address):
-            async with self._turn(attempt):
+            async with self._one_attempt(attempt):
                 exchange = SaslExchange(attempt.mechanism, versions)
                 try:
-                    result = await authenticate(ask, exchange, self._config.connect_timeout, self._aside)
+                    result = await authenticate(channel, exchange, self._config.connect_timeout, self._blocking_calls)
                 except LoginRefused as error:
                     self._note_refusal(attempt, error)
                     raise
-                self._proven, self._refused = attempt.credentials, None
-                self._backoff.worked()
+                self._accepted, self._refused = attempt.credentials, None
+                self._backoff.record_success()
                 return result
 
     def warn_of_lifetime(self, address: Address, milliseconds: int, least: float) -> None:
         """A broker gives logins a lifetime that kproxy does not follow: say so, once in a while."""
-        if monotonic() >= self._silent_on_lifetimes_until:
-            self._silent_on_lifetimes_until = monotonic() + _LIFETIMES_SAID_EVERY
+        if monotonic() >= self._no_warning_until:
+            self._no_warning_until = monotonic() + _LIFETIMES_SAID_EVERY
             does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
             text = "%s: SASL: the broker gives logins a lifetime of %d ms; kproxy %s: see connections.max.reauth.ms"
             log.warning(text, address, milliseconds, does)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, attempt: LoginAttempt) -> AsyncIterator[None]:
+    async def _one_attempt(self, attempt: LoginAttempt) -> AsyncIterator[None]:
         """At start many connections open at once: one tries the credentials, the others wait for what comes of it."""
-        if attempt.credentials == self._proven:
+        if attempt.credentials == self._accepted:
             yield
             return
         async with self._one_by_one:
@@ -144,14 +144,14 @@ class SaslLogin:
             yield
 
     def _check(self, attempt: LoginAttempt) -> None:
-        if attempt.credentials == self._refused and self._backoff.waiting:
+        if attempt.credentials == self._refused and self._backoff.is_waiting:
             raise LoginRefused(self._problem)
 
     def _note_refusal(self, attempt: LoginAttempt, error: LoginRefused) -> None:
         if attempt.credentials != self._refused:
-            self._backoff.worked()  # that was about others
-        self._backoff.failed()
-        self._refused, self._problem, self._proven = attempt.credentials, str(error), None
+            self._backoff.record_success()  # that was about others
+        self._backoff.record_failure()
+        self._refused, self._problem, self._accepted = attempt.credentials, str(error), None
         # Perhaps it was changed since: fetch it again for the next attempt.
         self._password.forget()
         self._token.forget()
@@ -161,9 +161,9 @@ class SaslLogin:
         config = self._config
         user, mechanism = config.sasl_username or "", config.sasl
         if mechanism == "OAUTHBEARER":
-            extensions = dict(one.split("=", 1) for one in config.oauth_extensions)
+            extensions = dict(extension.split("=", 1) for extension in config.oauth_extensions)
             if config.oauth_token_file:
-                token = await secrets.read_file(self._aside, config.oauth_token_file)
+                token = await secrets.read_file(self._blocking_calls, config.oauth_token_file)
                 return OAuthBearer(token, extensions), token
             # A new token for the same client would be refused as well, for the same reason.
             return OAuthBearer(await self._token.get(), extensions), ""
@@ -175,24 +175,24 @@ class SaslLogin:
             from kproxy.client.sasl.aws import MskIam
 
             return MskIam(host, config.aws_profile), ""
-        password = await self._the_password()
+        password = await self._get_password()
         if mechanism == "PLAIN":
             return Plain(user, password), password
         assert mechanism is not None
-        return await self._aside.call(_STEP_TIMEOUT, Scram, mechanism, user, password), password
+        return await self._blocking_calls.run(_STEP_TIMEOUT, Scram, mechanism, user, password), password
 
-    async def _the_password(self) -> str:
+    async def _get_password(self) -> str:
         if self._config.sasl_password is not None:
             return self._config.sasl_password
         if self._config.sasl_password_file is not None:
-            return await secrets.read_file(self._aside, self._config.sasl_password_file)
+            return await secrets.read_file(self._blocking_calls, self._config.sasl_password_file)
         return await self._password.get()
 
     async def _run_password_command(self) -> tuple[str, float]:
         assert self._config.sasl_password_command is not None
         return await secrets.run_command(self._config.sasl_password_command), float("inf")
 
-    async def _new_token(self) -> tuple[str, float]:
+    async def _fetch_token(self) -> tuple[str, float]:
         config = self._config
         if config.oauth_token_command is not None:
             token = await secrets.run_command(config.oauth_token_command)
@@ -200,9 +200,9 @@ class SaslLogin:
         from kproxy.client.sasl.oidc import fetch_token  # few need it, and it brings a web client
 
         assert config.oauth_token_url is not None
-        client, secret = config.sasl_username or "", await self._the_password()
+        client, secret = config.sasl_username or "", await self._get_password()
         return await fetch_token(
-            self._aside, config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca
+            self._blocking_calls, config.oauth_token_url, client, secret, config.oauth_scope, config.oauth_ca
         )
 
 

@@ -29,20 +29,20 @@ class TokenEndpointUnavailable(UpstreamError):
 
 
 async def fetch_token(
-    aside: BlockingCalls, url: str, client: str, secret: str, scope: str | None, ca: Path | None
+    blocking_calls: BlockingCalls, url: str, client: str, secret: str, scope: str | None, ca: Path | None
 ) -> tuple[str, float]:
     """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
     for pause in _PAUSES:
         try:
-            return await _attempt(aside, url, client, secret, scope, ca)
+            return await _attempt(blocking_calls, url, client, secret, scope, ca)
         except TokenEndpointUnavailable:
             await asyncio.sleep(pause)
-    return await _attempt(aside, url, client, secret, scope, ca)
+    return await _attempt(blocking_calls, url, client, secret, scope, ca)
 
 
-async def _attempt(aside: BlockingCalls, url: str, *args: str | Path | None) -> tuple[str, float]:
+async def _attempt(blocking_calls: BlockingCalls, url: str, *args: str | Path | None) -> tuple[str, float]:
     try:
-        return await aside.call(_WHOLE_TIMEOUT, _fetch, url, *args)
+        return await blocking_calls.run(_WHOLE_TIMEOUT, _fetch, url, *args)
     except TimeoutError:
         raise TokenEndpointUnavailable(
             "sasl", f"the token endpoint {url} has not answered whole within {_WHOLE_TIMEOUT:g} s"
@@ -91,8 +91,8 @@ def endpoint_tls_context(ca: Path | None) -> ssl.SSLContext:
 def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
     """With the error's name, which is a fixed word (RFC 6749 §5.2)."""
     with error:
-        found = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
-    word = f" ({found[1].decode()})" if found else ""
+        match = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
+    word = f" ({match[1].decode()})" if match else ""
     text = f"the token endpoint {url} answers {error.code}{word}"
     if error.code >= 500:
         return TokenEndpointUnavailable("sasl", text)

@@ -29,10 +29,10 @@ _MOST = 1024 * 1024
 _UNKNOWN_LIFE, _USED_FOR = 60.0, 0.8
 
 
-async def read_file(aside: BlockingCalls, path: Path) -> str:
+async def read_file(blocking_calls: BlockingCalls, path: Path) -> str:
     """The text of a file, without the line's end. Raises UpstreamError."""
     try:
-        return await aside.call(_READ_TIMEOUT, read_file_blocking, path)
+        return await blocking_calls.run(_READ_TIMEOUT, read_file_blocking, path)
     except TimeoutError:
         text = f"{path} was not read within {_READ_TIMEOUT:g} s: is it a pipe, or on a network file system?"
         raise UpstreamError("sasl", text) from None
@@ -54,10 +54,10 @@ async def run_command(command: str) -> str:
     try:
         # A pipe of our own: asyncio waits for the end of its pipes too, which children of a killed command may hold.
         reads, writes = os.pipe()
-        with os.fdopen(reads, "rb", buffering=0) as ours, os.fdopen(writes, "wb", buffering=0) as its_end:
-            process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=its_end)
-            its_end.close()
-            output, code = await _read_output(process, ours)
+        with os.fdopen(reads, "rb", buffering=0) as read_end, os.fdopen(writes, "wb", buffering=0) as write_end:
+            process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=write_end)
+            write_end.close()
+            output, code = await _read_output(process, read_end)
     except TimeoutError:
         raise UpstreamError("sasl", f"the command '{name}' took more than {_COMMAND_TIMEOUT:g} s") from None
     except OSError as error:
@@ -121,15 +121,15 @@ class CachedSecret:
         """Raises UpstreamError: the one that `fetch` raises, for a while without asking again."""
         async with self._lock:
             if self._value is None or time.monotonic() >= self._until:
-                if self._backoff.waiting:
+                if self._backoff.is_waiting:
                     raise UpstreamError("sasl", self._problem)
                 try:
                     self._value, self._until = await self._fetch()
                 except UpstreamError as error:
-                    self._backoff.failed()
+                    self._backoff.record_failure()
                     self._problem = str(error)
                     raise
-                self._backoff.worked()
+                self._backoff.record_success()
             return self._value
 
     def forget(self) -> None:

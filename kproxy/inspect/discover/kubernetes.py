@@ -45,7 +45,7 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Searc
         api = KubeApi(_NAME, context, DirectConnector(), tasks)
         looking = _ResourceSearch(context, namespace)
         try:
-            limit = Deadline.of(_SECONDS)
+            limit = Deadline.after(_SECONDS)
             strimzi: list[Mapping[str, Any]] = []
             for version in _STRIMZI:
                 strimzi = strimzi or await looking.listed(api, version, "kafkas", limit)

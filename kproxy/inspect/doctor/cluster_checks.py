@@ -52,7 +52,7 @@ def _nodes(found: Examination) -> Iterator[DoctorFinding]:
 
 def _topics(found: Examination) -> Iterator[DoctorFinding]:
     topics = found.contents.topics if found.contents else ()
-    lost = {one.name: [part.index for part in one.partitions if part.leaderless] for one in topics}
+    lost = {one.name: [part.index for part in one.partitions if part.is_leaderless] for one in topics}
     leaderless = [name for name, parts in lost.items() if parts]
     if leaderless:
         names = ", ".join(f"{name} (partition {_some(lost[name])})" for name in leaderless[:3])

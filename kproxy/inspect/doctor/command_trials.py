@@ -228,7 +228,7 @@ class _TrialClient:
         with await self._dialer.connect(bootstrap) as sock:
             ask = ConnectionChannel(Stream(sock))
             versions = await questions.ask_versions(ask)
-            members = await questions.nodes_question(versions).put(ask)
+            members = await questions.nodes_question(versions).ask(ask)
         return {NodeKey(one.kind, one.node_id): one.advertised for one in members.nodes}
 
     async def meets(self, key: NodeKey, address: Address) -> bool:

@@ -106,7 +106,7 @@ class _ClusterQuestions:
         question = settings_question(versions, key.node_id)
         with contextlib.suppress(KproxyError, TimeoutError):
             async with asyncio.timeout(self.seconds):
-                answer = None if question is None else await question.put(ask)
+                answer = None if question is None else await question.ask(ask)
             if answer is not None and answer.error == NONE:
                 self.told[identity.cluster_id, key] = answer
 
@@ -116,7 +116,7 @@ class _ClusterQuestions:
         began = perf_counter()
         try:
             async with asyncio.timeout(self.seconds):
-                answer = await question.put(ask)
+                answer = await question.ask(ask)
         except (KproxyError, TimeoutError) as failed:
             error = failed if isinstance(failed, KproxyError) else f"no answer within {self.seconds:g} s"
             self.on_step(ExaminationStep(kind, target, StepVerdict.FAILED, perf_counter() - began, str(error)))

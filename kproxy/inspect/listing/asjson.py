@@ -59,11 +59,11 @@ def _topic(topic: Topic) -> dict[str, object]:
         "partitions": [
             {
                 "partition": one.index,
-                "leader": None if one.leaderless else one.leader,
+                "leader": None if one.is_leaderless else one.leader,
                 "replicas": list(one.replicas),
                 "isr": list(one.isr),
                 "offline": list(one.offline),
-                "under_replicated": one.under_replicated,
+                "under_replicated": one.is_under_replicated,
             }
             for one in topic.partitions
         ],

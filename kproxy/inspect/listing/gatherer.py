@@ -84,7 +84,7 @@ class _Gatherer:
         leader = contents.quorum_leader_question(versions)
         controller = found.controller_id if found.controller_id >= 0 else None
         if leader is not None:  # any broker takes what is meant for the controller, and calls itself that
-            controller = await self._optional(leader.put(ask))
+            controller = await self._optional(leader.ask(ask))
         shown = tuple(topic for topic in found.topics if wanted.shows(topic))
         return Snapshot(
             asked=asked,
@@ -99,7 +99,7 @@ class _Gatherer:
 
     async def _contents(self, ask: ConnectionChannel, versions: Versions, names: list[str] | None) -> ClusterContents:
         try:
-            return await _in_time(contents.contents_question(versions, names).put(ask))
+            return await _in_time(contents.contents_question(versions, names).ask(ask))
         except ResponseTooLarge as error:
             what = "all topics" if names is None else "these topics"
             raise WireError(error.reason, f"{what}: {error}: name fewer topics with --topic NAME") from None
@@ -133,7 +133,7 @@ class _Gatherer:
         if len(found.brokers) == 1:
             return found.brokers[0].id
         question = questions.node_id_question(versions, UNUSED_NODE_ID)
-        return None if question is None else await self._optional(question.put(ask))
+        return None if question is None else await self._optional(question.ask(ask))
 
     async def _see_each(self, found: ClusterContents) -> dict[int, BrokerDetails]:
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -162,14 +162,14 @@ class _Gatherer:
         question = settings_question(versions, node_id, LISTENER_SETTINGS)
         if question is None:
             return {}, "the broker is too old to tell"
-        settings = await _in_time(question.put(ask))
+        settings = await _in_time(question.ask(ask))
         return settings.values, None if settings.error == NONE else contents.error_text(settings.error)
 
     async def _groups(self, ask: ConnectionChannel, versions: Versions) -> tuple[Sequence[Group], str | None]:
         question = contents.groups_question(versions)
         if question is None:
             return (), "the broker knows of no groups"
-        listed = await _in_time(question.put(ask))
+        listed = await _in_time(question.ask(ask))
         return listed.groups, None if listed.error == NONE else contents.error_text(listed.error)
 
     @contextlib.asynccontextmanager

@@ -81,7 +81,7 @@ def _topics(seen: Snapshot, width: int, *, partitions: bool) -> Iterator[str]:
 
 def _topic(topic: Topic) -> Sequence[str]:
     replicas = sorted({len(one.replicas) for one in topic.partitions})
-    led = Counter(one.leader for one in topic.partitions if not one.leaderless)
+    led = Counter(one.leader for one in topic.partitions if not one.is_leaderless)
     leaders = " ".join(f"{node}:{count}" if count > 1 else str(node) for node, count in sorted(led.items()))
     if len(led) > _MOST_LEADERS:
         leaders = _count(len(led), "broker")
@@ -97,8 +97,8 @@ def _topic(topic: Topic) -> Sequence[str]:
 def _state(topic: Topic) -> str:
     if topic.error:
         return error_text(topic.error)
-    leaderless = sum(one.leaderless for one in topic.partitions)
-    behind = sum(one.under_replicated for one in topic.partitions)
+    leaderless = sum(one.is_leaderless for one in topic.partitions)
+    behind = sum(one.is_under_replicated for one in topic.partitions)
     words = [f"{leaderless} leaderless"] if leaderless else []
     words += [f"{behind} under-replicated"] if behind else []
     return ", ".join(words) or "ok"
@@ -111,15 +111,15 @@ def _partitions(topics: Sequence[Topic], width: int) -> Iterator[str]:
         if topic.error:
             rows.append([topic.name, "", "", "", "", _state(topic)])
         for one in topic.partitions:
-            leader = _NOBODY if one.leaderless else str(one.leader)
+            leader = _NOBODY if one.is_leaderless else str(one.leader)
             numbers = [_ids(one.replicas), _ids(one.isr)]
             rows.append([topic.name, str(one.index), leader, *numbers, _partition_state(one)])
     yield from table(headings, rows, width, frozenset({1, 2}))
 
 
 def _partition_state(one: Partition) -> str:
-    words = ["leaderless"] if one.leaderless else []
-    words += ["under-replicated"] if one.under_replicated else []
+    words = ["leaderless"] if one.is_leaderless else []
+    words += ["under-replicated"] if one.is_under_replicated else []
     return ", ".join(words) or "ok"
 
 

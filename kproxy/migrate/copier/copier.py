@@ -198,7 +198,7 @@ class _Attempt:
             producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs, self._behind))
             step.records += piece.count
             step.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), step.checksum)
-            self._seen.ways[piece.way] += 1
+            self._seen.ways[piece.method] += 1
         step.size += len(answer.records)
         self._taken += len(answer.records)
 

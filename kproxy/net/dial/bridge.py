@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 class BridgeEnd(asyncio.Protocol):
     """One of the two. asyncssh's channels take it as their session: both have asyncio's callbacks."""
 
-    other: BridgeEnd
+    peer: BridgeEnd
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -28,24 +28,24 @@ class BridgeEnd(asyncio.Protocol):
         """A channel is open; connection_made has said it."""
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
-        if self.other.transport is not None:
-            self.other.transport.write(data)
+        if self.peer.transport is not None:
+            self.peer.transport.write(data)
 
     def pause_writing(self) -> None:
-        if self.other.transport is not None:
-            self.other.transport.pause_reading()
+        if self.peer.transport is not None:
+            self.peer.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self.other.transport is not None:
-            self.other.transport.resume_reading()
+        if self.peer.transport is not None:
+            self.peer.transport.resume_reading()
 
     def eof_received(self) -> bool:
         """Returns whether this direction's transport shall stay open for the other one."""
         self.ended = True
-        sink, source = self.other.transport, self.transport
+        sink, source = self.peer.transport, self.transport
         if sink is None or source is None:
             return False
-        if self.other.ended or not sink.can_write_eof():  # TLS cannot end one direction alone
+        if self.peer.ended or not sink.can_write_eof():  # TLS cannot end one direction alone
             sink.close()
             source.close()
             return False
@@ -54,8 +54,8 @@ class BridgeEnd(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended = True
-        if self.other.transport is not None:
-            self.other.transport.close()
+        if self.peer.transport is not None:
+            self.peer.transport.close()
 
 
 async def bridge(open_far: Callable[[BridgeEnd], Awaitable[object]]) -> socket.socket:
@@ -64,7 +64,7 @@ async def bridge(open_far: Callable[[BridgeEnd], Awaitable[object]]) -> socket.s
     Raises what `open_far` does. The transport is closed with the socket.
     """
     near, far = BridgeEnd(), BridgeEnd()
-    near.other, far.other = far, near
+    near.peer, far.peer = far, near
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     try:

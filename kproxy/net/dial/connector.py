@@ -23,7 +23,7 @@ class Deadline:
     on_step: OnStep | None = None
 
     @classmethod
-    def of(cls, seconds: float, on_step: OnStep | None = None) -> Deadline:
+    def after(cls, seconds: float, on_step: OnStep | None = None) -> Deadline:
         """So many seconds from now."""
         return cls(seconds, asyncio.get_running_loop().time() + seconds, on_step)
 
@@ -36,7 +36,7 @@ class Deadline:
         return asyncio.timeout_at(self.at)
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds, at least 0."""
         return max(0.0, self.at - asyncio.get_running_loop().time())
 
@@ -47,7 +47,7 @@ _UNREPORTED = contextlib.nullcontext()
 class Connector(Protocol):
     """Something that opens connections: this machine itself, or a hop that is reached by another way."""
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError, ViaError if it failed before the address."""
         ...
 
@@ -71,10 +71,12 @@ class HopSpec(Protocol):
     def password(self) -> str | None: ...
 
 
-async def connect_to_hop(name: str, reason: str, before: Connector, address: Address, limit: Deadline) -> socket.socket:
+async def connect_to_hop(
+    name: str, reason: str, previous: Connector, address: Address, deadline: Deadline
+) -> socket.socket:
     """Connect to the hop called `name` itself. Raises ViaError with `reason`."""
     try:
-        return await before.connect(address, limit)
+        return await previous.connect(address, deadline)
     except ViaError:
         raise  # of a hop before this one, which has said it
     except UpstreamError as error:

@@ -29,22 +29,22 @@ class Dialer:
         is_own: Callable[[Address], bool] = lambda _: False,
     ) -> None:
         self._seconds = seconds
-        self._ways: list[Connector] = [DirectConnector(is_own)]
+        self._connectors: list[Connector] = [DirectConnector(is_own)]
         for hop in via:
-            self._ways.append(_connector_for(hop, self._ways[-1], tasks))
+            self._connectors.append(_connector_for(hop, self._connectors[-1], tasks))
 
-    def allow(self, seconds: float) -> None:
+    def set_timeout(self, seconds: float) -> None:
         """So long a connection may take from now on."""
         self._seconds = seconds
 
-    async def connect(self, address: Address, limit: Deadline | None = None) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline | None = None) -> socket.socket:
         """A connected, non-blocking socket. Raises UpstreamError; ViaError if a hop failed, whatever the address."""
-        return await self._ways[-1].connect(address, limit or Deadline.of(self._seconds))
+        return await self._connectors[-1].connect(address, deadline or Deadline.after(self._seconds))
 
     async def close(self) -> None:
         """Close what was kept open for later connections."""
-        for way in reversed(self._ways):
-            await way.close()
+        for connector in reversed(self._connectors):
+            await connector.close()
 
 
 def check_library(hop: HopSpec) -> None:
@@ -53,25 +53,25 @@ def check_library(hop: HopSpec) -> None:
         raise ConfigError(f"via: {hop} needs the package websockets: {install_command('websockets')}")
 
 
-def _connector_for(hop: HopSpec, before: Connector, tasks: asyncio.TaskGroup) -> Connector:
+def _connector_for(hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup) -> Connector:
     # Each needs a library that costs memory, and most people use none of them.
     if hop.scheme == "ssh":
         from kproxy.net.dial.ssh import Ssh
 
-        return Ssh(hop, before, tasks)
+        return Ssh(hop, previous, tasks)
     if hop.scheme == "socks5":
         from kproxy.net.dial.socks import Socks5
 
-        return Socks5(hop, before)
+        return Socks5(hop, previous)
     if hop.scheme == "kubernetes":
         check_library(hop)
         from kproxy.net.dial.kubernetes import Kubernetes
 
-        return Kubernetes(hop, before, tasks)
+        return Kubernetes(hop, previous, tasks)
     if hop.scheme == "docker":
         from kproxy.net.dial.docker import Docker
 
-        return Docker(hop, before)
+        return Docker(hop, previous)
     from kproxy.net.dial.httpconnect import HttpConnect
 
-    return HttpConnect(hop, before)
+    return HttpConnect(hop, previous)

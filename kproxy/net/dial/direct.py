@@ -48,42 +48,44 @@ class DirectConnector:
         self._is_own = is_own
         self._resolver = Resolver()
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Resolve the name and connect. Raises UpstreamError."""
-        with limit.step(DialStepKind.RESOLVE, address.host):
-            found = self._resolver.numeric(address) or await self._resolved(address, limit)
-            self._check(address, found)
-        with limit.step(DialStepKind.CONNECT, address):
-            return await self._connected(address, found, limit)
+        with deadline.step(DialStepKind.RESOLVE, address.host):
+            addresses = self._resolver.parse_ip(address) or await self._resolve(address, deadline)
+            self._refuse_own_listener(address, addresses)
+        with deadline.step(DialStepKind.CONNECT, address):
+            return await self._connect_to_any(address, addresses, deadline)
 
-    async def _resolved(self, address: Address, limit: Deadline) -> Sequence[AddrInfo]:
+    async def _resolve(self, address: Address, deadline: Deadline) -> Sequence[AddrInfo]:
         try:
-            async with limit.timeout():
+            async with deadline.timeout():
                 return await self._resolver.resolve(address)
         except TimeoutError:
-            text = f"the name '{address.host}' was not resolved within {limit.seconds:g} s (no answer from DNS)"
+            text = f"the name '{address.host}' was not resolved within {deadline.seconds:g} s (no answer from DNS)"
             raise UpstreamError("resolve", f"{address}: {text}") from None
 
-    def _check(self, address: Address, found: Sequence[AddrInfo]) -> None:
-        for _, _, _, _, to in found:
+    def _refuse_own_listener(self, address: Address, addresses: Sequence[AddrInfo]) -> None:
+        for _, _, _, _, to in addresses:
             scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # of a link-local address: which interface
             if self._is_own(Address(f"{to[0]}{scope}", address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
 
-    async def _connected(self, address: Address, found: Sequence[AddrInfo], limit: Deadline) -> socket.socket:
+    async def _connect_to_any(
+        self, address: Address, addresses: Sequence[AddrInfo], deadline: Deadline
+    ) -> socket.socket:
         try:
-            if len(found) == 1:
-                return await _connect(found[0], limit)
-            async with limit.timeout():
-                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+            if len(addresses) == 1:
+                return await _connect(addresses[0], deadline)
+            async with deadline.timeout():
+                sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
             tune(sock, str(sock.getpeername()[0]))
             return sock
         except TimeoutError:
-            self._resolver.doubt(address.host)
-            text = f"no answer within {limit.seconds:g} s (a firewall drops the packets, or the host is down)"
+            self._resolver.mark_doubtful(address.host)
+            text = f"no answer within {deadline.seconds:g} s (a firewall drops the packets, or the host is down)"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except OSError as error:
-            self._resolver.doubt(address.host)
+            self._resolver.mark_doubtful(address.host)
             reason, text = _REASONS.get(error.errno or 0, ("other", error.strerror or str(error)))
             raise UpstreamError(reason, f"{address}: {text}") from None
 
@@ -91,7 +93,7 @@ class DirectConnector:
         """Nothing is kept."""
 
 
-async def _connect(info: AddrInfo, limit: Deadline) -> socket.socket:
+async def _connect(info: AddrInfo, deadline: Deadline) -> socket.socket:
     """A connection to the one address that there is. Raises OSError."""
     family, kind, protocol, _, address = info
     sock = socket.socket(family, kind, protocol)
@@ -101,7 +103,7 @@ async def _connect(info: AddrInfo, limit: Deadline) -> socket.socket:
         error = sock.connect_ex(address)
         if error in _UNDER_WAY:
             # On this machine it is there at once, although the system says that it is under way.
-            error = 0 if _is_connected(sock) else await _outcome(sock, limit)
+            error = 0 if _is_connected(sock) else await _outcome(sock, deadline)
         if error:
             raise OSError(error, os.strerror(error))
     except BaseException:
@@ -118,8 +120,8 @@ def _is_connected(sock: socket.socket) -> bool:
     return True
 
 
-async def _outcome(sock: socket.socket, limit: Deadline) -> int:
+async def _outcome(sock: socket.socket, deadline: Deadline) -> int:
     """The error of a connection that is under way, when it is so no more."""
-    async with limit.timeout():
+    async with deadline.timeout():
         await wait_until_ready(sock, write=True)
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

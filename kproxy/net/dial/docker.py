@@ -39,19 +39,19 @@ class Docker:
     """One network. Each connection asks the engine where the container is: one that was begun again has another
     address, and its former one may be another's."""
 
-    def __init__(self, hop: HopSpec, before: Connector) -> None:
+    def __init__(self, hop: HopSpec, previous: Connector) -> None:
         self._name = f"--via {hop}"
         self._network = hop.host
-        self._before = before
+        self._previous = previous
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Connect to the container that the address means. Raises UpstreamError."""
-        with limit.step(DialStepKind.HOP, self._name):
-            found = await self._found(address, limit)
+        with deadline.step(DialStepKind.HOP, self._name):
+            addresses = await self._find_addresses(address, deadline)
         failure: UpstreamError | None = None
-        for ip in found:
+        for ip in addresses:
             try:
-                return await self._before.connect(Address(ip, address.port), limit)
+                return await self._previous.connect(Address(ip, address.port), deadline)
             except UpstreamError as error:
                 failure = error
         assert failure is not None
@@ -61,24 +61,26 @@ class Docker:
     async def close(self) -> None:
         """Nothing is kept."""
 
-    async def _found(self, address: Address, limit: Deadline) -> Sequence[str]:
+    async def _find_addresses(self, address: Address, deadline: Deadline) -> Sequence[str]:
         """The IP addresses of the containers that have this name: a service of Compose may have several."""
         if _is_ip(address.host):
             return [address.host]
         try:
-            async with limit.timeout():
-                found, names = await asyncio.to_thread(find_addresses, address.host, self._network, limit.left)
+            async with deadline.timeout():
+                addresses, names = await asyncio.to_thread(
+                    find_addresses, address.host, self._network, deadline.remaining
+                )
         except TimeoutError:
-            text = f"{self._name}: the engine gave no answer within {limit.seconds:g} s"
+            text = f"{self._name}: the engine gave no answer within {deadline.seconds:g} s"
             raise ViaError("docker", text) from None
         except EngineError as error:
             raise ViaError("docker", f"{self._name}: {error}") from None
-        if not found:
-            known = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "none that runs"
+        if not addresses:
+            shown = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "none that runs"
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            text = f"no container of network {self._network} is called '{address.host}' (it has: {known}{more})"
+            text = f"no container of network {self._network} is called '{address.host}' (it has: {shown}{more})"
             raise UpstreamError("resolve", f"{address}: {text}")
-        return found
+        return addresses
 
 
 def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[str], Sequence[str]]:
@@ -87,48 +89,50 @@ def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[st
     until = monotonic() + seconds
     path, containers = _find_network(network)
     host = host.lower().removesuffix(".").removesuffix(f".{network.lower()}").removesuffix(".dns.podman")
-    names = sorted({name for one in containers for name in _names(one)})
-    if found := list(_matching_addresses(host, network, containers)):
-        return found, names
+    names = sorted({name for container in containers for name in _names(container)})
+    if addresses := list(_matching_addresses(host, network, containers)):
+        return addresses, names
     # Aliases and hostnames are told of single containers only.
-    told: list[Any] = []
-    for one in containers:
+    details: list[Any] = []
+    for container in containers:
         if monotonic() >= until:
-            raise EngineError(f"{path} is slow: it was asked about {len(told)} containers in {seconds:g} s")
-        told.append(engine.get(path, f"/containers/{engine.check_id(one.get('Id'))}/json"))
-    return list(_matching_addresses(host, network, told)), names
+            raise EngineError(f"{path} is slow: it was asked about {len(details)} containers in {seconds:g} s")
+        details.append(engine.get(path, f"/containers/{engine.check_id(container.get('Id'))}/json"))
+    return list(_matching_addresses(host, network, details)), names
 
 
 def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
     """The socket of the first engine that has it, and its containers that run."""
-    known: list[str] = []
+    network_names: list[str] = []
     problems: list[str] = []
     for _, path in engine.find_sockets():
         try:
             engine.get(path, f"/networks/{quote(network, safe='')}")
         except EngineError as error:
-            if not error.missing:
+            if not error.not_found:
                 problems.append(str(error))
                 continue
             listed = engine.get(path, "/networks")
-            known += [one_line(str(one.get("Name")), 70) for one in _dicts(listed)]
+            network_names += [one_line(str(network_entry.get("Name")), 70) for network_entry in _dicts(listed)]
             continue
-        asked = quote(json.dumps({"network": [network], "status": ["running"]}), safe="")
-        return path, _dicts(engine.get(path, f"/containers/json?filters={asked}"))[:_MOST_CONTAINERS]
+        filters = quote(json.dumps({"network": [network], "status": ["running"]}), safe="")
+        return path, _dicts(engine.get(path, f"/containers/json?filters={filters}"))[:_MOST_CONTAINERS]
     if problems:
         raise EngineError(problems[0])
-    if not known:
+    if not network_names:
         raise EngineError("no engine of Docker or Podman is here (DOCKER_HOST, /var/run/docker.sock, Podman's sockets)")
-    raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(known))[:20])})")
+    raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(network_names))[:20])})")
 
 
 def _matching_addresses(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:
-    for one in containers:
-        of_network = _within(one, "NetworkSettings", "Networks", network)
+    for container in containers:
+        of_network = _within(container, "NetworkSettings", "Networks", network)
         aliases = [*_texts(_within(of_network, "Aliases")), *_texts(_within(of_network, "DNSNames"))]
-        hostname = _within(one, "Config", "Hostname")
-        names = {name.lower() for name in (*_names(one), *aliases, *([hostname] if isinstance(hostname, str) else []))}
-        identity = one.get("Id") if isinstance(one, dict) else None
+        hostname = _within(container, "Config", "Hostname")
+        names = {
+            name.lower() for name in (*_names(container), *aliases, *([hostname] if isinstance(hostname, str) else []))
+        }
+        identity = container.get("Id") if isinstance(container, dict) else None
         is_id = isinstance(identity, str) and len(host) >= 12 and identity.startswith(host)
         ip = _within(of_network, "IPAddress") or _within(of_network, "GlobalIPv6Address")
         if (host in names or is_id) and isinstance(ip, str) and _is_ip(ip):
@@ -157,8 +161,8 @@ def _within(value: Any, *keys: str) -> Any:
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str) and one] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, str) and entry] if isinstance(value, list) else []

@@ -24,14 +24,16 @@ class EngineError(Exception):
     """It does not answer, or not so; `str()` is one line. `missing`: what was asked for is not there."""
 
     def __init__(self, text: str, *, missing: bool = False) -> None:
-        self.missing = missing
+        self.not_found = missing
         super().__init__(text)
 
 
 def find_sockets() -> Iterator[tuple[str, Path]]:
     """Those that there are, with whose they are. DOCKER_HOST counts before Docker's usual place."""
-    given = os.environ.get("DOCKER_HOST", "")
-    docker = Path(given.removeprefix("unix://")) if given.startswith("unix://") else Path("/var/run/docker.sock")
+    docker_host = os.environ.get("DOCKER_HOST", "")
+    docker = (
+        Path(docker_host.removeprefix("unix://")) if docker_host.startswith("unix://") else Path("/var/run/docker.sock")
+    )
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     for name, path in (
         ("Docker", docker),
@@ -42,11 +44,11 @@ def find_sockets() -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def check_id(given: object) -> str:
+def check_id(container_id: object) -> str:
     """An id as it may stand in a path. Raises EngineError."""
-    if not isinstance(given, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", given):
+    if not isinstance(container_id, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", container_id):
         raise EngineError("a container has no id")
-    return given
+    return container_id
 
 
 def get(path: Path, target: str) -> Any:
@@ -56,7 +58,7 @@ def get(path: Path, target: str) -> Any:
         if len(body) > _MOST:
             raise ValueError("its answer is too long")
         if status == 404:
-            raise EngineError("it has no such thing", missing=True)
+            raise EngineError("it has no such thing", not_found=True)
         if status != 200:
             raise ValueError(f"it answers {status}")
         return json.loads(body)

@@ -38,45 +38,45 @@ class _SocksError(Exception):
 class HttpConnect:
     """One HTTP proxy; `https` verifies the proxy's certificate with the system's trust store."""
 
-    def __init__(self, hop: HopSpec, before: Connector) -> None:
+    def __init__(self, hop: HopSpec, previous: Connector) -> None:
         assert hop.port is not None
         self._name = f"--via {hop}"
-        self._before = before
+        self._previous = previous
         self._address = Address(hop.host, hop.port)
         self._tls = ssl.create_default_context() if hop.scheme == "https" else None
         self._headers: list[tuple[str, str]] = []
         if hop.user is not None:
-            given = b64encode(f"{hop.user}:{hop.password or ''}".encode()).decode()
-            self._headers.append(("Proxy-Authorization", f"Basic {given}"))
+            credentials = b64encode(f"{hop.user}:{hop.password or ''}".encode()).decode()
+            self._headers.append(("Proxy-Authorization", f"Basic {credentials}"))
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
-        sock = await connect_to_hop(self._name, "proxy", self._before, self._address, limit)
-        with limit.step(DialStepKind.HOP, self._name):
-            return await self._connected(sock, address, limit)
+        sock = await connect_to_hop(self._name, "proxy", self._previous, self._address, deadline)
+        with deadline.step(DialStepKind.HOP, self._name):
+            return await self._connect(sock, address, deadline)
 
-    async def _connected(self, sock: socket.socket, address: Address, limit: Deadline) -> socket.socket:
+    async def _connect(self, sock: socket.socket, address: Address, deadline: Deadline) -> socket.socket:
         if self._tls is not None:
-            sock = await self._secure(sock, self._tls, limit)
+            sock = await self._secure(sock, self._tls, deadline)
         with contextlib.ExitStack() as undo:
             undo.callback(sock.close)
-            with self._errors(address, limit):
-                async with limit.timeout():
+            with self._errors(address, deadline):
+                async with deadline.timeout():
                     status, phrase = await self._ask(sock, address)
             if not 200 <= status < 300:
                 raise self._explain(address, status, phrase)
             undo.pop_all()
         return sock
 
-    async def _secure(self, sock: socket.socket, tls: ssl.SSLContext, limit: Deadline) -> socket.socket:
+    async def _secure(self, sock: socket.socket, tls: ssl.SSLContext, deadline: Deadline) -> socket.socket:
         loop, host = asyncio.get_running_loop(), self._address.host
         try:
-            async with limit.timeout():
+            async with deadline.timeout():
                 return await bridge(
                     lambda end: loop.create_connection(lambda: end, sock=sock, ssl=tls, server_hostname=host)
                 )
         except TimeoutError:
-            error = f"no TLS handshake with the proxy within {limit.seconds:g} s; it may be an http:// proxy"
+            error = f"no TLS handshake with the proxy within {deadline.seconds:g} s; it may be an http:// proxy"
         except ssl.SSLCertVerificationError as problem:
             trust = "SSL_CERT_FILE can name another CA file"
             error = f"the proxy's certificate is not trusted: {problem.verify_message}; {trust}"
@@ -86,12 +86,12 @@ class HttpConnect:
         raise ViaError("proxy", f"{self._name}: {error}")
 
     @contextlib.contextmanager
-    def _errors(self, address: Address, limit: Deadline) -> Iterator[None]:
+    def _errors(self, address: Address, deadline: Deadline) -> Iterator[None]:
         """Turns what goes wrong between here and the proxy's answer into UpstreamError."""
         try:
             yield
         except TimeoutError:
-            text = f"no answer within {limit.seconds:g} s through {self._name}"
+            text = f"no answer within {deadline.seconds:g} s through {self._name}"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except OSError as error:
             raise ViaError("proxy", f"{self._name}: {error.strerror or error}") from None

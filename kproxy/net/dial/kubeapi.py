@@ -38,60 +38,62 @@ _SERVER_STATUSES = (401, 403, 404, 409)
 class KubeApi:
     """One API server."""
 
-    def __init__(self, name: str, context: str | None, before: Connector, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, name: str, context: str | None, previous: Connector, tasks: asyncio.TaskGroup) -> None:
         self._name = name
-        self._before = before
-        self._through: dict[KubeProxy, Connector] = {}
+        self._previous = previous
+        self._proxies: dict[KubeProxy, Connector] = {}
         self._logins = KubeLogins(name, context, tasks)
         self._openings: tuple[OpenPipe, OpenPipe] = open_websocket, open_upgraded  # the one that worked last is first
 
-    async def get(self, path: str, limit: Deadline) -> Any:
+    async def get(self, path: str, deadline: Deadline) -> Any:
         """A document. Raises Refusal, and ViaError."""
-        return await self._logged_in(lambda login: self._fetched(login, path, limit), limit)
+        return await self._with_login(lambda login: self._fetch(login, path, deadline), deadline)
 
-    async def open_forward(self, path: str, limit: Deadline) -> Pipe:
+    async def open_forward(self, path: str, deadline: Deadline) -> Pipe:
         """A connection for a port-forward. Raises Refusal, and UpstreamError."""
-        return await self._logged_in(lambda login: self._opened_somehow(login, path, limit), limit)
+        return await self._with_login(lambda login: self._open_either_way(login, path, deadline), deadline)
 
     async def close(self) -> None:
         await self._logins.close()
 
-    async def _logged_in(self, ask: Callable[[KubeLogin], Awaitable[T]], limit: Deadline) -> T:
-        login = await self._logins.current(limit)
+    async def _with_login(self, ask: Callable[[KubeLogin], Awaitable[T]], deadline: Deadline) -> T:
+        login = await self._logins.current(deadline)
         try:
             return await ask(login)
         except KubeStatusError as error:
             if error.status != 401:
                 raise
         # The token may have ended before its time, or the file has another one by now.
-        self._logins.refused(login)
-        login = await self._logins.current(limit)
+        self._logins.discard(login)
+        login = await self._logins.current(deadline)
         try:
             return await ask(login)
         except KubeStatusError as error:
             if error.status != 401:
                 raise
-            self._logins.refused(login)
+            self._logins.discard(login)
             text = f"the API server does not accept the login of context '{login.server.context}' ({error})"
             raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'") from None
 
-    async def _socket(self, login: KubeLogin, limit: Deadline) -> socket.socket:
-        before = self._before if login.server.proxy is None else self._way(login.server.proxy)
-        return await connect_to_hop(f"{self._name}: the API server", "kubernetes", before, login.server.address, limit)
+    async def _socket(self, login: KubeLogin, deadline: Deadline) -> socket.socket:
+        previous = self._previous if login.server.proxy is None else self._proxy_connector(login.server.proxy)
+        return await connect_to_hop(
+            f"{self._name}: the API server", "kubernetes", previous, login.server.address, deadline
+        )
 
-    def _way(self, proxy: KubeProxy) -> Connector:
-        if proxy not in self._through:  # the kubeconfig may have another one by now
+    def _proxy_connector(self, proxy: KubeProxy) -> Connector:
+        if proxy not in self._proxies:  # the kubeconfig may have another one by now
             kind = Socks5 if proxy.scheme == "socks5" else HttpConnect
-            self._through = {proxy: kind(proxy, self._before)}
-        return self._through[proxy]
+            self._proxies = {proxy: kind(proxy, self._previous)}
+        return self._proxies[proxy]
 
     @contextlib.contextmanager
-    def _errors(self, login: KubeLogin, sock: socket.socket, limit: Deadline) -> Iterator[None]:
+    def _errors(self, login: KubeLogin, sock: socket.socket, deadline: Deadline) -> Iterator[None]:
         server = f"{self._name}: the API server {login.server.address}"
         try:
             yield
         except TimeoutError:
-            raise ViaError("kubernetes", f"{server} gave no answer within {limit.seconds:g} s") from None
+            raise ViaError("kubernetes", f"{server} gave no answer within {deadline.seconds:g} s") from None
         except ssl.SSLCertVerificationError as error:
             text = f"has a certificate that the kubeconfig does not trust: {error.verify_message}"
             raise ViaError("kubernetes", f"{server} {text}") from None
@@ -111,22 +113,22 @@ class KubeApi:
             sock.close()
             raise
 
-    async def _fetched(self, login: KubeLogin, path: str, limit: Deadline) -> Any:
-        sock = await self._socket(login, limit)
-        with contextlib.closing(sock), self._errors(login, sock, limit):
-            async with limit.timeout():
+    async def _fetch(self, login: KubeLogin, path: str, deadline: Deadline) -> Any:
+        sock = await self._socket(login, deadline)
+        with contextlib.closing(sock), self._errors(login, sock, deadline):
+            async with deadline.timeout():
                 reader, writer = await asyncio.open_connection(sock=sock, ssl=login.tls, server_hostname=login.tls_name)
                 try:
                     return json.loads(await KubeHttp(reader, writer, login).get(path))
                 finally:
                     writer.transport.abort()
 
-    async def _opened_somehow(self, login: KubeLogin, path: str, limit: Deadline) -> Pipe:
+    async def _open_either_way(self, login: KubeLogin, path: str, deadline: Deadline) -> Pipe:
         """As a WebSocket, or by an upgrade of HTTP if the server, something before it or a role has no WebSockets."""
         first, second = self._openings
         refused: KubeStatusError | ViaError
         try:
-            return await self._opened(first, login, path, limit)
+            return await self._open(first, login, path, deadline)
         except KubeStatusError as error:
             if error.status in _FINAL_STATUSES:
                 raise
@@ -134,7 +136,7 @@ class KubeApi:
         except UpgradeRefused as error:
             refused = ViaError("kubernetes", str(error))
         try:
-            opened = await self._opened(second, login, path, limit)
+            opened = await self._open(second, login, path, deadline)
         except KubeStatusError as error:
             raise error if error.status in _SERVER_STATUSES else refused from None
         except (UpgradeRefused, ViaError):
@@ -142,12 +144,12 @@ class KubeApi:
         self._openings = second, first
         return opened
 
-    async def _opened(self, opening: OpenPipe, login: KubeLogin, path: str, limit: Deadline) -> Pipe:
+    async def _open(self, opening: OpenPipe, login: KubeLogin, path: str, deadline: Deadline) -> Pipe:
         """Raises Refusal, NotUpgraded, ViaError."""
-        sock = await self._socket(login, limit)
+        sock = await self._socket(login, deadline)
         try:
-            with self._errors(login, sock, limit):
-                async with limit.timeout():
+            with self._errors(login, sock, deadline):
+                async with deadline.timeout():
                     return await opening(sock, login, path)
         except BaseException:
             sock.close()

@@ -74,25 +74,27 @@ def read_kube_server(context: str | None, file: Path | None = None) -> KubeServe
     Reads files."""
     if file is not None:
         return _of_context([(file, _mapping(file))], context)
-    given = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
-    files = [file for file in given or [Path("~/.kube/config").expanduser()] if file.exists()]
-    if not files and not given and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+    configured = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    files = [file for file in configured or [Path("~/.kube/config").expanduser()] if file.exists()]
+    if not files and not configured and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _in_cluster()
     if not files:
-        what = f"KUBECONFIG names no file that exists ({os.pathsep.join(map(str, given))})" if given else ""
+        what = f"KUBECONFIG names no file that exists ({os.pathsep.join(map(str, configured))})" if configured else ""
         raise BadKubeconfig(what or "there is no ~/.kube/config: log in to the cluster, or set KUBECONFIG")
     return _of_context([(file, _mapping(file)) for file in files], context)
 
 
-def _of_context(read: list[tuple[Path, dict[str, Any]]], context: str | None) -> KubeServer:
-    wanted = context or next((str(said["current-context"]) for _, said in read if said.get("current-context")), None)
-    if wanted is None:
+def _of_context(documents: list[tuple[Path, dict[str, Any]]], context: str | None) -> KubeServer:
+    context_name = context or next(
+        (str(document["current-context"]) for _, document in documents if document.get("current-context")), None
+    )
+    if context_name is None:
         raise BadKubeconfig("the kubeconfig has no current-context: choose one (kubectl config use-context NAME)")
     try:
-        return _configured(read, wanted)
+        return _configured(documents, context_name)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise BadKubeconfig(
-            f"the kubeconfig has a mistake in context '{_shown(wanted)}', its cluster or user"
+            f"the kubeconfig has a mistake in context '{_shown(context_name)}', its cluster or user"
         ) from None
 
 
@@ -106,10 +108,10 @@ def _in_cluster() -> KubeServer:
     )  # fmt: skip
 
 
-def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> KubeServer:
-    _, context = _named(read, "contexts", "context", wanted)
-    cluster_at, cluster = _named(read, "clusters", "cluster", str(context["cluster"]))
-    user_at, user = _named(read, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
+def _configured(documents: list[tuple[Path, dict[str, Any]]], context_name: str) -> KubeServer:
+    _, context = _named(documents, "contexts", "context", context_name)
+    cluster_at, cluster = _named(documents, "clusters", "cluster", str(context["cluster"]))
+    user_at, user = _named(documents, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
     url = str(cluster["server"])
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -126,11 +128,11 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> KubeSer
             pems[what] = at / Path(str(entry[key])).expanduser()
     if user.get("auth-provider") and not user.get("exec"):
         raise BadKubeconfig(
-            f"the user of context '{_shown(wanted)}' has an auth-provider, which Kubernetes dropped in 1.26:"
+            f"the user of context '{_shown(context_name)}' has an auth-provider, which Kubernetes dropped in 1.26:"
             " use its exec plugin (kubelogin, gke-gcloud-auth-plugin)"
         )
     return KubeServer(
-        wanted,
+        context_name,
         Address(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
         url,
         parts.scheme == "https",
@@ -143,7 +145,7 @@ def _configured(read: list[tuple[Path, dict[str, Any]]], wanted: str) -> KubeSer
         user_at,
         {key: value for key, value in cluster.items() if key != "extensions"},
         str(context.get("namespace") or "default"),
-        _proxy(str(cluster["proxy-url"]), wanted) if cluster.get("proxy-url") else None,
+        _proxy(str(cluster["proxy-url"]), context_name) if cluster.get("proxy-url") else None,
     )
 
 
@@ -153,7 +155,7 @@ def _proxy(text: str, context: str) -> KubeProxy:
         scheme, port = _PROXIES[url.scheme]
         if not url.hostname:
             raise ValueError
-        names = (None if one is None else unquote(one) for one in (url.username, url.password))
+        names = (None if name is None else unquote(name) for name in (url.username, url.password))
         return KubeProxy(scheme, url.hostname, url.port or port, *names)
     except (ValueError, KeyError):
         raise BadKubeconfig(
@@ -161,9 +163,9 @@ def _proxy(text: str, context: str) -> KubeProxy:
         ) from None
 
 
-def _authorization(user: Mapping[str, Any], at: Path) -> str:
+def _authorization(user: Mapping[str, Any], directory: Path) -> str:
     if user.get("tokenFile"):
-        return f"Bearer {_text(at / Path(str(user['tokenFile'])).expanduser())}"
+        return f"Bearer {_text(directory / Path(str(user['tokenFile'])).expanduser())}"
     if user.get("token"):
         return f"Bearer {user['token']}"
     if user.get("username"):
@@ -172,25 +174,27 @@ def _authorization(user: Mapping[str, Any], at: Path) -> str:
     return ""
 
 
-def _named(read: list[tuple[Path, dict[str, Any]]], kinds: str, kind: str, name: str) -> tuple[Path, dict[str, Any]]:
-    known = [(file, entry) for file, said in read for entry in said.get(kinds) or ()]
-    for file, entry in known:
+def _named(
+    documents: list[tuple[Path, dict[str, Any]]], kinds: str, kind: str, name: str
+) -> tuple[Path, dict[str, Any]]:
+    entries = [(file, entry) for file, document in documents for entry in document.get(kinds) or ()]
+    for file, entry in entries:
         if entry["name"] == name:
             return file.parent, dict(entry[kind])
-    names = ", ".join(sorted(_shown(str(entry["name"])) for _, entry in known)[:20])
+    names = ", ".join(sorted(_shown(str(entry["name"])) for _, entry in entries)[:20])
     raise BadKubeconfig(f"the kubeconfig has no {kind} '{_shown(name)}' (it has: {names or 'none'})")
 
 
 def _mapping(file: Path) -> dict[str, Any]:
     try:
-        said = yaml.safe_load(_text(file))
+        document = yaml.safe_load(_text(file))
     except (yaml.YAMLError, RecursionError):  # what is wrong may quote what the file has
-        said = ""
-    if said is None:  # an empty file is no mistake
+        document = ""
+    if document is None:  # an empty file is no mistake
         return {}
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise BadKubeconfig(f"{file} is not a kubeconfig")
-    return said
+    return document
 
 
 def _text(file: Path) -> str:

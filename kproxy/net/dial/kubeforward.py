@@ -26,14 +26,14 @@ _HALF_CLOSED_SECONDS = 60.0
 class PortForwardError(Exception):
     """What the node says is wrong with the port-forward."""
 
-    def __init__(self, said: bytes) -> None:
-        super().__init__(said.decode(errors="replace").strip())
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text.decode(errors="replace").strip())
 
 
 class PortForward(Protocol):
     """A port-forward in one of Kubernetes' protocols. What its methods await raises OSError and ValueError."""
 
-    async def begin(self) -> None:
+    async def wait_until_accepted(self) -> None:
         """Wait until the node has taken it."""
         ...
 
@@ -43,11 +43,11 @@ class PortForward(Protocol):
 
     async def send(self, data: bytes) -> None: ...
 
-    async def end(self) -> bool:
+    async def end_sending(self) -> bool:
         """No more will be sent. Returns whether the pod may still say something."""
         ...
 
-    async def keep(self) -> None:
+    async def keep_alive(self) -> None:
         """What has to be done all the time."""
         ...
 
@@ -65,7 +65,7 @@ class _ChannelForward:
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
 
-    async def begin(self) -> None:
+    async def wait_until_accepted(self) -> None:
         for _ in (_DATA, _ERROR):  # each begins with the number of the port
             _payload(await self._pipe.receive())
 
@@ -81,10 +81,10 @@ class _ChannelForward:
     async def send(self, data: bytes) -> None:
         await self._pipe.send(b"\0" + data)  # _DATA
 
-    async def end(self) -> bool:
+    async def end_sending(self) -> bool:
         return False
 
-    async def keep(self) -> None:
+    async def keep_alive(self) -> None:
         """Nothing: a WebSocket has pings of its own."""
 
     def close(self) -> None:
@@ -111,67 +111,67 @@ class _SpdyForward:
         self._stream, second = self._spdy.open({"streamType": "data", **headers})
         self._opening = first + second
         self._accepted = False
-        self._said: list[bytes] = []
-        self._complaint = bytearray()
-        self._no_more_data = self._no_more_data_told = self._no_more_errors = self._over = False
+        self._received: list[bytes] = []
+        self._error_text = bytearray()
+        self._data_ended = self._data_end_reported = self._errors_ended = self._closed = False
         # One answer at a time: it waits behind data for a slow pod, and nobody needs two.
         self._answers: asyncio.Queue[bytes] = asyncio.Queue(1)
 
-    async def begin(self) -> None:
+    async def wait_until_accepted(self) -> None:
         await self._pipe.send(self._opening)
         while not self._accepted:
-            if self._over:
-                raise ConnectionError(self._complaint.decode(errors="replace") or "it was closed")
-            if self._said:
+            if self._closed:
+                raise ConnectionError(self._error_text.decode(errors="replace") or "it was closed")
+            if self._received:
                 raise ValueError("data on a stream without a reply")
-            await self._take()
+            await self._receive_frames()
 
     async def receive(self) -> bytes | None:
-        while not self._said:
-            if self._no_more_data and not self._no_more_data_told:
-                self._no_more_data_told = True
+        while not self._received:
+            if self._data_ended and not self._data_end_reported:
+                self._data_end_reported = True
                 return b""
-            if self._complaint and (self._no_more_errors or self._over):
-                raise PortForwardError(bytes(self._complaint))
-            if self._over or (self._no_more_data and self._no_more_errors):
+            if self._error_text and (self._errors_ended or self._closed):
+                raise PortForwardError(bytes(self._error_text))
+            if self._closed or (self._data_ended and self._errors_ended):
                 return None
-            await self._take()
-        said = b"".join(self._said)
-        self._said.clear()
-        return said
+            await self._receive_frames()
+        data = b"".join(self._received)
+        self._received.clear()
+        return data
 
-    async def _take(self) -> None:
+    async def _receive_frames(self) -> None:
         """What comes next."""
         data = await self._pipe.receive()
         if not data:
-            self._over = True
+            self._closed = True
         for event in self._spdy.receive(data):
             match event:
-                case StreamData(self._stream, said):
-                    self._said.append(said)
-                case StreamData(self._errors, said):
-                    self._complaint += said[: _MAX_ERROR_TEXT - len(self._complaint)]
+                case StreamData(self._stream, payload):
+                    self._received.append(payload)
+                case StreamData(self._errors, payload):
+                    self._error_text += payload[: _MAX_ERROR_TEXT - len(self._error_text)]
                 case StreamAccepted(self._stream):
                     self._accepted = True
                 case StreamEnd(self._stream, reset):
-                    self._no_more_data |= not reset
-                    self._over |= reset
+                    self._data_ended |= not reset
+                    self._closed |= reset
                 case StreamEnd(self._errors, _):
-                    self._no_more_errors = True
+                    self._errors_ended = True
                 case Ping(answer):
                     with contextlib.suppress(asyncio.QueueFull):
                         self._answers.put_nowait(answer)
                 case GoAway():
-                    self._over |= not self._accepted
+                    self._closed |= not self._accepted
 
     async def send(self, data: bytes) -> None:
         await self._pipe.send(self._spdy.data(self._stream, data))
 
-    async def end(self) -> bool:
+    async def end_sending(self) -> bool:
         await self._pipe.send(self._spdy.data(self._stream, b"", last=True))
-        return not self._no_more_data
+        return not self._data_ended
 
-    async def keep(self) -> None:
+    async def keep_alive(self) -> None:
         """Answer pings, and send some: what is between drops connections that are silent."""
         while True:
             try:
@@ -196,17 +196,21 @@ class PortForwardRelay:
         self._forward = forward
         self._near = near
         self._early = early
-        self._half_since: float | None = None  # from here on only the pod may say something
-        self._listening_since: float | None = None
+        self._half_closed_since: float | None = None  # from here on only the pod may say something
+        self._receiving_since: float | None = None
 
-    async def run(self, heard: Callable[[], None]) -> None:
+    async def run(self, on_data: Callable[[], None]) -> None:
         """Until it is over. Calls `heard` when the pod says something. Raises a group of what a Forward raises."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                up, down = tasks.create_task(self._up()), tasks.create_task(self._down(heard))
-                keep = tasks.create_task(self._forward.keep())
+                up, down = tasks.create_task(self._up()), tasks.create_task(self._down(on_data))
+                keep = tasks.create_task(self._forward.keep_alive())
                 await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
-                while self._half_since is not None and not down.done() and not self._is_silent(self._half_since):
+                while (
+                    self._half_closed_since is not None
+                    and not down.done()
+                    and not self._is_silent(self._half_closed_since)
+                ):
                     await asyncio.wait((down,), timeout=_HALF_CLOSED_SECONDS)
                 for task in (up, down, keep):
                     task.cancel()
@@ -222,27 +226,27 @@ class PortForwardRelay:
             self._near.send(b"")
         except ConnectionError:
             return  # nobody is there any more to hear the pod
-        if await self._forward.end():
-            self._half_since = loop.time()
+        if await self._forward.end_sending():
+            self._half_closed_since = loop.time()
 
-    async def _down(self, heard: Callable[[], None]) -> None:
+    async def _down(self, on_data: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        said = await self._next() if self._early is None else self._early
-        while said is not None:
-            if said:
-                heard()
-                await loop.sock_sendall(self._near, said)
+        data = await self._next() if self._early is None else self._early
+        while data is not None:
+            if data:
+                on_data()
+                await loop.sock_sendall(self._near, data)
             else:
                 self._near.shutdown(socket.SHUT_WR)
-            said = await self._next()
+            data = await self._next()
 
     async def _next(self) -> bytes | None:
-        self._listening_since = asyncio.get_running_loop().time()
-        said = await self._forward.receive()
-        self._listening_since = None  # a slow client is not a silent pod
-        return said
+        self._receiving_since = asyncio.get_running_loop().time()
+        data = await self._forward.receive()
+        self._receiving_since = None  # a slow client is not a silent pod
+        return data
 
     def _is_silent(self, half_since: float) -> bool:
-        if self._listening_since is None:
+        if self._receiving_since is None:
             return False
-        return asyncio.get_running_loop().time() - max(half_since, self._listening_since) >= _HALF_CLOSED_SECONDS
+        return asyncio.get_running_loop().time() - max(half_since, self._receiving_since) >= _HALF_CLOSED_SECONDS

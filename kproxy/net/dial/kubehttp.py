@@ -22,10 +22,10 @@ class KubeStatusError(Exception):
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
         try:
-            said = json.loads(body)["message"]
+            message = json.loads(body)["message"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            said = body.decode(errors="replace")
-        super().__init__(one_line(str(said).strip() or f"HTTP {status}", 300))
+            message = body.decode(errors="replace")
+        super().__init__(one_line(str(message).strip() or f"HTTP {status}", 300))
 
 
 class UpgradeRefused(ValueError):
@@ -43,34 +43,37 @@ class KubeHttp:
 
     async def get(self, path: str) -> bytes:
         """The document there. Raises Refusal, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
-        answer = await self._asked("GET", path, [("Accept", "application/json"), ("Connection", "close")])
+        response = await self._send("GET", path, [("Accept", "application/json"), ("Connection", "close")])
         body = await self._body()
-        if answer.status_code != 200:
-            raise KubeStatusError(answer.status_code, body)
+        if response.status_code != 200:
+            raise KubeStatusError(response.status_code, body)
         return body
 
     async def upgrade(self, path: str) -> bytes:
         """Make it a connection of SPDY. Returns the first bytes of it; raises NotUpgraded and what `get` does."""
         headers = [("Connection", "Upgrade"), ("Upgrade", _SPDY), ("X-Stream-Protocol-Version", _PORT_FORWARD)]
-        answer = await self._asked("POST", path, [*headers, ("Content-Length", "0")])
-        if isinstance(answer, h11.Response):
+        response = await self._send("POST", path, [*headers, ("Content-Length", "0")])
+        if isinstance(response, h11.Response):
             body = await self._body()
-            if answer.status_code >= 400:
-                raise KubeStatusError(answer.status_code, body)
-            raise UpgradeRefused(f"HTTP {answer.status_code} instead of {_SPDY}")
-        said = {name: value.decode(errors="replace").lower() for name, value in answer.headers}
-        if said.get(b"upgrade") != _SPDY.lower() or said.get(b"x-stream-protocol-version") != _PORT_FORWARD:
+            if response.status_code >= 400:
+                raise KubeStatusError(response.status_code, body)
+            raise UpgradeRefused(f"HTTP {response.status_code} instead of {_SPDY}")
+        response_headers = {name: value.decode(errors="replace").lower() for name, value in response.headers}
+        if (
+            response_headers.get(b"upgrade") != _SPDY.lower()
+            or response_headers.get(b"x-stream-protocol-version") != _PORT_FORWARD
+        ):
             raise UpgradeRefused(f"another protocol than {_SPDY} with {_PORT_FORWARD}")
         return self._http.trailing_data[0]
 
-    async def _asked(
+    async def _send(
         self, method: str, path: str, headers: Sequence[tuple[str, str]]
     ) -> h11.Response | h11.InformationalResponse:
         """The head of the answer."""
-        given = [("Host", str(self._login.server.address)), *headers]
+        all_headers = [("Host", str(self._login.server.address)), *headers]
         if self._login.authorization:
-            given.append(("Authorization", self._login.authorization))
-        request = h11.Request(method=method, target=self._login.server.prefix + path, headers=given)
+            all_headers.append(("Authorization", self._login.authorization))
+        request = h11.Request(method=method, target=self._login.server.prefix + path, headers=all_headers)
         self._writer.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
         await self._writer.drain()
         while True:

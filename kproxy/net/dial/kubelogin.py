@@ -54,35 +54,37 @@ class KubeLogins:
         self._context = context
         self._tasks = tasks
         self._login: KubeLogin | None = None
-        self._getting: asyncio.Task[None] | None = None
+        self._login_task: asyncio.Task[None] | None = None
         self._failure: ViaError | None = None
         self._not_before = 0.0
 
-    async def current(self, limit: Deadline) -> KubeLogin:
+    async def current(self, deadline: Deadline) -> KubeLogin:
         """Raises ViaError."""
         now = asyncio.get_running_loop().time()
         if self._login is None or self._login.until <= now:
-            if self._getting is None and now >= self._not_before:
+            if self._login_task is None and now >= self._not_before:
                 self._login, self._failure = None, None
-                self._getting = self._tasks.create_task(self._get())
-            if (getting := self._getting) is not None:
-                await asyncio.wait([getting], timeout=limit.left)
-                if not getting.done():
-                    text = f"the login program of the kubeconfig gave nothing within {limit.seconds:g} s, still waiting"
+                self._login_task = self._tasks.create_task(self._log_in())
+            if (login_task := self._login_task) is not None:
+                await asyncio.wait([login_task], timeout=deadline.remaining)
+                if not login_task.done():
+                    text = (
+                        f"the login program of the kubeconfig gave nothing within {deadline.seconds:g} s, still waiting"
+                    )
                     raise ViaError("kubernetes-auth", f"{self._name}: {text}")
         if self._login is None:
             text = f"{self._name}: not logged in" if self._failure is None else str(self._failure)
             raise ViaError("kubernetes-auth" if self._failure is None else self._failure.reason, text)
         return self._login
 
-    def refused(self, login: KubeLogin) -> None:
+    def discard(self, login: KubeLogin) -> None:
         """The server does not take it any more: the next one is made anew."""
         if self._login is login:
             self._login = None
 
-    async def _get(self) -> None:
+    async def _log_in(self) -> None:
         try:
-            self._login = await self._made()
+            self._login = await self._new_login()
         except BadKubeconfig as error:
             self._failure = ViaError("kubernetes", f"{self._name}: {error}")
         except ViaError as error:
@@ -90,34 +92,34 @@ class KubeLogins:
         except Exception as error:  # noqa: BLE001 - nothing that a program or a file says may end kproxy
             self._failure = ViaError("kubernetes-auth", f"{self._name}: no login: {type(error).__name__}")
         finally:
-            self._getting = None
+            self._login_task = None
             if self._login is None:
                 self._not_before = asyncio.get_running_loop().time() + _PAUSE_AFTER_FAILURE
 
-    async def _made(self) -> KubeLogin:
+    async def _new_login(self) -> KubeLogin:
         server = await asyncio.to_thread(read_kube_server, self._context)
-        pems, authorization, holds = dict(server.pems), server.authorization, _LIFETIME
+        pems, authorization, lifetime = dict(server.pems), server.authorization, _LIFETIME
         if server.plugin is not None:
             try:
-                given = await _ask_plugin(server, server.plugin)
+                status = await _ask_plugin(server, server.plugin)
             except (OSError, ValueError, TimeoutError) as error:
                 command = one_line(str(server.plugin.get("command")), 100)
                 text = f"not logged in: the program '{command}' of context '{server.context}' {_explain(error)}"
                 raise ViaError("kubernetes-auth", f"{self._name}: {text}") from None
-            holds = _lifetime(given.get("expirationTimestamp"))
+            lifetime = _lifetime(status.get("expirationTimestamp"))
             for what, key in (("certificate", "clientCertificateData"), ("key", "clientKeyData")):
-                if given.get(key):
-                    pems[what] = str(given[key])
-            if given.get("token"):
-                authorization = f"Bearer {given['token']}"
+                if status.get(key):
+                    pems[what] = str(status[key])
+            if status.get("token"):
+                authorization = f"Bearer {status['token']}"
         tls = await asyncio.to_thread(tls_context, server, pems) if server.tls else None
         if not authorization.isascii() or not authorization.isprintable():
             raise BadKubeconfig(f"the token of context '{server.context}' has characters that no token has")
-        return KubeLogin(server, tls, authorization, asyncio.get_running_loop().time() + holds)
+        return KubeLogin(server, tls, authorization, asyncio.get_running_loop().time() + lifetime)
 
     async def close(self) -> None:
-        if self._getting is not None:
-            self._getting.cancel()
+        if self._login_task is not None:
+            self._login_task.cancel()
 
 
 def _explain(error: Exception) -> str:
@@ -148,12 +150,12 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
     spec: dict[str, Any] = {"interactive": False}
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = server.cluster
-    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    extra = {str(one["name"]): str(one["value"]) for one in plugin.get("env") or ()}
+    credential_request = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    variables = {str(one["name"]): str(one["value"]) for one in plugin.get("env") or ()}
     process = await asyncio.create_subprocess_exec(
         command,
         *(str(one) for one in plugin.get("args") or ()),
-        env={**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+        env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(credential_request)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -162,7 +164,7 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
     assert process.stderr is not None
     try:
         async with asyncio.timeout(_PLUGIN_SECONDS):
-            said, complaint = await asyncio.gather(_read_bounded(process.stdout), _read_bounded(process.stderr))
+            output, error_output = await asyncio.gather(_read_bounded(process.stdout), _read_bounded(process.stderr))
             code = await process.wait()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -172,10 +174,10 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
             async with asyncio.timeout(1):
                 await process.communicate()
     if code != 0:
-        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        last = error_output.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(f"ended with {code} ({one_line(last, 200)})")
     try:
-        status = json.loads(said)["status"]
+        status = json.loads(output)["status"]
     except (ValueError, KeyError, TypeError, RecursionError):
         status = None
     if not isinstance(status, dict) or not (status.get("token") or status.get("clientCertificateData")):
@@ -185,10 +187,10 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
 
 async def _read_bounded(stream: asyncio.StreamReader) -> bytes:
     """All of it. Raises ValueError at its end if that is too much."""
-    said, size = b"", 0
+    output, size = b"", 0
     while data := await stream.read(65536):
         size += len(data)
-        said = (said + data)[:_MOST]
+        output = (output + data)[:_MOST]
     if size > _MOST:
         raise ValueError("said more than a credential")
-    return said
+    return output

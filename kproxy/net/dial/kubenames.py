@@ -49,49 +49,53 @@ def parse_host(host: str, namespace: str) -> list[NameMeaning]:
         return []
     if "svc" in labels[2:]:
         labels = labels[: labels.index("svc", 2)]
-        whole = True
+        is_full_name = True
     else:
-        whole = False
+        is_full_name = False
     match labels:
         case [name]:
             return [NameMeaning(namespace, service=name), NameMeaning(namespace, pod=name)]
-        case [service, where] if whole:
-            return [NameMeaning(where, service=service)]
+        case [service, namespace_label] if is_full_name:
+            return [NameMeaning(namespace_label, service=service)]
         case [first, second]:
             return [NameMeaning(second, service=first), NameMeaning(namespace, pod=first, service=second)]
-        case [pod, service, where]:
-            return [NameMeaning(where, pod=pod, service=service)]
+        case [pod, service, namespace_label]:
+            return [NameMeaning(namespace_label, pod=pod, service=service)]
     return []
 
 
-def choose_pod_port(meant: NameMeaning, port: int, service: Any, slices: Any) -> PodPort:
+def choose_pod_port(meaning: NameMeaning, port: int, service: Any, slices: Any) -> PodPort:
     """A ready pod of it, any. `service` and `slices` are the API's documents. Raises NotThere."""
-    shown = f"Service {meant.service} in namespace {meant.namespace}"
+    shown = f"Service {meaning.service} in namespace {meaning.namespace}"
     spec = _get(service, "spec")
     if _get(spec, "type") == "ExternalName":
         raise TargetNotFound("resolve", f"{shown} is an ExternalName: give the name that it stands for")
-    named = [one for one in _list(_get(spec, "ports")) if _get(one, "port") == port]
-    if not named and _get(spec, "clusterIP") != "None":
-        has = ", ".join(str(_get(one, "port")) for one in _list(_get(spec, "ports"))[:10])
-        raise TargetNotFound("refused", f"{shown} has no port {port} (it has {has or 'none'})")
-    name = (_get(named[0], "name") or "") if named else None
-    found = list(_ready_pod_ports(meant.namespace, port, name, slices))
-    if not found:
-        text = f"{shown} has no ready pod: kubectl -n {meant.namespace} get endpointslices,pods"
+    matching_ports = [port_entry for port_entry in _list(_get(spec, "ports")) if _get(port_entry, "port") == port]
+    if not matching_ports and _get(spec, "clusterIP") != "None":
+        port_numbers = ", ".join(str(_get(port_entry, "port")) for port_entry in _list(_get(spec, "ports"))[:10])
+        raise TargetNotFound("refused", f"{shown} has no port {port} (it has {port_numbers or 'none'})")
+    name = (_get(matching_ports[0], "name") or "") if matching_ports else None
+    pod_ports = list(_ready_pod_ports(meaning.namespace, port, name, slices))
+    if not pod_ports:
+        text = f"{shown} has no ready pod: kubectl -n {meaning.namespace} get endpointslices,pods"
         raise TargetNotFound("unreachable", text)
-    return random.choice(found)
+    return random.choice(pod_ports)
 
 
 def _ready_pod_ports(namespace: str, port: int, name: str | None, slices: Any) -> Iterator[PodPort]:
-    for one in _list(_get(slices, "items")):
+    for endpoint_slice in _list(_get(slices, "items")):
         # The slice has the pods' port: a target port may be another one, and named.
         target = port
         if name is not None:
-            ports = [_get(each, "port") for each in _list(_get(one, "ports")) if (_get(each, "name") or "") == name]
+            ports = [
+                _get(port_entry, "port")
+                for port_entry in _list(_get(endpoint_slice, "ports"))
+                if (_get(port_entry, "name") or "") == name
+            ]
             if not ports or not isinstance(ports[0], int):
                 continue
             target = ports[0]
-        for endpoint in _list(_get(one, "endpoints")):
+        for endpoint in _list(_get(endpoint_slice, "endpoints")):
             pod = _pod(endpoint)
             if pod is not None and _get(_get(endpoint, "conditions"), "ready") is not False:
                 yield PodPort(namespace, pod, target)
@@ -99,8 +103,8 @@ def _ready_pod_ports(namespace: str, port: int, name: str | None, slices: Any) -
 
 def find_pod_by_hostname(hostname: str, slices: Any) -> str | None:
     """The pod that has this name in the DNS of a service, where it is not the pod's own."""
-    for one in _list(_get(slices, "items")):
-        for endpoint in _list(_get(one, "endpoints")):
+    for endpoint_slice in _list(_get(slices, "items")):
+        for endpoint in _list(_get(endpoint_slice, "endpoints")):
             if _get(endpoint, "hostname") == hostname:
                 return _pod(endpoint)
     return None
@@ -108,9 +112,9 @@ def find_pod_by_hostname(hostname: str, slices: Any) -> str | None:
 
 def find_running_pod(pods: Any) -> str | None:
     """The one of these pods that runs."""
-    for one in _list(_get(pods, "items")):
-        name = _get(_get(one, "metadata"), "name")
-        if _get(_get(one, "status"), "phase") == "Running" and isinstance(name, str):
+    for pod in _list(_get(pods, "items")):
+        name = _get(_get(pod, "metadata"), "name")
+        if _get(_get(pod, "status"), "phase") == "Running" and isinstance(name, str):
             return name
     return None
 

@@ -63,9 +63,9 @@ class _Handshake(ClientProtocol):
 
     def process_subprotocol(self, headers: Headers) -> Subprotocol:
         chosen = headers.get_all("Sec-WebSocket-Protocol")
-        for one in (_TUNNEL, _CHANNEL):
-            if chosen == [one]:
-                return one
+        for protocol in (_TUNNEL, _CHANNEL):
+            if chosen == [protocol]:
+                return protocol
         raise NegotiationError("a WebSocket without a protocol for port-forwards")
 
 
@@ -77,19 +77,19 @@ class _WebSocketConnection(ClientConnection):
 class _WebSocketPipe:
     """One message at a time."""
 
-    def __init__(self, opened: ClientConnection) -> None:
-        self._opened = opened
-        self.spdy = opened.subprotocol == _TUNNEL
+    def __init__(self, websocket: ClientConnection) -> None:
+        self._websocket = websocket
+        self.spdy = websocket.subprotocol == _TUNNEL
 
     async def send(self, data: bytes) -> None:
         try:
-            await self._opened.send(data)
+            await self._websocket.send(data)
         except ConnectionClosed as error:
             raise ConnectionError(str(error)) from None
 
     async def receive(self) -> bytes:
         try:
-            while not (message := await self._opened.recv()):
+            while not (message := await self._websocket.recv()):
                 pass  # nothing
         except ConnectionClosedOK:
             return b""
@@ -100,7 +100,7 @@ class _WebSocketPipe:
         return message
 
     def close(self) -> None:
-        _close(self._opened.transport)
+        _close(self._websocket.transport)
 
 
 class _SpdyPipe:
@@ -131,7 +131,7 @@ def _close(transport: asyncio.WriteTransport) -> None:
 
 async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:
     """Raises WebSocketException, ValueError, OSError, EOFError."""
-    opened = await connect_websocket(
+    websocket = await connect_websocket(
         f"{'wss' if login.tls else 'ws'}://{login.server.address}{login.server.prefix}{path}",
         sock=sock,
         ssl=login.tls,
@@ -148,7 +148,7 @@ async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pi
         max_queue=_FRAMES,
         write_limit=_WRITE_AHEAD,
     )
-    return _WebSocketPipe(opened)
+    return _WebSocketPipe(websocket)
 
 
 async def open_upgraded(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:

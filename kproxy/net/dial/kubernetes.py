@@ -32,152 +32,159 @@ _REFUSES_WITHIN = 0.3
 class Kubernetes:
     """One namespace of a cluster, and the others where a name says so."""
 
-    def __init__(self, hop: HopSpec, before: Connector, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup) -> None:
         self._name = f"--via {hop}"
         self._namespace = hop.host
         self._tasks = tasks
-        self._api = KubeApi(self._name, hop.user, before, tasks)
-        self._carrying: set[asyncio.Task[None]] = set()
-        self._answered: set[PodPort] = set()
+        self._api = KubeApi(self._name, hop.user, previous, tasks)
+        self._relay_tasks: set[asyncio.Task[None]] = set()
+        self._responsive: set[PodPort] = set()
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Forward to the pod that the address means. Raises UpstreamError."""
-        with limit.step(DialStepKind.HOP, self._name):
+        with deadline.step(DialStepKind.HOP, self._name):
             try:
-                return await self._connected(address, limit)
+                return await self._connect(address, deadline)
             except TargetNotFound as error:
                 raise UpstreamError(error.reason, f"{address}: {error} (through {self._name})") from None
 
-    async def _connected(self, address: Address, limit: Deadline) -> socket.socket:
+    async def _connect(self, address: Address, deadline: Deadline) -> socket.socket:
         meanings = kubenames.parse_host(address.host, self._namespace)
         if not meanings:
             raise TargetNotFound("resolve", f"'{address.host}' cannot be a name of a Service or a pod")
         missing: TargetNotFound | None = None
-        for meant in meanings:
+        for meaning in meanings:
             try:
-                place = await self._place(meant, address, limit)
-                if place is not None:
-                    return await self._forwarded(place, meant, address, limit)
+                pod_port = await self._find_pod_port(meaning, address, deadline)
+                if pod_port is not None:
+                    return await self._forward(pod_port, meaning, address, deadline)
             except TargetNotFound as error:
                 if error.reason != "resolve":
                     raise
                 missing = error
         raise missing or TargetNotFound("resolve", f"no Service and no pod is called so in namespace {self._namespace}")
 
-    async def _place(self, meant: NameMeaning, address: Address, limit: Deadline) -> PodPort | None:
+    async def _find_pod_port(self, meaning: NameMeaning, address: Address, deadline: Deadline) -> PodPort | None:
         """None if there is no such thing."""
-        if meant.ip is not None:
-            path = (
-                f"{_api_path('', meant.namespace, 'pods')}?fieldSelector={quote(f'status.podIP={meant.ip}', safe='')}"
-            )
-            pod = kubenames.find_running_pod(await self._asked(path, "list", "pods", meant, address, limit))
+        if meaning.ip is not None:
+            selector = quote(f"status.podIP={meaning.ip}", safe="")
+            path = f"{_api_path('', meaning.namespace, 'pods')}?fieldSelector={selector}"
+            pod = kubenames.find_running_pod(await self._get(path, "list", "pods", meaning, address, deadline))
             if pod is None:
-                raise TargetNotFound("resolve", f"no pod that runs in namespace {meant.namespace} has this IP address")
-            return PodPort(meant.namespace, pod, address.port)
-        if meant.pod is not None:
-            return PodPort(meant.namespace, meant.pod, address.port)
-        assert meant.service is not None
-        path = _api_path("", meant.namespace, "services", meant.service)
-        service = await self._asked(path, "get", "services", meant, address, limit)
+                raise TargetNotFound(
+                    "resolve", f"no pod that runs in namespace {meaning.namespace} has this IP address"
+                )
+            return PodPort(meaning.namespace, pod, address.port)
+        if meaning.pod is not None:
+            return PodPort(meaning.namespace, meaning.pod, address.port)
+        assert meaning.service is not None
+        path = _api_path("", meaning.namespace, "services", meaning.service)
+        service = await self._get(path, "get", "services", meaning, address, deadline)
         if service is None:
             return None
-        slices = await self._slices(meant, address, limit)
-        return kubenames.choose_pod_port(meant, address.port, service, slices)
+        slices = await self._slices(meaning, address, deadline)
+        return kubenames.choose_pod_port(meaning, address.port, service, slices)
 
-    async def _slices(self, meant: NameMeaning, address: Address, limit: Deadline) -> object:
-        label = quote(f"kubernetes.io/service-name={meant.service}", safe="")
-        path = f"{_api_path('discovery.k8s.io', meant.namespace, 'endpointslices')}?labelSelector={label}"
-        return await self._asked(path, "list", "endpointslices.discovery.k8s.io", meant, address, limit)
+    async def _slices(self, meaning: NameMeaning, address: Address, deadline: Deadline) -> object:
+        label = quote(f"kubernetes.io/service-name={meaning.service}", safe="")
+        path = f"{_api_path('discovery.k8s.io', meaning.namespace, 'endpointslices')}?labelSelector={label}"
+        return await self._get(path, "list", "endpointslices.discovery.k8s.io", meaning, address, deadline)
 
-    async def _asked(
-        self, path: str, verb: str, resource: str, meant: NameMeaning, address: Address, limit: Deadline
+    async def _get(
+        self, path: str, verb: str, resource: str, meaning: NameMeaning, address: Address, deadline: Deadline
     ) -> object | None:
         """The answer, None if there is no such object."""
         try:
-            found: object = await self._api.get(path, limit)
+            document: object = await self._api.get(path, deadline)
         except KubeStatusError as error:
             if error.status == 404:
                 return None
-            raise self._explained(error, verb, resource, meant.namespace, address) from None
-        return found
+            raise self._explain(error, verb, resource, meaning.namespace, address) from None
+        return document
 
-    async def _forwarded(self, place: PodPort, meant: NameMeaning, address: Address, limit: Deadline) -> socket.socket:
+    async def _forward(
+        self, pod_port: PodPort, meaning: NameMeaning, address: Address, deadline: Deadline
+    ) -> socket.socket:
         try:
-            opened = await self._opened(place, address, limit)
+            forward = await self._open(pod_port, address, deadline)
         except TargetNotFound:
             # Its name in DNS may be another than its own (spec.hostname).
-            if meant.pod is None or meant.service is None:
+            if meaning.pod is None or meaning.service is None:
                 raise
-            pod = kubenames.find_pod_by_hostname(meant.pod, await self._slices(meant, address, limit))
-            if pod is None or pod == place.pod:
+            pod = kubenames.find_pod_by_hostname(meaning.pod, await self._slices(meaning, address, deadline))
+            if pod is None or pod == pod_port.pod:
                 raise
-            place = PodPort(place.namespace, pod, place.port)
-            opened = await self._opened(place, address, limit)
+            pod_port = PodPort(pod_port.namespace, pod, pod_port.port)
+            forward = await self._open(pod_port, address, deadline)
         try:
-            early = await self._begun(opened, place, address, limit)
+            early = await self._wait_until_accepted(forward, pod_port, address, deadline)
         except BaseException:
-            opened.close()
+            forward.close()
             raise
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        task = self._tasks.create_task(self._carry(PortForwardRelay(opened, near, early), place))
-        self._carrying.add(task)
-        task.add_done_callback(self._carrying.discard)
+        task = self._tasks.create_task(self._relay(PortForwardRelay(forward, near, early), pod_port))
+        self._relay_tasks.add(task)
+        task.add_done_callback(self._relay_tasks.discard)
         return far
 
-    async def _opened(self, place: PodPort, address: Address, limit: Deadline) -> PortForward:
-        path = f"{_api_path('', place.namespace, 'pods', place.pod)}/portforward?ports={place.port}"
+    async def _open(self, pod_port: PodPort, address: Address, deadline: Deadline) -> PortForward:
+        path = f"{_api_path('', pod_port.namespace, 'pods', pod_port.pod)}/portforward?ports={pod_port.port}"
         try:
-            return forward_over(await self._api.open_forward(path, limit), place.port)
+            return forward_over(await self._api.open_forward(path, deadline), pod_port.port)
         except KubeStatusError as error:
             if error.status == 404:
-                text = f"there is no pod {place.pod} in namespace {place.namespace} ({error})"
+                text = f"there is no pod {pod_port.pod} in namespace {pod_port.namespace} ({error})"
                 raise TargetNotFound("resolve", text) from None
-            raise self._explained(error, "get,create", "pods/portforward", place.namespace, address) from None
+            raise self._explain(error, "get,create", "pods/portforward", pod_port.namespace, address) from None
 
-    async def _begun(self, opened: PortForward, place: PodPort, address: Address, limit: Deadline) -> bytes | None:
+    async def _wait_until_accepted(
+        self, forward: PortForward, pod_port: PodPort, address: Address, deadline: Deadline
+    ) -> bytes | None:
         """Wait until the pod has the connection. Returns what `receive` gave of it already."""
         early: bytes | None = None
         try:
-            async with limit.timeout():
-                await opened.begin()
-            if place in self._answered:
+            async with deadline.timeout():
+                await forward.wait_until_accepted()
+            if pod_port in self._responsive:
                 return None
-            async with asyncio.timeout(min(_REFUSES_WITHIN, limit.left)):
+            async with asyncio.timeout(min(_REFUSES_WITHIN, deadline.remaining)):
                 while not early:  # the end of what it says may come before the reason for it
-                    early = await opened.receive()
+                    early = await forward.receive()
                     if early is None:
                         raise ConnectionError("it was closed")
         except TimeoutError:
-            if limit.left:
+            if deadline.remaining:
                 return early
-            text = f"no answer from the node of pod {place.pod} within {limit.seconds:g} s (through {self._name})"
+            text = f"no answer from the node of pod {pod_port.pod} within {deadline.seconds:g} s (through {self._name})"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except (OSError, ValueError) as error:
-            text = f"{self._name} ended the port-forward to pod {place.pod}: {one_line(str(error), 200)}"
+            text = f"{self._name} ended the port-forward to pod {pod_port.pod}: {one_line(str(error), 200)}"
             raise UpstreamError("kubernetes", f"{address}: {text}") from None
         except PortForwardError as complaint:
-            said = one_line(str(complaint), 300)
-            if "refused" in said.lower():
-                text = f"nothing listens on port {place.port} in pod {place.pod}, or it is not ready yet ({said})"
+            message = one_line(str(complaint), 300)
+            if "refused" in message.lower():
+                text = (
+                    f"nothing listens on port {pod_port.port} in pod {pod_port.pod}, or it is not ready yet ({message})"
+                )
                 raise UpstreamError("refused", f"{address}: {text}") from None
-            text = f"the port-forward to pod {place.pod} fails: {said}"
+            text = f"the port-forward to pod {pod_port.pod} fails: {message}"
             raise UpstreamError("kubernetes", f"{address}: {text}") from None
         return early
 
-    async def _carry(self, carriage: PortForwardRelay, place: PodPort) -> None:
+    async def _relay(self, relay: PortForwardRelay, pod_port: PodPort) -> None:
         try:
-            await carriage.run(lambda: self._answered.add(place))
+            await relay.run(lambda: self._responsive.add(pod_port))
         except* PortForwardError as complaints:
-            self._answered.discard(place)
-            said = one_line(str(complaints.exceptions[0]), 300)
+            self._responsive.discard(pod_port)
+            message = one_line(str(complaints.exceptions[0]), 300)
             text = "%s: the port-forward to pod %s ends: %s"
-            log.warning(text, self._name, place.pod, said, extra=about(self._name, place.pod))
+            log.warning(text, self._name, pod_port.pod, message, extra=about(self._name, pod_port.pod))
         except* (OSError, ValueError) as errors:
-            log.debug("%s: the connection to pod %s ended: %s", self._name, place.pod, errors.exceptions[0])
+            log.debug("%s: the connection to pod %s ended: %s", self._name, pod_port.pod, errors.exceptions[0])
 
-    def _explained(
+    def _explain(
         self, error: KubeStatusError, verbs: str, resource: str, namespace: str, address: Address
     ) -> UpstreamError:
         if error.status == 403:
@@ -196,10 +203,10 @@ class Kubernetes:
     async def close(self) -> None:
         """End all connections."""
         await self._api.close()
-        for task in list(self._carrying):
+        for task in list(self._relay_tasks):
             task.cancel()
-        if self._carrying:
-            await asyncio.wait(list(self._carrying))
+        if self._relay_tasks:
+            await asyncio.wait(list(self._relay_tasks))
 
 
 def _api_path(group: str, namespace: str, resource: str, name: str = "") -> str:

@@ -37,13 +37,13 @@ class _CachedAnswer:
     """What a name led to `at` that time (empty: there is no such name; None: no name server has answered), and whether
     that led `nowhere`. It then holds for `pause` seconds."""
 
-    found: list[AddrInfo] | None
+    infos: list[AddrInfo] | None
     at: float
-    nowhere: bool
+    is_doubtful: bool
     pause: float
 
-    def holds(self, now: float) -> bool:
-        return now < self.at + (self.pause if self.nowhere else _LIFETIME)
+    def is_valid(self, now: float) -> bool:
+        return now < self.at + (self.pause if self.is_doubtful else _LIFETIME)
 
 
 class Resolver:
@@ -51,21 +51,21 @@ class Resolver:
 
     def __init__(self) -> None:
         self._answers: dict[str, _CachedAnswer] = {}  # the oldest first
-        self._asked: dict[str, asyncio.Future[list[AddrInfo] | None]] = {}
+        self._pending: dict[str, asyncio.Future[list[AddrInfo] | None]] = {}
         self._slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def resolve(self, address: Address) -> Sequence[AddrInfo]:
         """The addresses of a name, best first. Raises UpstreamError: NoSuchName if the name servers say so."""
-        numeric = self.numeric(address)
-        if numeric:
-            return numeric
-        found = await self._ask(address.host)
-        if not found:
-            kind = UpstreamError if found is None else NoSuchName
+        ip_infos = self.parse_ip(address)
+        if ip_infos:
+            return ip_infos
+        infos = await self._ask(address.host)
+        if not infos:
+            kind = UpstreamError if infos is None else NoSuchName
             raise kind("resolve", f"{address}: the name '{address.host}' cannot be resolved here")
-        return _with_port(found, address.port)
+        return _with_port(infos, address.port)
 
-    def numeric(self, address: Address) -> Sequence[AddrInfo]:
+    def parse_ip(self, address: Address) -> Sequence[AddrInfo]:
         """The address that is an IP address; none if it is a name. Raises UpstreamError."""
         if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
             raise UpstreamError("other", f"{address}: {address.port} is not a port")
@@ -73,39 +73,39 @@ class Resolver:
             return _with_port(_look_up(address.host, socket.AI_NUMERICHOST) or (), address.port)
         return _numeric(address)
 
-    def doubt(self, host: str) -> None:
+    def mark_doubtful(self, host: str) -> None:
         """What the name led to did not work: ask anew soon, but not for each of many who find out."""
         if host in self._answers:
-            self._answers[host].nowhere = True
+            self._answers[host].is_doubtful = True
 
     async def _ask(self, host: str) -> list[AddrInfo] | None:
-        known = self._answers.get(host)
-        if known is not None and known.holds(asyncio.get_running_loop().time()):
-            return known.found
-        if host not in self._asked:
+        cached = self._answers.get(host)
+        if cached is not None and cached.is_valid(asyncio.get_running_loop().time()):
+            return cached.infos
+        if host not in self._pending:
             await self._slots.acquire()
-            if host in self._asked:
+            if host in self._pending:
                 self._slots.release()
             else:
-                self._asked[host] = asyncio.get_running_loop().create_future()
+                self._pending[host] = asyncio.get_running_loop().create_future()
                 Thread(target=self._ask_system, args=(host, asyncio.get_running_loop()), daemon=True).start()
         # One that gives up must not end it for the others.
-        return await asyncio.shield(self._asked[host])
+        return await asyncio.shield(self._pending[host])
 
     def _ask_system(self, host: str, loop: asyncio.AbstractEventLoop) -> None:
-        found = _look_up(host)
+        infos = _look_up(host)
         with contextlib.suppress(RuntimeError):  # the loop is closed: kproxy has ended
-            loop.call_soon_threadsafe(self._answered, host, found)
+            loop.call_soon_threadsafe(self._store_answer, host, infos)
 
-    def _answered(self, host: str, found: list[AddrInfo] | None) -> None:
+    def _store_answer(self, host: str, infos: list[AddrInfo] | None) -> None:
         before = self._answers.pop(host, None)
-        again = before is not None and before.nowhere and _has_same_addresses(before.found, found)
-        pause = min(before.pause * 2, _LONGEST_PAUSE) if before is not None and again else _FIRST_PAUSE
-        self._answers[host] = _CachedAnswer(found, asyncio.get_running_loop().time(), not found, pause)
+        is_unchanged = before is not None and before.is_doubtful and _has_same_addresses(before.infos, infos)
+        pause = min(before.pause * 2, _LONGEST_PAUSE) if before is not None and is_unchanged else _FIRST_PAUSE
+        self._answers[host] = _CachedAnswer(infos, asyncio.get_running_loop().time(), not infos, pause)
         if len(self._answers) > _MAX_NAMES:
             del self._answers[next(iter(self._answers))]
         self._slots.release()
-        self._asked.pop(host).set_result(found)
+        self._pending.pop(host).set_result(infos)
 
 
 @lru_cache(maxsize=1000)
@@ -113,20 +113,20 @@ def _numeric(address: Address) -> Sequence[AddrInfo]:
     return _with_port(_look_up(address.host, socket.AI_NUMERICHOST) or (), address.port)
 
 
-def _with_port(found: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
-    return tuple((*info[:4], (info[4][0], port, *info[4][2:])) for info in found)
+def _with_port(infos: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
+    return tuple((*info[:4], (info[4][0], port, *info[4][2:])) for info in infos)
 
 
-def _has_same_addresses(one: Iterable[AddrInfo] | None, other: Iterable[AddrInfo] | None) -> bool:
+def _has_same_addresses(first: Iterable[AddrInfo] | None, second: Iterable[AddrInfo] | None) -> bool:
     """Whether two answers have the same addresses; a server gives them in turn."""
-    return {info[4][0] for info in one or ()} == {info[4][0] for info in other or ()}
+    return {info[4][0] for info in first or ()} == {info[4][0] for info in second or ()}
 
 
 def _look_up(host: str, flags: int = 0) -> list[AddrInfo] | None:
     """None if no name server answers."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
-        return found  # type: ignore[return-value]  # typeshed's tuple is looser
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
+        return infos  # type: ignore[return-value]  # typeshed's tuple is looser
     except socket.gaierror as error:
         return None if error.errno == socket.EAI_AGAIN else []
     except (OSError, ValueError):  # UnicodeError of what cannot be a name

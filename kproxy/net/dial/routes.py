@@ -20,7 +20,7 @@ class RouteKind(Enum):
     MAPPED = "mapped"
     ADVERTISED = "advertised"
     LEARNED = "learned"
-    UNTOLD = "untold"
+    UNIDENTIFIED = "untold"
 
 
 class RouteMap(Protocol):
@@ -46,20 +46,20 @@ class Routes:
         self._used: set[int] = set()
 
     def candidates(
-        self, label: str, advertised: Address, learned: Iterable[Address] = (), untold: Iterable[Address] = ()
+        self, label: str, advertised: Address, learned: Iterable[Address] = (), unidentified: Iterable[Address] = ()
     ) -> list[Route]:
         """The routes to the node with this label, best first. `learned`: addresses that turned out to be this node;
         `untold`: bootstrap servers that may be any."""
-        for at, one in enumerate(self._maps):
-            if one.matches(advertised, label):
+        for at, route_map in enumerate(self._maps):
+            if route_map.matches(advertised, label):
                 self._used.add(at)
-                return [Route(one.dial(advertised), RouteKind.MAPPED)]
-        found = {advertised: RouteKind.ADVERTISED}
-        for kind, addresses in ((RouteKind.LEARNED, learned), (RouteKind.UNTOLD, untold)):
+                return [Route(route_map.dial(advertised), RouteKind.MAPPED)]
+        kinds = {advertised: RouteKind.ADVERTISED}
+        for kind, addresses in ((RouteKind.LEARNED, learned), (RouteKind.UNIDENTIFIED, unidentified)):
             for address in addresses:
-                found.setdefault(address, kind)
-        return [Route(address, kind) for address, kind in found.items()]
+                kinds.setdefault(address, kind)
+        return [Route(address, kind) for address, kind in kinds.items()]
 
     def unused_maps(self) -> list[RouteMap]:
         """The maps that no node has matched so far."""
-        return [one for at, one in enumerate(self._maps) if at not in self._used]
+        return [route_map for at, route_map in enumerate(self._maps) if at not in self._used]

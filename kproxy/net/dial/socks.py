@@ -25,21 +25,23 @@ _REPLIES = {
 class Socks5:
     """One SOCKS5 proxy."""
 
-    def __init__(self, hop: HopSpec, before: Connector) -> None:
+    def __init__(self, hop: HopSpec, previous: Connector) -> None:
         assert hop.port is not None
         self._name = f"--via {hop}"
-        self._before = before
+        self._previous = previous
         self._address = Address(hop.host, hop.port)
         self._hop = hop
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Ask the proxy for a connection to the address. Raises UpstreamError."""
-        heard = _RecordingSocket(await connect_to_hop(self._name, "proxy", self._before, self._address, limit))
-        with limit.step(DialStepKind.HOP, self._name):
-            return await self._connected(heard, address, limit)
+        connection = _RecordingSocket(
+            await connect_to_hop(self._name, "proxy", self._previous, self._address, deadline)
+        )
+        with deadline.step(DialStepKind.HOP, self._name):
+            return await self._connect(connection, address, deadline)
 
-    async def _connected(self, heard: _RecordingSocket, address: Address, limit: Deadline) -> socket.socket:
-        before: Any = _OpenConnection(heard)
+    async def _connect(self, connection: _RecordingSocket, address: Address, deadline: Deadline) -> socket.socket:
+        open_connection: Any = _OpenConnection(connection)
         proxy = Proxy(
             ProxyType.SOCKS5,
             host=self._address.host,
@@ -47,23 +49,23 @@ class Socks5:
             username=self._hop.user,
             password=self._hop.password,
             rdns=True,
-            forward=before,
+            forward=open_connection,
         )
         try:
-            async with limit.timeout():
-                await proxy.connect(address.host, address.port, timeout=limit.seconds)
-            return heard.given_back()
+            async with deadline.timeout():
+                await proxy.connect(address.host, address.port, timeout=deadline.seconds)
+            return connection.to_plain_socket()
         except TimeoutError:
-            if not heard.first:
+            if not connection.first_bytes:
                 text = (
-                    f"no answer to the SOCKS5 greeting within {limit.seconds:g} s; if the server is an HTTP"
+                    f"no answer to the SOCKS5 greeting within {deadline.seconds:g} s; if the server is an HTTP"
                     " proxy, use --via http://HOST:PORT"
                 )
                 raise ViaError("proxy", f"{self._name}: {text}") from None
-            text = f"no answer within {limit.seconds:g} s through {self._name}"
+            text = f"no answer within {deadline.seconds:g} s through {self._name}"
             raise UpstreamError("timeout", f"{address}: {text}") from None
         except ProxyError as error:
-            if heard.first.startswith(b"H"):  # HTTP/1.1 400 Bad Request
+            if connection.first_bytes.startswith(b"H"):  # HTTP/1.1 400 Bad Request
                 text = "the server at this address is an HTTP proxy or a web server: use --via http://HOST:PORT"
                 raise ViaError("proxy", f"{self._name}: {text}") from None
             raise self._explain(address, error) from None
@@ -110,14 +112,14 @@ class _RecordingSocket(socket.socket):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(fileno=sock.detach())
         self.setblocking(False)
-        self.first = b""
+        self.first_bytes = b""
 
     def recv(self, *args: int) -> bytes:
         data = super().recv(*args)
-        self.first = self.first or data
+        self.first_bytes = self.first_bytes or data
         return data
 
-    def given_back(self) -> socket.socket:
+    def to_plain_socket(self) -> socket.socket:
         """The same connection as a plain socket; this one is of no more use."""
         plain = socket.socket(fileno=self.detach())
         plain.setblocking(False)

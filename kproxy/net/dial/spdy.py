@@ -80,7 +80,7 @@ class StreamEnd:
 class Ping:
     """`answer` is the frame that the server waits for."""
 
-    answer: bytes
+    reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,16 @@ class Spdy:
             if self._data is not None:
                 view = self._payload(view, events)
                 continue
-            wanted = self._wanted() - len(self._head)
+            wanted = self._frame_size() - len(self._head)
             self._head += view[:wanted]
             view = view[wanted:]
-            if len(self._head) == self._wanted():
+            if len(self._head) == self._frame_size():
                 frame = bytes(self._head)
                 self._head.clear()
                 events += self._control_frame(frame) if frame[0] & 0x80 else self._data_frame(frame)
         return events
 
-    def _wanted(self) -> int:
+    def _frame_size(self) -> int:
         """How many bytes of this frame are needed to understand it."""
         head = self._head
         if len(head) < _HEAD or not head[0] & 0x80:

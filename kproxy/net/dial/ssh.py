@@ -39,11 +39,11 @@ class Ssh:
     """One SSH server. Logging in goes on in `tasks` even if nobody waits for it any more."""
 
     def __init__(
-        self, hop: HopSpec, before: Connector, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0
+        self, hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0
     ) -> None:
         self._hop = hop
         self._name = name or f"--via {hop}"
-        self._before = before
+        self._previous = previous
         self._tasks = tasks
         self._depth = depth
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -53,22 +53,22 @@ class Ssh:
         self._not_before = 0.0  # of the loop's clock: until then the last failure holds
         self._jumps: list[Ssh] = []
 
-    async def connect(self, address: Address, limit: Deadline) -> socket.socket:
+    async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
         """Open a channel to the address. Raises UpstreamError."""
-        with limit.step(DialStepKind.HOP, self._name):
-            return await self._channel(address, limit)
+        with deadline.step(DialStepKind.HOP, self._name):
+            return await self._channel(address, deadline)
 
-    async def _channel(self, address: Address, limit: Deadline) -> socket.socket:
-        connection = await self._logged_in(limit)
+    async def _channel(self, address: Address, deadline: Deadline) -> socket.socket:
+        connection = await self._logged_in(deadline)
         # A task: asyncssh does not close a channel whose opening was given up.
         opening = self._tasks.create_task(self._open_channel(connection, address))
         try:
-            await asyncio.wait([opening], timeout=limit.left)
+            await asyncio.wait([opening], timeout=deadline.remaining)
         finally:
             if not opening.done():
                 opening.add_done_callback(_close_late)
         if not opening.done():
-            raise UpstreamError("timeout", f"{address}: no answer within {limit.seconds:g} s through {self._name}")
+            raise UpstreamError("timeout", f"{address}: no answer within {deadline.seconds:g} s through {self._name}")
         opened = opening.result()
         if isinstance(opened, UpstreamError):
             raise opened
@@ -84,14 +84,14 @@ class Ssh:
                 return ViaError("ssh", f"{self._name}: the connection was lost")
             return explain_channel_failure(self._name, address, error)
 
-    async def _logged_in(self, limit: Deadline) -> asyncssh.SSHClientConnection:
+    async def _logged_in(self, deadline: Deadline) -> asyncssh.SSHClientConnection:
         if self._connection is None:
             if self._login is None and asyncio.get_running_loop().time() >= self._not_before:
                 self._login = self._tasks.create_task(self._log_in())
             if (login := self._login) is not None:
-                await asyncio.wait([login], timeout=limit.left)
+                await asyncio.wait([login], timeout=deadline.remaining)
                 if not login.done():
-                    text = f"no login within {limit.seconds:g} s, still trying (host down, firewall, slow server?)"
+                    text = f"no login within {deadline.seconds:g} s, still trying (host down, firewall, slow server?)"
                     raise ViaError("ssh", f"{self._name}: {text}")
             if self._connection is None:
                 raise ViaError(self._failure.reason, str(self._failure))
@@ -110,7 +110,7 @@ class Ssh:
             if isinstance(error, ViaError):
                 self._failure = error
             else:
-                self._failure = explain_login_failure(self._name, server, error, client.offered)
+                self._failure = explain_login_failure(self._name, server, error, client.host_key)
             refused = self._failure.reason in ("ssh-auth", "ssh-host-key")
             longest = _LONGEST_AFTER_REFUSAL if refused else _LONGEST_PAUSE
             self._pause = min(max(self._pause * 2, _FIRST_PAUSE), longest)
@@ -125,18 +125,18 @@ class Ssh:
             self._login = None
 
     async def _connect_to(self, server: SshServer, client: _SshClient) -> asyncssh.SSHClientConnection:
-        before = self._before
+        previous = self._previous
         sock = None
         if server.proxy_command is None:
             for jump in parse_proxy_jump(server.proxy_jump):
                 if self._depth >= _MAX_JUMPS:
                     raise ViaError("ssh", f"{self._name}: ProxyJump in ~/.ssh/config is a loop")
                 name = f"{self._name.partition(', ')[0]}, ProxyJump {jump}"
-                before = Ssh(jump, before, self._tasks, name, self._depth + 1)
-                self._jumps.append(before)
-            limit = Deadline.of(_LOGIN_SECONDS)
-            sock = await connect_to_hop(self._name, "ssh", before, Address(server.host, server.port), limit)
-        elif not isinstance(before, DirectConnector):
+                previous = Ssh(jump, previous, self._tasks, name, self._depth + 1)
+                self._jumps.append(previous)
+            deadline = Deadline.after(_LOGIN_SECONDS)
+            sock = await connect_to_hop(self._name, "ssh", previous, Address(server.host, server.port), deadline)
+        elif not isinstance(previous, DirectConnector):
             text = "ProxyCommand in ~/.ssh/config cannot go through another --via"
             raise ViaError("ssh", f"{self._name}: {text}; put this one first, or use ProxyJump")
         try:
@@ -187,10 +187,10 @@ class _SshClient(asyncssh.SSHClient):
 
     def __init__(self) -> None:
         self.lost: Exception | None = None
-        self.offered: str | None = None
+        self.host_key: str | None = None
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        self.offered = f"{key.get_algorithm()} {key.get_fingerprint()}"
+        self.host_key = f"{key.get_algorithm()} {key.get_fingerprint()}"
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -19,29 +19,29 @@ _WORDS = (
 )
 
 
-def explain_login_failure(name: str, server: SshServer | None, error: Exception, offered: str | None) -> ViaError:
+def explain_login_failure(name: str, server: SshServer | None, error: Exception, host_key: str | None) -> ViaError:
     """Why nobody is logged in to the server `name`. `offered` is its host key if that is not trusted."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if server is None:
-        return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {said}")
+        return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {message}")
     if isinstance(error, TimeoutError):
         return ViaError("ssh", f"{name}: the SSH server did not finish the login")
     if isinstance(error, asyncssh.PermissionDenied):
         text = f"the server refuses {server.user}: it accepts no key of the agent or of ~/.ssh"
         return ViaError("ssh-auth", f"{name}: {text}; a key with a passphrase must be in the agent (ssh-add)")
-    no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in said
+    no_key_in_common = isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in message
     if isinstance(error, asyncssh.HostKeyNotVerifiable) or no_key_in_common:
-        return _explain_host_key(name, server, offered, said)
+        return _explain_host_key(name, server, host_key, message)
     if isinstance(
         error, ConnectionError | asyncssh.ConnectionLost | asyncssh.ProtocolError | asyncssh.ProtocolNotSupported
     ):
-        return ViaError("ssh", f"{name}: the server at this address is not an SSH server, or it hung up ({said})")
-    return ViaError("ssh", f"{name}: SSH failed: {said}")
+        return ViaError("ssh", f"{name}: the server at this address is not an SSH server, or it hung up ({message})")
+    return ViaError("ssh", f"{name}: SSH failed: {message}")
 
 
-def _explain_host_key(name: str, server: SshServer, offered: str | None, said: str) -> ViaError:
-    key = f" ({offered})" if offered else ""
-    if "revoked" in said:
+def _explain_host_key(name: str, server: SshServer, host_key: str | None, message: str) -> ViaError:
+    key = f" ({host_key})" if host_key else ""
+    if "revoked" in message:
         return ViaError("ssh-host-key", f"{name}: the host key of {server.known_as} is revoked in known_hosts")
     if not server.is_known:
         text = f"the host key of {server.known_as}{key} is unknown"
@@ -57,11 +57,11 @@ def _explain_host_key(name: str, server: SshServer, offered: str | None, said: s
 
 def explain_channel_failure(name: str, address: Address, error: Exception) -> UpstreamError:
     """Why the server `name`, to which somebody is logged in, opens no channel to the address."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if not isinstance(error, asyncssh.ChannelOpenError):
-        return ViaError("ssh", f"{name}: {said}")
+        return ViaError("ssh", f"{name}: {message}")
     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
         text = f"{name} forbids forwarding to that address (AllowTcpForwarding, PermitOpen or permitopen on the server)"
         return UpstreamError("ssh-forbidden", f"{address}: {text}")
-    reason = next((reason for words, reason in _WORDS if words in said.lower()), "other")
-    return UpstreamError(reason, f"{address}: {name} cannot connect to it: {said}")
+    reason = next((reason for words, reason in _WORDS if words in message.lower()), "other")
+    return UpstreamError(reason, f"{address}: {name} cannot connect to it: {message}")

@@ -92,8 +92,8 @@ def read_ssh_server(hop: HopSpec) -> SshServer:
 def parse_proxy_jump(proxy_jump: str | None) -> Iterator[JumpHost]:
     """The servers of ProxyJump, `[user@]host[:port]` or a URL, separated by commas; in the order of the way."""
     for text in (proxy_jump or "").split(","):
-        user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
-        host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
+        user, _, host_port = text.strip().removeprefix("ssh://").rpartition("@")
+        host, _, port = host_port.rpartition(":") if host_port.rpartition(":")[2].isdigit() else (host_port, "", "")
         if host:
             yield JumpHost(host.strip("[]"), int(port) if port else None, user or None)
 
@@ -108,7 +108,7 @@ def _expand(path: str) -> Path:
 
 def _read_known_hosts(*paths: str) -> asyncssh.SSHKnownHosts:
     """What can be read of the files; like `ssh`, without the lines that mean nothing."""
-    known = asyncssh.SSHKnownHosts()
+    known_hosts = asyncssh.SSHKnownHosts()
     for path in map(_expand, paths):
         try:
             text = regularfile.read(path, _MOST).decode(errors="replace")
@@ -116,7 +116,7 @@ def _read_known_hosts(*paths: str) -> asyncssh.SSHKnownHosts:
             continue
         for line in text.splitlines():
             try:
-                known.load(line)
+                known_hosts.load(line)
             except ValueError:
                 continue
-    return known
+    return known_hosts

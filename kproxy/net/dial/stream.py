@@ -30,9 +30,9 @@ class Stream:
 
     async def send(self, data: bytes) -> None:
         """Send all of it."""
-        rest = memoryview(data)
-        while rest:
-            rest = rest[await retry_when_ready(self._sock, partial(self._sock.send, rest), write=True) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[await retry_when_ready(self._sock, partial(self._sock.send, remaining), write=True) :]
 
     async def receive(self, limit: int) -> bytes:
         """What has come, at least one byte and at most `limit`; b"" at the end of the stream."""

@@ -51,9 +51,9 @@ class TlsFiles:
 class TlsFilesError(ConfigError):
     """Files that are no good: `found` has the key of each option and what is wrong with its file."""
 
-    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
-        self.found = found
-        super().__init__(*(f"--{key} {text}" for key, text in found))
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        self.option_problems = problems
+        super().__init__(*(f"--{key} {text}" for key, text in problems))
 
 
 class _Tls(ABC):
@@ -64,35 +64,39 @@ class _Tls(ABC):
         self._files = files
         self._prefix = prefix
         self._owner = owner
-        self._state = self._look()
-        self._context = self._make()
+        self._loaded_states = self._file_states()
+        self._context = self._load_context()
 
     @abstractmethod
-    def _new(self) -> ssl.SSLContext: ...
+    def _new_context(self) -> ssl.SSLContext: ...
 
-    def _make(self) -> ssl.SSLContext:
-        context = self._new()
+    def _load_context(self) -> ssl.SSLContext:
+        context = self._new_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
         # As in Java, a certificate is trusted because it was given, whether it stands at the end of a chain or not.
         context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
         files = self._files
-        found = []
+        problems = []
         if files.ca is not None:
             try:
                 load_trust(context, files.ca, files.ca_password)
             except ValueError as error:
-                found.append((f"{self._prefix}-ca", f"{files.ca}: {error}{self._way_out(error, 'ca-password')}"))
+                problems.append(
+                    (f"{self._prefix}-ca", f"{files.ca}: {error}{self._password_hint(error, 'ca-password')}")
+                )
         if files.cert is not None:
             try:
                 load_identity(context, files.cert, files.key, files.key_password)
             except ValueError as error:
-                found.append((f"{self._prefix}-cert", f"{files.cert}: {error}{self._way_out(error, 'key-password')}"))
-        if found:
-            raise TlsFilesError(found)
+                problems.append(
+                    (f"{self._prefix}-cert", f"{files.cert}: {error}{self._password_hint(error, 'key-password')}")
+                )
+        if problems:
+            raise TlsFilesError(problems)
         return context
 
-    def _way_out(self, error: ValueError, option: str) -> str:
+    def _password_hint(self, error: ValueError, option: str) -> str:
         """How to give the password, if the error is about one."""
         if not isinstance(error, WrongPassword):
             return ""
@@ -103,25 +107,25 @@ class _Tls(ABC):
 
     def current(self) -> ssl.SSLContext:
         """The context of the files as they are now, or of those before, if these are no good."""
-        state = self._look()
-        if state != self._state:
-            self._state = state
+        state = self._file_states()
+        if state != self._loaded_states:
+            self._loaded_states = state
             try:
-                self._context = self._make()
+                self._context = self._load_context()
                 log.info("%s: certificate files have changed; new connections use them", self._owner)
             except ConfigError as error:
                 log.error("%s: %s; new connections use the previous files", self._owner, error)
         return self._context
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _file_states(self) -> list[tuple[int, int, int] | None]:
         """What changes with the files, also where they are links to others (as in Kubernetes)."""
         state: list[tuple[int, int, int] | None] = []
         for path in (self._files.ca, self._files.cert, self._files.key):
             try:
-                found = None if path is None else os.stat(path)
+                status = None if path is None else os.stat(path)
             except OSError:
-                found = None
-            state.append(None if found is None else (found.st_mtime_ns, found.st_ino, found.st_size))
+                status = None
+            state.append(None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size))
         return state
 
 
@@ -137,7 +141,7 @@ class BrokerTls(_Tls):
         self._insecure = insecure
         super().__init__(files, "tls", owner)
 
-    def _new(self) -> ssl.SSLContext:
+    def _new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = not self._insecure and self._server_name != ANY_NAME
         if self._insecure:
@@ -146,39 +150,39 @@ class BrokerTls(_Tls):
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return context
 
-    async def open(self, connect: Connect, dialled: Address, name: str, limit: Deadline) -> TlsSocket:
+    async def open(self, connect: Connect, dialled: Address, name: str, deadline: Deadline) -> TlsSocket:
         """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
         # A name may end in a dot, to be absolute; no certificate has one.
         expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
         sock = await connect()
-        with limit.step(DialStepKind.TLS, expected):
+        with deadline.step(DialStepKind.TLS, expected):
             try:
-                return await self._secured(sock, connect, expected, limit)
+                return await self._secure(sock, connect, expected, deadline)
             except UpstreamError as error:
                 raise UpstreamError(error.reason, f"{dialled}: {error}") from None
 
-    async def _secured(self, sock: socket.socket, connect: Connect, expected: str, limit: Deadline) -> TlsSocket:
+    async def _secure(self, sock: socket.socket, connect: Connect, expected: str, deadline: Deadline) -> TlsSocket:
         try:
-            async with limit.timeout():
+            async with deadline.timeout():
                 return await _handshake(sock, self.current(), expected)
         except TimeoutError:
-            reason, text = "timeout", f"TLS: no answer to the handshake within {limit.seconds:g} s"
+            reason, text = "timeout", f"TLS: no answer to the handshake within {deadline.seconds:g} s"
         except OSError as error:
             reason, text = faults.explain_broker_error(error)
             if faults.is_wrong_name(error):
-                text = _wrong_name(expected, await self._names(connect, expected, limit))
+                text = _wrong_name(expected, await self._names(connect, expected, deadline))
         except ValueError:
             text = f"TLS: '{expected}' cannot be a name in a certificate: set the right name with --tls-server-name"
             reason = "tls-name"
         raise UpstreamError(reason, text)
 
-    async def _names(self, connect: Connect, expected: str, limit: Deadline) -> list[str]:
+    async def _names(self, connect: Connect, expected: str, deadline: Deadline) -> list[str]:
         """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
         asked not to compare them."""
         try:
-            context = self._make()
+            context = self._load_context()
             context.check_hostname = False
-            async with limit.timeout():
+            async with deadline.timeout():
                 with await _handshake(await connect(), context, expected) as tls:
                     return tls.peer_names()
         except (UpstreamError, ConfigError, OSError, TimeoutError):
@@ -199,7 +203,7 @@ class AdminTls(_Tls):
     def __init__(self, files: TlsFiles) -> None:
         super().__init__(files, "admin-tls", "admin")
 
-    def _new(self) -> ssl.SSLContext:
+    def _new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         return context
@@ -211,7 +215,7 @@ class ClientTls(_Tls):
     def __init__(self, files: TlsFiles, owner: str) -> None:
         super().__init__(files, "client-tls", owner)
 
-    def _new(self) -> ssl.SSLContext:
+    def _new_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         if self._files.ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
@@ -273,7 +277,10 @@ def certificate_names(der: bytes) -> list[str]:
         try:
             alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except x509.ExtensionNotFound:
-            return [str(one.value) for one in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+            return [
+                str(attribute.value)
+                for attribute in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+            ]
         names = alternative.get_values_for_type(x509.DNSName)
         return [*names, *(str(address) for address in alternative.get_values_for_type(x509.IPAddress))]
     except ValueError:  # a certificate that OpenSSL takes and cryptography does not

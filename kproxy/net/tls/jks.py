@@ -88,23 +88,23 @@ def _chunk(data: bytes, at: int, size: str) -> tuple[bytes, int]:
     return data[start : start + length], start + length
 
 
-def decrypt_key(hidden: bytes, password: str) -> bytes:
+def decrypt_key(encrypted_key: bytes, password: str) -> bytes:
     """The PKCS #8 key (DER) that a store hides. Raises Locked if the password is wrong."""
     # EncryptedPrivateKeyInfo (RFC 5208 §6): a sequence of the algorithm and an octet string, which stands last.
-    start, _ = _element(hidden, 0)
-    _, at = _element(hidden, start)
-    start, end = _element(hidden, at)
+    start, _ = _element(encrypted_key, 0)
+    _, at = _element(encrypted_key, start)
+    start, end = _element(encrypted_key, at)
     salt, body, check = (
-        hidden[start : start + _DIGEST],
-        hidden[start + _DIGEST : end - _DIGEST],
-        hidden[end - _DIGEST :],
+        encrypted_key[start : start + _DIGEST],
+        encrypted_key[start + _DIGEST : end - _DIGEST],
+        encrypted_key[end - _DIGEST :],
     )
     secret = password.encode("utf-16-be")
     stream, block = b"", salt
     while len(stream) < len(body):
         block = hashlib.sha1(secret + block).digest()
         stream += block
-    key = bytes(one ^ other for one, other in zip(body, stream, strict=False))
+    key = bytes(key_byte ^ mask_byte for key_byte, mask_byte in zip(body, stream, strict=False))
     if not compare_digest(hashlib.sha1(secret + key).digest(), check):
         raise WrongPassword("the key's password is wrong")
     return key

@@ -72,9 +72,11 @@ def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, 
         raise ValueError("has no key and certificate; allowed: PEM, PKCS #12, JKS")
     if private is None or not chain:
         raise ValueError("has no private key; allowed: a key store with one key and its certificate")
-    once = secrets.token_hex(16)
-    with _temporary_file(_pem(private, once) + "".join(map(ssl.DER_cert_to_PEM_cert, chain)).encode()) as file:
-        _load_chain(context, file, file, once, "")
+    one_time_password = secrets.token_hex(16)
+    with _temporary_file(
+        _pem(private, one_time_password) + "".join(map(ssl.DER_cert_to_PEM_cert, chain)).encode()
+    ) as file:
+        _load_chain(context, file, file, one_time_password, "")
 
 
 def _load_pem(context: ssl.SSLContext, certificate: Path, key: Path, password: str | None) -> None:
@@ -168,8 +170,8 @@ def _load_jks(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None
         raise ValueError(f"has {len(store.keys)} keys, and kproxy cannot know which to use: export one of them")
     if not store.keys:
         return None, []
-    hidden, chain = store.keys[0]
-    return load_der_private_key(jks.decrypt_key(hidden, password), None), chain
+    encrypted_key, chain = store.keys[0]
+    return load_der_private_key(jks.decrypt_key(encrypted_key, password), None), chain
 
 
 def _pem(key: PrivateKeyTypes, password: str) -> bytes:

@@ -30,7 +30,7 @@ _scratch = memoryview(bytearray(_CHUNK))  # what one read has taken, before it i
 
 def record_server_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
     """As the `sni_callback` of a context."""
-    tls.asked_for = name  # type: ignore[attr-defined]
+    tls.requested_name = name  # type: ignore[attr-defined]
 
 
 class TlsSocket(socket.socket):
@@ -41,7 +41,7 @@ class TlsSocket(socket.socket):
     ssl.SSLWantWriteError. What was not sent must be offered again from the same byte on, as a stream does.
     """
 
-    __slots__ = ("_decrypt", "_header", "_in", "_missing", "_out", "_owed", "_tls", "_unsent")
+    __slots__ = ("_decrypt", "_header", "_in", "_missing", "_out", "_tls", "_unreported", "_unsent")
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool = False, host: str | None = None
@@ -51,7 +51,7 @@ class TlsSocket(socket.socket):
         self._tls = context.wrap_bio(self._in, self._out, server_side=server_side, server_hostname=host)
         self._decrypt: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]  # with a buffer
         self._unsent: memoryview | bytes = b""  # ciphertext that the kernel has not taken
-        self._owed = 0  # bytes of plaintext in it that `send` has not reported yet
+        self._unreported = 0  # bytes of plaintext in it that `send` has not reported yet
         self._missing = _HEADER  # of the record, or of its header, that `_take_record` reads
         self._header = b""
         super().__init__(sock.family, sock.type, sock.proto, fileno=sock.detach())
@@ -74,7 +74,7 @@ class TlsSocket(socket.socket):
                 return
 
     @property
-    def asked_for(self) -> str:
+    def requested_name(self) -> str:
         """The name that the client asked for (RFC 6066 §3), if the context has `note_name`; "" if none."""
         return getattr(self._tls, "asked_for", None) or ""
 
@@ -107,12 +107,12 @@ class TlsSocket(socket.socket):
         while (room := size - count - _MAX_RECORD) >= _CHUNK or not count:
             piece = _scratch[: min(room, _CHUNK)]
             try:
-                got = super().recv_into(piece)
+                received = super().recv_into(piece)
             except (BlockingIOError, InterruptedError):
                 break
-            if not got:
+            if not received:
                 return count
-            self._in.write(piece[:got])
+            self._in.write(piece[:received])
             try:
                 while self._in.pending or self._tls.pending():
                     read = self._decrypt(size - count, view[count:])
@@ -126,7 +126,7 @@ class TlsSocket(socket.socket):
                 pass
             except ssl.SSLZeroReturnError:  # a close_notify, after our own
                 return count
-            if got < len(piece):
+            if received < len(piece):
                 break
         if self._out.pending:
             self._flush()  # a key update's answer; what the kernel does not take goes with the next bytes
@@ -141,11 +141,11 @@ class TlsSocket(socket.socket):
         if self._unsent:
             if not self._flush():
                 raise BlockingIOError
-            sent, self._owed = self._owed, 0
+            sent, self._unreported = self._unreported, 0
         while sent < len(view):
             piece = self._tls.write(view[sent : sent + _CHUNK])
             if not self._flush():
-                self._owed = piece
+                self._unreported = piece
                 if sent:
                     return sent
                 raise BlockingIOError
@@ -154,15 +154,15 @@ class TlsSocket(socket.socket):
 
     def shutdown(self, how: int) -> None:
         """End the sending side (SHUT_WR) with a close_notify; the other one stays open."""
-        self._say_goodbye()
+        self._send_close_notify()
         super().shutdown(how)
 
     def close(self) -> None:
         if self.fileno() >= 0:
-            self._say_goodbye()
+            self._send_close_notify()
         super().close()
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             if self._flush():
                 # It would also wait for the other side's close_notify, which may come or not.

@@ -57,19 +57,19 @@ class _CopyCompiler:
         return tuple(self._steps)
 
     def _struct(self, fields: Iterable[Field]) -> None:
-        here = [field for field in fields if self._version in field.versions]
-        tagged = [field for field in here if field.tag is not None and self._version in field.tagged]
-        for field in here:
+        present_fields = [field for field in fields if self._version in field.versions]
+        tagged = [field for field in present_fields if field.tag is not None and self._version in field.tagged]
+        for field in present_fields:
             if field not in tagged:
                 self._field(field)
         if self._flexible:
             self._tags(tagged)
 
-    def _tags(self, known: Iterable[Field]) -> None:
+    def _tags(self, tagged_fields: Iterable[Field]) -> None:
         at = len(self._steps)
         self._steps += [(TAGS, None, None), (TAG, None, None)]
         begins: dict[int, int] = {}
-        for field in known:
+        for field in tagged_fields:
             assert field.tag is not None
             begins[field.tag] = len(self._steps)
             self._field(field)

@@ -41,11 +41,11 @@ class _TagSection:
     """A tag section that the copy is in: `left` fields to come, `kept` in the copy, whose count belongs at `at` of the
     copy. Of the field that it is in: it ends at `ends` of the frame, and its size belongs at `size_at` of the copy."""
 
-    __slots__ = ("after", "at", "begins", "ends", "kept", "left", "size_at")
+    __slots__ = ("after", "at", "begins", "copied", "ends", "left", "size_at")
 
     def __init__(self, left: int, at: int, begins: dict[int, int], after: int) -> None:
         self.left, self.at, self.begins, self.after = left, at, begins, after
-        self.kept = self.ends = self.size_at = 0
+        self.copied = self.ends = self.size_at = 0
 
 
 class FrameCopy:
@@ -146,7 +146,7 @@ class FrameCopy:
                     section = self._sections[-1]
                     if not section.left:
                         self._sections.pop()
-                        out[section.at : section.at] = uvarint(section.kept)
+                        out[section.at : section.at] = uvarint(section.copied)
                         step = section.after
                         continue
                     number, after = read_uvarint(chunk, at, end)
@@ -155,7 +155,7 @@ class FrameCopy:
                     begin = section.begins.get(number)
                     if begin is not None:
                         at = after
-                        section.kept += 1
+                        section.copied += 1
                         out += uvarint(number)
                         section.size_at, section.ends = len(out), self._consumed + at + size
                         step = begin

@@ -157,8 +157,8 @@ class SessionCapture:
             return TOKENS
         if size < 10 or api is None:
             return OUT_OF_STEP
-        known = api.serves(version)
-        self._begin(side, key, version, size, known)
+        is_known = api.serves(version)
+        self._begin(side, key, version, size, is_known)
         if key == PRODUCE and side.copy is None:
             return OUT_OF_STEP  # whether it has a response, its acks say
         if key == PRODUCE:
@@ -188,8 +188,8 @@ class SessionCapture:
         self._pass_head(side)
         return ""
 
-    def _begin(self, side: _Direction, key: int, version: int, size: int, known: bool) -> None:
-        plan = plan_for(key, version, of_request=side is self._requests) if known else None
+    def _begin(self, side: _Direction, key: int, version: int, size: int, is_known: bool) -> None:
+        plan = plan_for(key, version, of_request=side is self._requests) if is_known else None
         side.key, side.version, side.size, side.shown = key, version, size, True
         side.copy, side.why = (None, _UNKNOWN) if plan is None else (FrameCopy(plan), "")
 

@@ -108,19 +108,19 @@ def _cut_off(codec: int) -> WireError:
 def _from_gzip(data: memoryview, limit: int) -> bytes:
     """One member after the other, as Java reads them."""
     out: list[bytes] = []
-    rest: Buffer = data
+    remaining: Buffer = data
     room = limit
     while True:
         inflater = zlib.decompressobj(wbits=_GZIP)
-        plain = inflater.decompress(rest, room + 1)
+        plain = inflater.decompress(remaining, room + 1)
         room -= len(plain)
         if room < 0:
             raise _too_large(limit)
         out.append(plain)
         if not inflater.eof:
             raise _cut_off(GZIP)
-        rest = inflater.unused_data
-        if not rest:
+        remaining = inflater.unused_data
+        if not remaining:
             return out[0] if len(out) == 1 else b"".join(out)
         if len(out) == _GZIP_MEMBERS:
             raise malformed("records that should be gzip have more members than any client writes")
@@ -173,7 +173,7 @@ def _from_lz4(data: memoryview, limit: int) -> bytes:
         raise malformed("records that should be lz4 are of a kind that Kafka does not have")
     header = 6 + (8 if flags & 0x08 else 0)
     claimed = _LONG.unpack_from(data, 6)[0] if flags & 0x08 else 0
-    right = lz4_checksum(bytes(data[4:header]))
+    checksum = lz4_checksum(bytes(data[4:header]))
     at, most = header + 1, 0
     while True:
         (size,) = _LITTLE.unpack_from(data, at)
@@ -187,9 +187,9 @@ def _from_lz4(data: memoryview, limit: int) -> bytes:
     if at > len(data):
         raise _cut_off(LZ4)
     frame: Buffer = data[:at]
-    if data[header] != right:
+    if data[header] != checksum:
         # What Kafka wrote of magic 0 has a wrong one (KAFKA-3160).
-        frame = bytes(data[:header]) + bytes((right,)) + bytes(data[header + 1 : at])
+        frame = bytes(data[:header]) + bytes((checksum,)) + bytes(data[header + 1 : at])
     return _within(cramjam.lz4, frame, claimed, most, limit)
 
 

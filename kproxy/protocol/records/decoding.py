@@ -177,8 +177,8 @@ def _messages(batch: Batch) -> Iterator[Record]:
     plain = decompress(value, codec)
     # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
     last, size = -1, 0
-    for one in read_batches(memoryview(plain)):
-        last, size = one.base_offset, size + len(one.raw)
+    for inner in read_batches(memoryview(plain)):
+        last, size = inner.base_offset, size + len(inner.raw)
     if not size or size != len(plain):
         raise malformed(f"the message at offset {batch.base_offset} has messages in it that are not whole")
     base = 0
@@ -189,25 +189,27 @@ def _messages(batch: Batch) -> Iterator[Record]:
         if base < 0:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it with higher offsets")
     append_time = batch.max_timestamp if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME else None
-    for one in read_batches(memoryview(plain)):
-        if one.magic != batch.magic or one.codec != NONE:
+    for inner in read_batches(memoryview(plain)):
+        if inner.magic != batch.magic or inner.codec != NONE:
             raise malformed(f"the message at offset {batch.base_offset} has messages in it of another kind")
-        one.check()
-        key, value = _key_and_value(one)
-        yield Record(base + one.base_offset, one.max_timestamp if append_time is None else append_time, key, value, ())
+        inner.check()
+        key, value = _key_and_value(inner)
+        yield Record(
+            base + inner.base_offset, inner.max_timestamp if append_time is None else append_time, key, value, ()
+        )
 
 
 def _key_and_value(batch: Batch) -> tuple[bytes | None, bytes | None]:
     raw = batch.raw
     at = V1.size if batch.magic else V0.size
-    found: list[bytes | None] = []
+    fields: list[bytes | None] = []
     for _ in range(2):
         length = int.from_bytes(raw[at : at + 4], "big", signed=True)
         at += 4
         if length > len(raw) - at:
             raise malformed(f"the message at offset {batch.base_offset} ends in the middle of its key or value")
-        found.append(bytes(raw[at : at + length]) if length >= 0 else None)
+        fields.append(bytes(raw[at : at + length]) if length >= 0 else None)
         at += max(0, length)
     if at != len(raw):
         raise malformed(f"the message at offset {batch.base_offset} has bytes behind its value")
-    return found[0], found[1]
+    return fields[0], fields[1]

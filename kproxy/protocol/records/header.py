@@ -109,10 +109,10 @@ class Batch(NamedTuple):
     def check(self) -> None:
         """Raises WireError if the checksum is not that of the bytes."""
         if self.magic == 2:
-            right = crc32c(self.raw[_V2_CHECKED:]) == self.crc
+            is_right = crc32c(self.raw[_V2_CHECKED:]) == self.crc
         else:
-            right = crc32_ieee(self.raw[_OLD_CHECKED:]) == self.crc
-        if not right:
+            is_right = crc32_ieee(self.raw[_OLD_CHECKED:]) == self.crc
+        if not is_right:
             raise WireError("corrupt", f"the batch at offset {self.base_offset} has a wrong checksum: it is damaged")
 
 

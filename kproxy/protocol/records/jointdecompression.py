@@ -94,31 +94,31 @@ def decompress_jointly(compressed: Iterable[memoryview], codec: int) -> Iterator
     if codec not in _CODECS:
         yield from (None for _ in compressed)
         return
-    joining = _CODECS[codec]
+    joint_codec = _CODECS[codec]
     begin, parts, room = b"", list[memoryview](), MAX_JOINT_SIZE
     for data in compressed:
-        share = joining.look(data)
+        share = joint_codec.look(data)
         if share is None:
-            yield from _decompress_joined(joining, begin, parts)
+            yield from _decompress_joined(joint_codec, begin, parts)
             parts, room = [], MAX_JOINT_SIZE
             yield None
             continue
         header, part, most = share
         if parts and (header != begin or most > room):
-            yield from _decompress_joined(joining, begin, parts)
+            yield from _decompress_joined(joint_codec, begin, parts)
             parts, room = [], MAX_JOINT_SIZE
         parts.append(part)
         begin, room = header, room - most
-    yield from _decompress_joined(joining, begin, parts)
+    yield from _decompress_joined(joint_codec, begin, parts)
 
 
-def _decompress_joined(joining: _JointCodec, begin: bytes, parts: list[memoryview]) -> list[bytes] | list[None]:
-    by_themselves: list[None] = [None] * len(parts)
+def _decompress_joined(joint_codec: _JointCodec, begin: bytes, parts: list[memoryview]) -> list[bytes] | list[None]:
+    separately: list[None] = [None] * len(parts)
     if len(parts) < 2:
-        return by_themselves
-    whole = b"".join((begin, joining.mark.join(parts), joining.mark, joining.end))
+        return separately
+    joined = b"".join((begin, joint_codec.mark.join(parts), joint_codec.mark, joint_codec.end))
     try:
-        found = bytes(joining.library.decompress(whole)).split(_MARK)
+        contents = bytes(joint_codec.library.decompress(joined)).split(_MARK)
     except cramjam.DecompressionError:
-        return by_themselves
-    return found if len(found) == len(parts) + 1 and not found.pop() else by_themselves
+        return separately
+    return contents if len(contents) == len(parts) + 1 and not contents.pop() else separately

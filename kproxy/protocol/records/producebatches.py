@@ -51,7 +51,7 @@ class ProduceBatch:
     runs: Sequence[tuple[int, int, int]]
     source_bytes: int
     checksums: Sequence[int]
-    way: str
+    method: str
 
 
 def produce_batches(
@@ -78,8 +78,8 @@ def _disorder(offset: int, last: int) -> WireError:
 def _produce_batches(
     batches: Iterable[Batch], first: int, end: int, limit: int, producer: ProducerState
 ) -> Iterator[ProduceBatch]:
-    held: list[Batch] = []
-    held_size = held_codec = room = 0
+    pending: list[Batch] = []
+    pending_size = pending_codec = room = 0
     for batch in batches:
         base, size, _, _, _, attributes, delta, _, _, _, _, _, count, _ = batch  # faster than one by one
         if not count or base + delta < first or (base >= end and count >= 0):
@@ -90,16 +90,16 @@ def _produce_batches(
             raise malformed(f"the batch at offset {batch.base_offset} has codec {codec}: Kafka has none of this number")
         # What is taken apart anyway can as well be merged.
         small = count * _RECORD_COST + size * _BYTE_COST[codec] < _BATCH_COST or not _fits_verbatim(batch, first, end)
-        if held and (not small or codec != held_codec or held_size + size > room):
-            for piece in _convert(held, first, end, limit, producer):
+        if pending and (not small or codec != pending_codec or pending_size + size > room):
+            for piece in _convert(pending, first, end, limit, producer):
                 yield piece
                 producer = producer.after(piece.count)
-            held, held_size = [], 0
-        held.append(batch)
-        held_size += size
-        held_codec, room = codec, min(_MERGED_SIZE[codec], limit // 4 * 3) if small else 0
-    if held:
-        yield from _convert(held, first, end, limit, producer)
+            pending, pending_size = [], 0
+        pending.append(batch)
+        pending_size += size
+        pending_codec, room = codec, min(_MERGED_SIZE[codec], limit // 4 * 3) if small else 0
+    if pending:
+        yield from _convert(pending, first, end, limit, producer)
 
 
 def _fits_verbatim(batch: Batch, first: int, end: int) -> bool:
@@ -112,37 +112,37 @@ def _fits_verbatim(batch: Batch, first: int, end: int) -> bool:
     )
 
 
-def _convert(held: list[Batch], first: int, end: int, limit: int, producer: ProducerState) -> Iterator[ProduceBatch]:
-    size = sum(len(batch.raw) for batch in held)
-    checksums = [batch.crc for batch in held]
-    if len(held) == 1:
-        batch = held[0]
+def _convert(pending: list[Batch], first: int, end: int, limit: int, producer: ProducerState) -> Iterator[ProduceBatch]:
+    size = sum(len(batch.raw) for batch in pending)
+    checksums = [batch.crc for batch in pending]
+    if len(pending) == 1:
+        batch = pending[0]
         if size <= limit and _fits_verbatim(batch, first, end):
             runs = ((batch.base_offset, 0, batch.count),)
             yield ProduceBatch(
                 patch_header(batch, producer), size, batch.count, producer.sequence, runs, size, checksums, VERBATIM
             )
             return
-    way = RE_ENCODED if len(held) == 1 else MERGED
-    before: ProduceBatch | None = None
-    for entries in _group_entries(held, first, end):
-        for part, buffers in encode_within_limit(entries, held[0].codec, producer, limit):
-            if before:
-                yield before
-            before = ProduceBatch(
-                buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), way
+    method = RE_ENCODED if len(pending) == 1 else MERGED
+    batch_before: ProduceBatch | None = None
+    for entries in _group_entries(pending, first, end):
+        for part, buffers in encode_within_limit(entries, pending[0].codec, producer, limit):
+            if batch_before:
+                yield batch_before
+            batch_before = ProduceBatch(
+                buffers, V2_SIZE + len(buffers[1]), len(part), producer.sequence, _runs(part), 0, (), method
             )
             producer = producer.after(len(part))
-    if before:
-        yield replace(before, source_bytes=size, checksums=checksums)
+    if batch_before:
+        yield replace(batch_before, source_bytes=size, checksums=checksums)
 
 
-def _group_entries(held: list[Batch], first: int, end: int) -> Iterator[list[RecordEntry]]:
+def _group_entries(pending: list[Batch], first: int, end: int) -> Iterator[list[RecordEntry]]:
     """What goes into one piece each, if it fits."""
     gathered: list[RecordEntry] = []
     size = 0
-    begin, contents = _record_bytes(held)
-    for batch, content in zip(held, contents, strict=True):
+    begin, contents = _record_bytes(pending)
+    for batch, content in zip(pending, contents, strict=True):
         if content is not None and batch.count <= MAX_RECORDS_AT_ONCE:
             if gathered and (
                 len(gathered) + batch.count > MAX_RECORDS_AT_ONCE or size + len(content) > _MERGED_PLAIN_SIZE
@@ -165,14 +165,14 @@ def _group_entries(held: list[Batch], first: int, end: int) -> Iterator[list[Rec
         yield gathered
 
 
-def _record_bytes(held: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
+def _record_bytes(pending: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
     """The records of each batch as bytes, and where in these they begin; None of old batches, where they are not so."""
-    codec = held[0].codec
-    if any(batch.magic < 2 for batch in held):
-        return 0, [None] * len(held)
+    codec = pending[0].codec
+    if any(batch.magic < 2 for batch in pending):
+        return 0, [None] * len(pending)
     if codec == NONE:
-        return V2_SIZE, [batch.raw.tobytes() for batch in held]
-    return 0, _decompress_all([batch.raw[V2_SIZE:] for batch in held], codec)
+        return V2_SIZE, [batch.raw.tobytes() for batch in pending]
+    return 0, _decompress_all([batch.raw[V2_SIZE:] for batch in pending], codec)
 
 
 def _decompress_all(compressed: list[memoryview], codec: int) -> Iterator[bytes]:
@@ -181,16 +181,16 @@ def _decompress_all(compressed: list[memoryview], codec: int) -> Iterator[bytes]
 
 
 def _runs(entries: Sequence[RecordEntry]) -> list[tuple[int, int, int]]:
-    found: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int]] = []
     start = index = 0
     source = expected = entries[0][0]
     for offset, _, _ in entries:
         if offset != expected:
             if offset < expected:
                 raise _disorder(offset, expected - 1)
-            found.append((source, start, index - start))
+            runs.append((source, start, index - start))
             source, start = offset, index
         expected = offset + 1
         index += 1
-    found.append((source, start, index - start))
-    return found
+    runs.append((source, start, index - start))
+    return runs

@@ -15,16 +15,16 @@ def filter_committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]
     """
     waiting = [(first_offset, producer_id) for producer_id, first_offset in aborted or ()]
     heapify(waiting)
-    open_ones: set[int] = set()
+    aborted_producers: set[int] = set()
     for batch in batches:
         if batch.producer_id >= 0:
             last_offset = batch.last_offset
             while waiting and waiting[0][0] <= last_offset:
-                open_ones.add(heappop(waiting)[1])
+                aborted_producers.add(heappop(waiting)[1])
             if batch.is_control:
                 if batch.control == ABORT:
-                    open_ones.discard(batch.producer_id)
-            elif batch.is_transactional and batch.producer_id in open_ones:
+                    aborted_producers.discard(batch.producer_id)
+            elif batch.is_transactional and batch.producer_id in aborted_producers:
                 continue
         if not batch.is_control:
             yield batch

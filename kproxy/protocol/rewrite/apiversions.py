@@ -62,7 +62,7 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
         at += 4
     if count < -1:
         raise malformed("an ApiVersions response has a negative count")
-    kept = []
+    api_entries = []
     capped: dict[int, int] = {}
     for _ in range(count):
         start = at
@@ -79,13 +79,13 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
             continue
         if newest > limit:
             capped[key] = limit
-        said = _RANGE.pack(key, max(oldest, api.oldest), min(newest, limit))
-        kept.append(said + bytes(frame[start + 6 : at]))
-    header = uvarint(len(kept) + 1) if flexible else INT32.pack(len(kept))
-    rest = bytes(frame[at:end])
+        range_bytes = _RANGE.pack(key, max(oldest, api.oldest), min(newest, limit))
+        api_entries.append(range_bytes + bytes(frame[start + 6 : at]))
+    header = uvarint(len(api_entries) + 1) if flexible else INT32.pack(len(api_entries))
+    tail = bytes(frame[at:end])
     if flexible:
-        rest = features.lower_levels(rest, capped)
-    body = b"".join((bytes(frame[4:10]), header, *kept, rest))
+        tail = features.lower_levels(tail, capped)
+    body = b"".join((bytes(frame[4:10]), header, *api_entries, tail))
     return INT32.pack(len(body)) + body
 
 

@@ -29,28 +29,28 @@ class ResponsePrefix:
     """What stands in frame[begin:end] of a response: from the first byte that matters (`Plan.same_from`) to the one
     behind its last address. It has addresses at so many `places`."""
 
-    __slots__ = ("_last", "_walk", "begin", "end", "endpoints", "places", "plan", "said")
+    __slots__ = ("_last", "_walk", "begin", "data", "end", "endpoints", "location_count", "plan")
 
-    def __init__(self, plan: WalkPlan, said: bytes, walk: Walk) -> None:
+    def __init__(self, plan: WalkPlan, data: bytes, walk: Walk) -> None:
         self.plan = plan
         self.begin = plan.same_from
-        self.end = plan.same_from + len(said)
-        self.said = said
+        self.end = plan.same_from + len(data)
+        self.data = data
         self.endpoints = Endpoints(tuple(walk.endpoints), plan.rule.complete)
-        self.places = len(walk.found)
+        self.location_count = len(walk.locations)
         self._walk = walk
         # The local addresses of the last time, and what came of them. One value: another thread may use it too.
         self._last: tuple[tuple[Address, ...], bytes] | None = None
 
-    def rewritten(self, local: Sequence[Address]) -> bytes:
+    def rewrite(self, local: Sequence[Address]) -> bytes:
         """What to say instead, with local addresses for the endpoints, in order; `said` itself if they are the same."""
         local = tuple(local)
         last = self._last
         if last is None or last[0] != local:
             shift = 8 - self.begin
             edits = [(a + shift, b + shift, new) for a, b, new in splice.edits(self.plan, self._walk, local)]
-            said = b"".join(splice.apply(self.said, edits, 0, len(self.said))) if edits else self.said
-            last = self._last = (local, said)
+            data = b"".join(splice.apply(self.data, edits, 0, len(self.data))) if edits else self.data
+            last = self._last = (local, data)
         return last[1]
 
 
@@ -60,29 +60,29 @@ class PrefixCache:
     def __init__(self) -> None:
         self._fronts: tuple[ResponsePrefix, ...] = ()  # replaced as a whole: other threads may be reading it
 
-    def recall(self, plan: WalkPlan, frame: Buffer) -> ResponsePrefix | None:
+    def find(self, plan: WalkPlan, frame: Buffer) -> ResponsePrefix | None:
         """The front with which the frame begins, of which more than 8 bytes are here, if it is one of them."""
         if not plan.same_from or (plan.compact and frame[8]):
             return None
-        for front in self._fronts:
+        for prefix in self._fronts:
             # bytes() since a memoryview is compared item by item
-            if front.plan is plan and bytes(frame[front.begin : front.end]) == front.said:
-                return front
+            if prefix.plan is plan and bytes(frame[prefix.begin : prefix.end]) == prefix.data:
+                return prefix
         return None
 
-    def remember(self, plan: WalkPlan, frame: Buffer, walk: Walk) -> ResponsePrefix | None:
+    def add(self, plan: WalkPlan, frame: Buffer, walk: Walk) -> ResponsePrefix | None:
         """The front of a frame that was walked over as far as its last address; None if it is not worth remembering:
         it names no endpoint, or is of another kind, or too large."""
         begin, end = plan.same_from, walk.offset + 8
         if not begin or (plan.compact and frame[8]):
             return None
-        if end - begin > MAX_PREFIX_SIZE or not 0 < len(walk.found) <= MAX_PREFIX_ENDPOINTS:
+        if end - begin > MAX_PREFIX_SIZE or not 0 < len(walk.locations) <= MAX_PREFIX_ENDPOINTS:
             return None
-        front = ResponsePrefix(plan, bytes(frame[begin:end]), walk)
-        self._fronts = (front, *self._fronts[: MAX_PREFIXES - 1])
-        return front
+        prefix = ResponsePrefix(plan, bytes(frame[begin:end]), walk)
+        self._fronts = (prefix, *self._fronts[: MAX_PREFIXES - 1])
+        return prefix
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Begin anew."""
         self._fronts = ()
 

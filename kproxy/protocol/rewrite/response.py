@@ -65,7 +65,7 @@ class Response(ABC):
         """`feed`; `ends` says whether the frame ends with the chunk."""
 
     @property
-    def kept(self) -> int:
+    def held_bytes(self) -> int:
         """How many bytes wait for others to come."""
         return len(self._held)
 
@@ -99,9 +99,9 @@ class _WalkedResponse(Response):
     def _local(self) -> Sequence[Address] | None:
         """The local addresses of what was found; from here on they are bound. None: that takes longer, see `busy`."""
         walk = self._walk
-        if not walk.found:
+        if not walk.locations:
             return ()
-        self.endpoints = len(walk.found)
+        self.endpoints = len(walk.locations)
         return self._ask(Endpoints(tuple(walk.endpoints), self._plan.rule.complete))
 
     def _ask(self, endpoints: Endpoints) -> Sequence[Address] | None:
@@ -145,7 +145,7 @@ class HeldResponse(_WalkedResponse):
             self._check_complete()
         elif not walk.done:
             return len(chunk), b""
-        if len(walk.found) > MAX_STEPS:
+        if len(walk.locations) > MAX_STEPS:
             self._rewriting, self.busy = self._rewrite_by_and_by(), True
             return len(chunk), b""
         local = self._local()
@@ -158,15 +158,15 @@ class HeldResponse(_WalkedResponse):
     def _take_at_once(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer] | None:
         """`feed` for the first chunk; None if it must be held, as far as it was walked over."""
         walk = self._walk
-        front = PREFIXES.recall(self._plan, chunk)
-        if front is None:
+        prefix = PREFIXES.find(self._plan, chunk)
+        if prefix is None:
             self._walked = walk.advance(chunk, 8, len(chunk))
             if ends and not walk.paused:
                 self._check_complete()
-            if not walk.done or len(walk.found) > MAX_STEPS:
+            if not walk.done or len(walk.locations) > MAX_STEPS:
                 return None
-            front = PREFIXES.remember(self._plan, chunk, walk)
-            if front is None:
+            prefix = PREFIXES.add(self._plan, chunk, walk)
+            if prefix is None:
                 local = self._local()
                 if local is None:
                     return None
@@ -174,22 +174,22 @@ class HeldResponse(_WalkedResponse):
                 head = chunk[: self._walked]
                 rewritten = self._rewritten(head, local)
                 return (len(chunk), chunk) if rewritten is head else (self._walked, rewritten)
-        local = self._ask(front.endpoints)
+        local = self._ask(prefix.endpoints)
         if local is None:
             if not walk.done:
                 self._walked = walk.advance_all(chunk, 8, len(chunk))
             return None
-        return self._replaced(front, chunk, local)
+        return self._replaced(prefix, chunk, local)
 
-    def _replaced(self, front: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
+    def _replaced(self, prefix: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
         """`feed` for a frame that begins with a front that is known."""
         self.passing = True
-        self.endpoints = front.places
-        rewritten = front.rewritten(local)
-        if rewritten is front.said:
+        self.endpoints = prefix.location_count
+        rewritten = prefix.rewritten(local)
+        if rewritten is prefix.data:
             return len(chunk), chunk
-        return front.end, b"".join(
-            (self._new_size(len(rewritten) - len(front.said)), chunk[4 : front.begin], rewritten)
+        return prefix.end, b"".join(
+            (self._new_size(len(rewritten) - len(prefix.data)), chunk[4 : prefix.begin], rewritten)
         )
 
     def _go_on(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
@@ -214,9 +214,9 @@ class HeldResponse(_WalkedResponse):
         instead = splice.replacements(self._plan, walk, local)
         parts: list[bytes] = []
         at, grown = 4, 0
-        for begin in range(0, len(walk.found), MAX_STEPS):
+        for begin in range(0, len(walk.locations), MAX_STEPS):
             pieces: list[Buffer] = []
-            for index, start, end in walk.found[begin : begin + MAX_STEPS]:
+            for index, start, end in walk.locations[begin : begin + MAX_STEPS]:
                 replacement = instead[index]
                 if replacement is not None:
                     pieces += (held[at : start + 8], replacement)
@@ -253,7 +253,7 @@ class StreamedResponse(_WalkedResponse):
         self._walked = 0  # index in what is held
 
     @property
-    def kept(self) -> int:
+    def held_bytes(self) -> int:
         return len(self._held) + len(self._carried)
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
@@ -273,7 +273,7 @@ class StreamedResponse(_WalkedResponse):
             if ends:
                 self._check_complete()
             return len(chunk), chunk
-        if walk.done and not walk.found and ends:
+        if walk.done and not walk.locations and ends:
             return len(chunk), chunk  # the usual case: no partition has moved, and nothing need be copied
         cut = walk.mark - first
         self._walked = at - cut

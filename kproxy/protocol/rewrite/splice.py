@@ -44,18 +44,18 @@ def replacements(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[b
 def edits(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
     """The edits, in the walk's offsets, that put the local addresses in the place of those found."""
     instead = replacements(plan, walk, local)
-    made: list[Edit] = []
+    new_edits: list[Edit] = []
     grown = 0
-    for index, start, end in walk.found:
+    for index, start, end in walk.locations:
         replacement = instead[index]
         if replacement is not None:
             grown += len(replacement) - (end - start)
-            made.append((start, end, replacement))
-    if walk.field_at is not None and made:
+            new_edits.append((start, end, replacement))
+    if walk.field_at is not None and new_edits:
         # The tagged field states its own size.
         start, end = walk.size_at
-        made.insert(0, (start, end, uvarint(walk.field_at[1] - end + grown)))
-    return made
+        new_edits.insert(0, (start, end, uvarint(walk.field_at[1] - end + grown)))
+    return new_edits
 
 
 def same_length(plan: WalkPlan, walk: Walk, section: Buffer, local: Sequence[Address]) -> bytes:

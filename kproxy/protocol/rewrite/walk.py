@@ -42,9 +42,29 @@ class Walk:
     """
 
     __slots__ = (
-        "_after_tags", "_field_end", "_hop", "_known", "_loops", "_most", "_outer", "_step", "_steps", "_tags_left",
-        "_wanted", "done", "endpoints", "field_at", "found", "kind", "mark", "offset", "paused", "size_at", "tag_count",
-        "tag_numbers", "tags_at",
+        "_after_tags",
+        "_field_end",
+        "_hop",
+        "_known",
+        "_loops",
+        "_most",
+        "_outer",
+        "_step",
+        "_steps",
+        "_tags_left",
+        "_wanted",
+        "done",
+        "endpoints",
+        "field_at",
+        "kind",
+        "locations",
+        "mark",
+        "offset",
+        "paused",
+        "size_at",
+        "tag_count",
+        "tag_numbers",
+        "tags_at",
     )  # fmt: skip
 
     def __init__(self, plan: WalkPlan) -> None:
@@ -64,7 +84,7 @@ class Walk:
         self.done = self.paused = False
         self.mark: int | None = None
         self.endpoints: list[Endpoint] = []
-        self.found: list[tuple[int, int, int]] = []
+        self.locations: list[tuple[int, int, int]] = []
         self.tags_at = (0, 0)
         self.tag_count = 0
         self.tag_numbers = 0
@@ -206,16 +226,16 @@ class Walk:
         if end < after:
             raise Underflow
         if raw:  # an empty host is "no address", as FindCoordinator's errors have it
-            said = bytes(buffer[at:after])
-            index = self._known.get(said)
+            key = bytes(buffer[at:after])
+            index = self._known.get(key)
             if index is None:
-                index = self._known[said] = self._new_endpoint(said, raw)
-            if len(self.found) >= self._most:
+                index = self._known[key] = self._new_endpoint(key, raw)
+            if len(self.locations) >= self._most:
                 raise WireError("too-many-endpoints", f"a response names nodes at more than {self._most} places")
-            self.found.append((index, base + at + 4, base + after))
+            self.locations.append((index, base + at + 4, base + after))
         return after
 
-    def _new_endpoint(self, said: bytes, raw: bytes) -> int:
+    def _new_endpoint(self, key: bytes, raw: bytes) -> int:
         """The index of an endpoint that was not named before. `said` has its node id, host and port."""
         if len(self.endpoints) >= MAX_NODES:
             raise WireError("too-many-endpoints", f"a response names more than {MAX_NODES} nodes")
@@ -223,8 +243,8 @@ class Walk:
             host = raw.decode()
         except UnicodeDecodeError:
             raise malformed("a broker's host name is not valid UTF-8") from None
-        (node_id,) = INT32.unpack_from(said)
-        (port,) = INT32.unpack_from(said, len(said) - 4)
+        (node_id,) = INT32.unpack_from(key)
+        (port,) = INT32.unpack_from(key, len(key) - 4)
         self.endpoints.append(Endpoint(self.kind, node_id, Address(host, port)))
         return len(self.endpoints) - 1
 

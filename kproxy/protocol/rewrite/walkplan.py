@@ -104,14 +104,14 @@ class _WalkCompiler:
         self.steps.append((SKIP, size, None))
 
     def _struct(self, fields: tuple[Field, ...]) -> None:
-        here = [f for f in fields if self.version in f.versions and not self._is_tagged(f)]
+        present_fields = [f for f in fields if self.version in f.versions and not self._is_tagged(f)]
         at = 0
-        while at < len(here):
-            if self._is_endpoint(here, at):
+        while at < len(present_fields):
+            if self._is_endpoint(present_fields, at):
                 self.steps.append((ENDPOINT, self.compact, None))
                 at += 3
             else:
-                self._field(here[at])
+                self._field(present_fields[at])
                 at += 1
         if self.compact:
             self._tags()
@@ -158,12 +158,12 @@ class _WalkCompiler:
 
     def _plain_element(self, field: Field) -> PlainElement | None:
         """What a plain element of the array looks like, if its fields are of that kind."""
-        here = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
-        fixed = [_FIXED.get(f.type, 0) for f in here]
+        present_fields = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
+        fixed = [_FIXED.get(f.type, 0) for f in present_fields]
         if not self.compact or fixed.count(0) != 2 or fixed[-1]:
             return None
         at = fixed.index(0)
-        array, sized = here[at], here[-1]
+        array, sized = present_fields[at], present_fields[-1]
         if not array.type.startswith("[]") or sized.type not in ("string", "bytes", "records"):
             return None
         if sized.type != "records" and self.version not in sized.nullable:
@@ -172,13 +172,18 @@ class _WalkCompiler:
 
     def plain_response(self) -> PlainResponse | None:
         """What a response looks like that names no endpoint and has no other tagged field, if of the usual kind."""
-        here = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
-        fixed = [_FIXED.get(f.type, 0) for f in here]
-        if not self.compact or not self.rule.last or fixed.count(0) != 1 or self.rule.field in [f.name for f in here]:
+        present_fields = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
+        fixed = [_FIXED.get(f.type, 0) for f in present_fields]
+        if (
+            not self.compact
+            or not self.rule.last
+            or fixed.count(0) != 1
+            or self.rule.field in [f.name for f in present_fields]
+        ):
             return None
         at = fixed.index(0)
-        topic = [f for f in here[at].fields if self.version in f.versions]
-        if not here[at].type.startswith("[]") or [f.type for f in topic[:1]] not in (["string"], ["uuid"]):
+        topic = [f for f in present_fields[at].fields if self.version in f.versions]
+        if not present_fields[at].type.startswith("[]") or [f.type for f in topic[:1]] not in (["string"], ["uuid"]):
             return None
         partition = self._plain_element(topic[1]) if len(topic) == 2 else None
         if partition is None or not topic[1].type.startswith("[]"):
@@ -199,9 +204,9 @@ class _WalkCompiler:
             return _FIXED.get(field.type.removeprefix("[]"))
         if self.compact:
             return None
-        here = [f for f in field.fields if self.version in f.versions]
-        if all(f.type in _FIXED for f in here):
-            return sum(_FIXED[f.type] for f in here)
+        present_fields = [f for f in field.fields if self.version in f.versions]
+        if all(f.type in _FIXED for f in present_fields):
+            return sum(_FIXED[f.type] for f in present_fields)
         return None
 
     def _tags(self, endpoints: Field | None = None) -> None:

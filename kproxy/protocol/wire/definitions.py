@@ -70,10 +70,10 @@ def _fields(raw: list[dict[str, Any]], structs: dict[str, list[dict[str, Any]]])
 
 def _folders() -> list[Path]:
     spec = importlib.util.find_spec("kafka")
-    found = [_OWN]
+    folders = [_OWN]
     for location in (spec.submodule_search_locations or []) if spec else []:
-        found.append(Path(location, "protocol", "schemas", "resources"))
-    return found
+        folders.append(Path(location, "protocol", "schemas", "resources"))
+    return folders
 
 
 def read_definition(path: Path) -> MessageDefinition:
@@ -91,8 +91,8 @@ def read_definition(path: Path) -> MessageDefinition:
 
 def load_message(name: str) -> MessageDefinition:
     """The definition of e.g. `MetadataResponse`. Raises FileNotFoundError if there is none."""
-    for place in _folders():
-        path = place / f"{name}.json"
+    for folder in _folders():
+        path = folder / f"{name}.json"
         if path.is_file():
             return read_definition(path)
     raise FileNotFoundError(f"no message definition for {name}: is kafka-python 3 installed?")
@@ -100,6 +100,6 @@ def load_message(name: str) -> MessageDefinition:
 
 def load_responses() -> Iterator[MessageDefinition]:
     """Every response that kafka-python or the project defines (for the test that nothing was missed)."""
-    for place in _folders():
-        for path in sorted(place.glob("*Response.json")):
+    for folder in _folders():
+        for path in sorted(folder.glob("*Response.json")):
             yield read_definition(path)

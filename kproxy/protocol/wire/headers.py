@@ -16,6 +16,6 @@ read_response = Struct(">ii").unpack_from
 """Of a response: size, correlation id."""
 
 
-def matches_at(what: bytes, buffer: Buffer, at: int) -> bool:
+def matches_at(expected: bytes, buffer: Buffer, at: int) -> bool:
     """Whether these bytes stand at buffer[at:]."""
-    return buffer[at : at + len(what)] == what
+    return buffer[at : at + len(expected)] == expected

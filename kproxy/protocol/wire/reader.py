@@ -57,13 +57,13 @@ class ResponseReader:
         return self.text_or_none() or ""
 
     def text_or_none(self) -> str | None:
-        found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
-        return None if found is None else escaped(found.decode("utf-8", "replace"))
+        text, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
+        return None if text is None else escaped(text.decode("utf-8", "replace"))
 
     def raw(self) -> bytes:
         """A string as it came; b"" for null."""
-        found, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
-        return found or b""
+        text, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
+        return text or b""
 
     def uuid(self) -> str:
         """16 bytes in hexadecimal; "" for Kafka's zero UUID, which stands for none (KIP-516)."""
@@ -71,8 +71,8 @@ class ResponseReader:
         if at + 16 > len(self._body):
             raise Underflow
         self._at = at + 16
-        found = bytes(self._body[at : at + 16])
-        return found.hex() if any(found) else ""
+        uuid = bytes(self._body[at : at + 16])
+        return uuid.hex() if any(uuid) else ""
 
     def blob(self) -> Buffer:
         """What int32 says the size of, not copied if the answer is a memoryview; nothing for null."""
@@ -93,9 +93,9 @@ class ResponseReader:
         """Pass over bytes, or records."""
         self.skip(max(0, self._uvarint() - 1 if self._compact else self.int32()))
 
-    def array(self, one: Callable[[], T]) -> tuple[T, ...]:
+    def array(self, read_element: Callable[[], T]) -> tuple[T, ...]:
         """As many as the answer says there are; none for null."""
-        return tuple(one() for _ in range(self.count()))
+        return tuple(read_element() for _ in range(self.count()))
 
     def int32s(self) -> tuple[int, ...]:
         """The same for numbers, which are many."""
@@ -103,9 +103,9 @@ class ResponseReader:
         end = self._at + 4 * count
         if end > len(self._body):
             raise Underflow
-        found = tuple(number for (number,) in INT32.iter_unpack(self._body[self._at : end]))
+        numbers = tuple(number for (number,) in INT32.iter_unpack(self._body[self._at : end]))
         self._at = end
-        return found
+        return numbers
 
     def tags(self) -> None:
         """Pass over tagged fields, of which other versions have none."""

@@ -95,11 +95,11 @@ class ProcessLog:
         """How many lines were never written."""
         return 0 if self.stderr is None else self.stderr.dropped
 
-    async def say_left_out(self) -> None:
+    async def write_suppressed(self) -> None:
         """Say how many lines were left out, for ever."""
         while True:
             await asyncio.sleep(_LOOK_EVERY)
-            self.once.say_left_out()
+            self.once.write_suppressed()
 
 
 def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:

@@ -193,7 +193,7 @@ class App:
                 scheme = "http" if self._admin_tls is None else "https"
                 log.info("status page, metrics and health on %s://%s/", scheme, admin.address)
             background.extend(self.control.watch(tasks))
-            background.append(tasks.create_task(self._log.say_left_out()))
+            background.append(tasks.create_task(self._log.write_suppressed()))
             if self._config.watch_config and self._reloader is not None:
                 reloader = self._reloader
                 reread = partial(self._start_reload, "--watch-config")
@@ -211,7 +211,7 @@ class App:
                 self._switching.end()
             if admin is not None:
                 await admin.close()
-            self._log.once.say_left_out(at_the_end=True)
+            self._log.once.write_suppressed(at_the_end=True)
 
     def _open_switching(self, supervised: contextlib.AsyncExitStack) -> SwitchRegistry | None:
         """Raises ConfigError if the state directory cannot be used."""

@@ -50,7 +50,7 @@ def _reachable(node: NodeStatus) -> str:
     if node.dial is None:
         return "not tried yet"
     if node.proof == Proof.UNCHECKED.value:
-        if node.route == RouteKind.UNTOLD.value:
+        if node.route == RouteKind.UNIDENTIFIED.value:
             return "one of the bootstrap servers; kproxy finds out which one after a client has logged in"
         return f"{node.dial} answers; kproxy checks which node it is after a client has logged in"
     where = "reachable" if node.dial == node.advertised else f"reachable through {node.dial} ({node.route})"

@@ -30,7 +30,7 @@ class InSessionChannel(Channel):
     def send(self, request: bytes) -> None:
         self._unasked.append(request)
 
-    async def answer(self, seconds: float | None = None) -> bytes:
+    async def receive(self, seconds: float | None = None) -> bytes:
         session = self._session
         if session.closed:
             raise EOFError

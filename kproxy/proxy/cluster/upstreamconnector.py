@@ -63,7 +63,7 @@ class UpstreamConnector:
             self._tasks.create_task(self._close_former(self._dialer, seconds))
             self._dialer = Dialer(config.via, config.connect_timeout, self._tasks, self._is_own)
         else:
-            self._dialer.allow(config.connect_timeout)
+            self._dialer.set_timeout(config.connect_timeout)
         of_login = (*SaslOptions.model_fields, "connect_timeout")
         if any(getattr(config, name) != getattr(before, name) for name in of_login):
             self._login = _login(config)  # sessions that log in again do so with theirs
@@ -95,7 +95,7 @@ class UpstreamConnector:
         login = self._login
         attempt = await login.prepare(address, name) if login else None
         config = self._config
-        limit = Deadline.of(config.connect_timeout, on_step)
+        limit = Deadline.after(config.connect_timeout, on_step)
         connect = partial(self._dialer.connect, address, limit)
         sock = await (connect() if self._tls is None else self._tls.open(connect, address, name, limit))
         names = tuple(sock.peer_names()) if config.tls_server_name is None and isinstance(sock, TlsSocket) else ()

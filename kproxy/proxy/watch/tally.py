@@ -160,7 +160,7 @@ def _unusable(told: contents.ClusterContents) -> Iterable[tuple[str, int]]:
         if topic.error:
             yield topic.name, topic.error
         for partition in topic.partitions:
-            if partition.leaderless:
+            if partition.is_leaderless:
                 yield f"{topic.name}-{partition.index}", partition.error or 5
 
 

@@ -80,14 +80,14 @@ def test_the_number_is_said_though_no_other_line_comes(log: Log) -> None:
     for _ in range(3):
         log.logger.warning("the same")
     assert len(log.written) == 3
-    log.once.say_left_out()
+    log.once.write_suppressed()
     assert log.written == []
     log.now += repeats.INTERVAL
-    log.once.say_left_out()
+    log.once.write_suppressed()
     assert log.written == ["the same (1 times more since)", "refused 10.0.0.1:1: not-kafka (4998 times more since)"]
     log.refuse("10.0.0.1", 1)  # a moment after that line
     assert log.written == []
-    log.once.say_left_out(at_the_end=True)
+    log.once.write_suppressed(at_the_end=True)
     assert log.written == ["refused 10.0.0.1:1: not-kafka"]
 
 
@@ -97,10 +97,10 @@ def test_the_table_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None
         log.refuse(f"10.0.0.{number}", 1)
     log.logger.warning("something else")
     assert log.written == [*(f"refused 10.0.0.{number}:1: not-kafka" for number in range(3)), "something else"]
-    log.once.say_left_out()
+    log.once.write_suppressed()
     assert log.written == ["97 lines about more than 3 others were left out"]
     log.now += repeats.INTERVAL
-    log.once.say_left_out()
+    log.once.write_suppressed()
     log.refuse("10.0.0.99", 1)
     assert log.written == ["refused 10.0.0.99:1: not-kafka"]
 

@@ -119,7 +119,7 @@ def test_answers_are_well_formed(broker: int, key: int, version: int, client_id:
         assert [(node.kind, node.node_id) for node in nodes] == [(NodeKind.BROKER, node) for node in range(10)]
         assert all(node.advertised.port == broker for node in nodes)
     else:
-        assert not walk.found
+        assert not walk.locations
         assert reached == len(response)
 
 

@@ -24,7 +24,7 @@ class Broker(Channel):
         self.asked.append(*struct.unpack_from(">h", request, 4))
         self._sent.append(request)
 
-    async def answer(self, seconds: float | None = None) -> bytes:
+    async def receive(self, seconds: float | None = None) -> bytes:
         request = self._sent.popleft()
         key, _, correlation_id, length = struct.unpack_from(">hhih", request, 4)
         answer = self.answers[key]

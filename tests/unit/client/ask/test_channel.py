@@ -38,11 +38,11 @@ async def test_requests_go_together_and_answers_come_one_by_one(ends: tuple[Conn
     ask.send(b"one")
     ask.send(b"two")
     broker.sendall(frame(FIRST) + frame(b"") + frame(SECOND))
-    assert await ask.answer(10) == FIRST
+    assert await ask.receive(10) == FIRST
     assert broker.recv(100) == b"onetwo"
-    assert await ask.answer() == b""
-    assert await ask.answer(10) == SECOND
-    ask.finish()
+    assert await ask.receive() == b""
+    assert await ask.receive(10) == SECOND
+    ask.check_no_excess()
 
 
 async def test_bytes_that_come_one_at_a_time(ends: tuple[ConnectionChannel, socket.socket]) -> None:
@@ -55,7 +55,7 @@ async def test_bytes_that_come_one_at_a_time(ends: tuple[ConnectionChannel, sock
 
     async with asyncio.TaskGroup() as both:
         both.create_task(trickle())
-        assert [await ask.answer(10), await ask.answer(10)] == [FIRST, SECOND]
+        assert [await ask.receive(10), await ask.receive(10)] == [FIRST, SECOND]
 
 
 @pytest.mark.parametrize("rest", [b"\0", frame(SECOND)])
@@ -63,9 +63,9 @@ async def test_more_than_was_asked_for_is_nobodys(ends: tuple[ConnectionChannel,
     """Else it would be lost, and what follows it be taken for the client's answers."""
     ask, broker = ends
     broker.sendall(frame(FIRST) + rest)
-    await ask(b"request", 10)
+    await ask.request(b"request", 10)
     with pytest.raises(WireError, match="more than kproxy asked for"):
-        ask.finish()
+        ask.check_no_excess()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_what_is_not_kafka(
     async with asyncio.TaskGroup() as both:
         saying = both.create_task(say())
         with pytest.raises(WireError) as error:
-            await ask.answer(10)
+            await ask.receive(10)
         saying.cancel()
     assert error.value.reason == reason
 
@@ -105,7 +105,7 @@ async def test_an_answer_that_is_too_large_is_told_from_nonsense(ends: tuple[Con
     question = Question(3, 0, b"", bytes)
     broker.sendall(struct.pack(">ii", LIMIT + 1, 3) + bytes(20))
     with pytest.raises(ResponseTooLarge, match=f"the answer has {LIMIT + 1} bytes, and kproxy reads {LIMIT} at most"):
-        await question.put(ask)
+        await question.ask(ask)
     for first in ((LIMIT + 1, 8), (-1, 7), (2**31 - 1, 7)):
         assert not isinstance(NotAResponse(*first, LIMIT).to(7), ResponseTooLarge)
 
@@ -116,9 +116,9 @@ async def test_the_broker_hangs_up_anywhere(ends: tuple[ConnectionChannel, socke
     broker.sendall(frame(SECOND) + frame(FIRST)[:end])
     broker.close()
     with contextlib.suppress(BrokenPipeError):
-        await ask(b"", 10)
+        await ask.request(b"", 10)
         with pytest.raises(EOFError):
-            await ask.answer(10)
+            await ask.receive(10)
 
 
 @pytest.mark.parametrize("said", [b"", b"\0\0", frame(FIRST)[:-1]])
@@ -126,10 +126,10 @@ async def test_a_broker_that_falls_silent(ends: tuple[ConnectionChannel, socket.
     ask, broker = ends
     broker.sendall(said)
     with pytest.raises(TimeoutError):
-        await ask(b"request", 0.05)
+        await ask.request(b"request", 0.05)
 
 
 async def test_a_broker_that_reads_nothing(ends: tuple[ConnectionChannel, socket.socket]) -> None:
     ask, _ = ends
     with pytest.raises(TimeoutError):
-        await ask(bytes(10_000_000), 0.05)
+        await ask.request(bytes(10_000_000), 0.05)

@@ -110,7 +110,7 @@ async def test_brokers_and_topics(newest: int) -> None:
     question = contents.contents_question(served(METADATA=newest))
     assert question.version == {3: 2, 13: 5}.get(newest, newest)
     asked(question, {"topics": None, "allow_auto_topic_creation": False})
-    found = await question.put(Answering({api.METADATA: body_of(api.METADATA, question.version, METADATA)}))
+    found = await question.ask(Answering({api.METADATA: body_of(api.METADATA, question.version, METADATA)}))
     offline = (1,) if question.version >= 5 else ()
     assert found == ClusterContents(
         "the-id" if newest >= 2 else None,
@@ -122,8 +122,8 @@ async def test_brokers_and_topics(newest: int) -> None:
         ),
     )
     first, second = found.topics[1].partitions
-    assert (first.leaderless, first.under_replicated) == (True, False)
-    assert (second.leaderless, second.under_replicated) == (False, True)
+    assert (first.is_leaderless, first.is_under_replicated) == (True, False)
+    assert (second.is_leaderless, second.is_under_replicated) == (False, True)
 
 
 async def test_what_this_user_may_do() -> None:
@@ -143,7 +143,7 @@ async def test_what_this_user_may_do() -> None:
         "topics": None, "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False, "include_topic_authorized_operations": True,
     })  # fmt: skip
-    found = await question.put(Answering({api.METADATA: body_of(api.METADATA, 8, values)}))
+    found = await question.ask(Answering({api.METADATA: body_of(api.METADATA, 8, values)}))
     everything = frozenset(contents.OPERATIONS.values())
     allowed = {one.name: one.allowed for one in found.topics}
     assert allowed == {"all": everything, "reads": frozenset({"Read", "Describe"}), "untold": None}
@@ -166,7 +166,7 @@ async def test_groups(newest: int, version: int) -> None:
     assert question is not None
     assert question.version == version
     asked(question, {"states_filter": [], "types_filter": []})
-    found = await question.put(Answering({api.LIST_GROUPS: body_of(api.LIST_GROUPS, version, GROUPS)}))
+    found = await question.ask(Answering({api.LIST_GROUPS: body_of(api.LIST_GROUPS, version, GROUPS)}))
     a = Group("a\\r", "", "Empty" if version >= 4 else None, "share" if version >= 5 else None)
     b = Group("b", "consumer", "Stable" if version >= 4 else None, "classic" if version >= 5 else None)
     assert found == GroupListing(0, (a, b))
@@ -178,7 +178,7 @@ async def test_listeners() -> None:
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": list(LISTENER_SETTINGS)}
     asked(question, {"resources": [resource], "include_synonyms": False})
-    found = await question.put(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
+    found = await question.ask(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
     assert found == BrokerSettings(
         0, {"listeners": "A://:1", "advertised.listeners": None}, dynamic=frozenset({"advertised.listeners"})
     )
@@ -190,7 +190,7 @@ async def test_all_settings_of_a_broker() -> None:
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": None}
     asked(question, {"resources": [resource], "include_synonyms": False})
-    found = await question.put(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
+    found = await question.ask(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
     assert found.values["cleanup.policy"] == "/tmp"
     assert found.defaults == {"cleanup.policy"}
 
@@ -203,7 +203,7 @@ async def test_who_leads_the_quorum() -> None:
     answers = ((QUORUM, 3000), ({"error_code": 31, "topics": []}, None), ({"error_code": 0, "topics": []}, None))
     for values, leader in answers:
         body = body_of(api.DESCRIBE_QUORUM, 0, values)
-        assert await question.put(Answering({api.DESCRIBE_QUORUM: body})) == leader
+        assert await question.ask(Answering({api.DESCRIBE_QUORUM: body})) == leader
     assert contents.quorum_leader_question({}) is None
 
 
@@ -224,7 +224,7 @@ async def test_an_answer_that_ends_anywhere(question: Question[object], whole: b
     """It is an error, or, for the quorum, of which only the beginning is read, an answer."""
     for end in range(len(whole)):
         try:
-            await question.put(Answering({question.key: whole[:end]}))
+            await question.ask(Answering({question.key: whole[:end]}))
         except UnreadableResponse:
             continue
         assert question.key == api.DESCRIBE_QUORUM
@@ -238,7 +238,7 @@ async def test_an_answer_of_nonsense(question: Question[object], whole: bytes, d
         spoiled[at] = data.draw(st.integers(0, 255))
     answer = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
     with contextlib.suppress(WireError):
-        await question.put(Answering({question.key: answer}))
+        await question.ask(Answering({question.key: answer}))
 
 
 @each
@@ -247,4 +247,4 @@ async def test_counts_that_are_not_there(question: Question[object], whole: byte
     for count in (struct.pack(">i", 0x7FFFFFFF), struct.pack(">i", -2), b"\xff\xff\xff\xff\x0f"):
         for before in range(20):
             with contextlib.suppress(WireError):
-                await question.put(Answering({question.key: bytes(before) + count}))
+                await question.ask(Answering({question.key: bytes(before) + count}))

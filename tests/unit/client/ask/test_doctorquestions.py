@@ -38,7 +38,7 @@ def _mechanisms(*names: str, error: int = 33) -> bytes:
 
 def _put(question: Question[Any] | None) -> Callable[[Channel], Awaitable[Any]]:
     assert question is not None
-    return question.put
+    return question.ask
 
 
 ASKED: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[Any]]]] = {

@@ -45,8 +45,8 @@ def own_id(suppose: int = UNUSED_NODE_ID) -> Question[int | None]:
 
 QUESTIONS: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[object]]]] = {
     "versions": (api.API_VERSIONS, versions(), questions.ask_versions),
-    "members": (api.METADATA, metadata("c", BROKERS), questions.nodes_question(SERVED).put),
-    "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().put),
+    "members": (api.METADATA, metadata("c", BROKERS), questions.nodes_question(SERVED).ask),
+    "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().ask),
     "leaders": (
         api.METADATA, metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
     ),
@@ -66,7 +66,7 @@ async def test_who_is_there() -> None:
     broker = Broker({api.API_VERSIONS: versions(), api.METADATA: metadata("the-id", BROKERS)})
     served = await questions.ask_versions(broker)
     assert served[api.METADATA] == range(14)
-    assert await questions.nodes_question(served).put(broker) == ClusterNodes(
+    assert await questions.nodes_question(served).ask(broker) == ClusterNodes(
         "the-id", NodeKind.BROKER, endpoints(1, 2)
     )
 
@@ -74,7 +74,7 @@ async def test_who_is_there() -> None:
 async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     nodes = metadata(None, BROKERS)[: -len(text(None) + b"\0\0\0\1" + b"\0\0\0\0")]
     broker = Broker({api.METADATA: nodes + struct.pack(">ii", 1, 0)})
-    members = await questions.nodes_question({api.METADATA: range(2)}).put(broker)
+    members = await questions.nodes_question({api.METADATA: range(2)}).ask(broker)
     assert members == ClusterNodes(None, NodeKind.BROKER, endpoints(1, 2))
 
 
@@ -95,7 +95,7 @@ async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     ],
 )
 async def test_which_node_are_you(answer: bytes, suppose: int, node_id: int | None) -> None:
-    assert await own_id(suppose).put(Broker({api.DESCRIBE_CONFIGS: answer})) == node_id
+    assert await own_id(suppose).ask(Broker({api.DESCRIBE_CONFIGS: answer})) == node_id
 
 
 async def test_a_few_partitions_of_each_leader() -> None:
@@ -111,7 +111,7 @@ async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [questions.nodes_question(SERVED).put, lambda broker: questions.ask_leaders(broker, SERVED)]
+    "ask", [questions.nodes_question(SERVED).ask, lambda broker: questions.ask_leaders(broker, SERVED)]
 )
 async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Channel], Awaitable[object]]) -> None:
     """A cluster names 3,000 nodes on each connection; other sessions have their turns while kproxy reads that."""
@@ -129,7 +129,7 @@ async def test_a_short_answer_passes_a_long_one() -> None:
     """While kproxy reads 4,900 nodes of one cluster, another cluster's broker names two and their partitions."""
     long = Broker({api.METADATA: metadata("hostile", dict.fromkeys(range(4900), "h:1"))})
     short = Broker({api.METADATA: metadata("honest", BROKERS, {"a": [1, 2]})})
-    asking = asyncio.ensure_future(questions.nodes_question(SERVED).put(long))  # noqa: TID251  # here it is awaited
+    asking = asyncio.ensure_future(questions.nodes_question(SERVED).ask(long))  # noqa: TID251  # here it is awaited
     await asyncio.sleep(0)
     answered = asyncio.ensure_future(questions.ask_leaders(short, SERVED))  # noqa: TID251  # so is this one
     await asyncio.sleep(0)
@@ -203,7 +203,7 @@ async def test_an_answer_to_another_question(question: str) -> None:
     _, _, asked = QUESTIONS[question]
 
     class Another(Channel):
-        async def answer(self, seconds: float | None = None) -> bytes:
+        async def receive(self, seconds: float | None = None) -> bytes:
             return struct.pack(">i", 12345) + b"x" * 100
 
     with pytest.raises(WireError):
@@ -248,7 +248,7 @@ async def test_a_controller_names_controllers() -> None:
     node = b"\0\0\x0b\xb8" + b"\x0ac-3000.in" + struct.pack(">i", 9093) + b"\0" + b"\0"
     body = b"\0" + struct.pack(">ihb", 0, 0, 0) + b"\x02" + b"\x04abc" + struct.pack(">i", 3000) + b"\x02" + node
     broker = Broker({api.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
-    members = await questions.nodes_question({api.DESCRIBE_CLUSTER: range(2)}).put(broker)
+    members = await questions.nodes_question({api.DESCRIBE_CLUSTER: range(2)}).ask(broker)
     assert members.cluster_id == "abc"
     assert [(one.kind, one.node_id, str(one.advertised)) for one in members.nodes] == [
         (NodeKind.CONTROLLER, 3000, "c-3000.in:9093")
@@ -257,4 +257,4 @@ async def test_a_controller_names_controllers() -> None:
 
 async def test_an_empty_list_of_nodes_is_no_answer() -> None:
     with pytest.raises(WireError, match="names no node"):
-        await questions.nodes_question(SERVED).put(Broker({api.METADATA: array([]) + text("c")}))
+        await questions.nodes_question(SERVED).ask(Broker({api.METADATA: array([]) + text("c")}))

@@ -17,9 +17,9 @@ def failing() -> None:
 
 async def test_values_and_errors() -> None:
     beside = BlockingCalls()
-    assert await beside.call(60, divmod, 7, 2) == (3, 1)
+    assert await beside.run(60, divmod, 7, 2) == (3, 1)
     with pytest.raises(ValueError, match="no"):
-        await beside.call(60, failing)
+        await beside.run(60, failing)
 
 
 async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,13 +33,13 @@ async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pyte
     beside = BlockingCalls()
     for _ in range(3):  # the third one does not even begin
         with pytest.raises(TimeoutError):
-            await beside.call(0.05, hangs)
+            await beside.run(0.05, hangs)
     assert began.acquire(timeout=60)
     assert began.acquire(timeout=60)
     assert not began.acquire(blocking=False)
-    assert await BlockingCalls().call(60, divmod, 7, 2) == (3, 1)  # another cluster's
+    assert await BlockingCalls().run(60, divmod, 7, 2) == (3, 1)  # another cluster's
     let_go.set()
-    assert await beside.call(60, divmod, 7, 2) == (3, 1)
+    assert await beside.run(60, divmod, 7, 2) == (3, 1)
 
 
 async def test_its_threads_hold_up_nobody() -> None:
@@ -52,7 +52,7 @@ async def test_its_threads_hold_up_nobody() -> None:
             loop.call_soon_threadsafe(began.set)
             return threading.current_thread().daemon and let_go.wait(60)
 
-        task = tasks.create_task(BlockingCalls().call(60, hangs))
+        task = tasks.create_task(BlockingCalls().run(60, hangs))
         await began.wait()
         task.cancel()  # the group does not wait for the thread
     let_go.set()

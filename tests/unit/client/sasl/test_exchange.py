@@ -36,13 +36,13 @@ def answer(request: bytes, body: bytes) -> bytes:
 def begin(exchange: SaslExchange, authenticate: int | None = 2) -> bytes:
     """To the request after SaslHandshake."""
     newest = {"handshake": 0} if authenticate is None else {"handshake": 1, "authenticate": authenticate}
-    request = exchange.start()
+    request = exchange.first_request()
     assert header(request) == (18, 0, 1)
-    request = exchange.take(answer(request, broker.versions(metadata=9, **newest))) or b""
+    request = exchange.next_request(answer(request, broker.versions(metadata=9, **newest))) or b""
     assert header(request) == (17, newest["handshake"], 2)
     name = exchange._mechanism.name.encode()
     assert request[20:] == struct.pack(">h", len(name)) + name
-    return exchange.take(answer(request, broker.handshake(0, b"PLAIN"))) or b""
+    return exchange.next_request(answer(request, broker.handshake(0, b"PLAIN"))) or b""
 
 
 @pytest.mark.parametrize(("newest", "version"), [(0, 0), (1, 1), (2, 2), (7, 2)])
@@ -52,34 +52,36 @@ def test_every_version_of_sasl_authenticate(newest: int, version: int) -> None:
     assert header(request) == (36, version, 3)
     compact = b"\0" + bytes([len(TOKEN) + 1]) + TOKEN + b"\0"
     assert request[20:] == (compact if version == 2 else struct.pack(">i", len(TOKEN)) + TOKEN)
-    assert exchange.take(answer(request, broker.authenticate(version, life=9000))) is None
+    assert exchange.next_request(answer(request, broker.authenticate(version, life=9000))) is None
     assert exchange.result == SaslSession(9000 if version else 0, {17: 1, 36: version})
 
 
 def test_raw_tokens_for_a_broker_before_1_0() -> None:
     exchange = SaslExchange(plain())
     assert begin(exchange, None) == struct.pack(">i", len(TOKEN)) + TOKEN
-    assert isinstance(exchange.closed(), LoginRefused)
-    assert exchange.take(b"") is None
+    assert isinstance(exchange.connection_closed(), LoginRefused)
+    assert exchange.next_request(b"") is None
     assert exchange.result == SaslSession(0, {17: 0})
 
 
 def test_again_within_a_session() -> None:
     """No ApiVersions, and correlation ids that somebody else chose."""
     exchange = SaslExchange(plain(), {17: 1, 36: 2}, first_id=-7)
-    request = exchange.start()
+    request = exchange.first_request()
     assert header(request) == (17, 1, -7)
-    request = exchange.take(answer(request, broker.handshake())) or b""
+    request = exchange.next_request(answer(request, broker.handshake())) or b""
     assert header(request) == (36, 2, -6)
-    assert exchange.take(answer(request, broker.authenticate(2, life=5))) is None
+    assert exchange.next_request(answer(request, broker.authenticate(2, life=5))) is None
     assert exchange.result == SaslSession(5, {17: 1, 36: 2})
 
 
 def test_a_mechanism_that_is_not_enabled() -> None:
     exchange = SaslExchange(plain())
-    request = exchange.take(answer(exchange.start(), broker.versions(handshake=1, authenticate=2))) or b""
+    request = (
+        exchange.next_request(answer(exchange.first_request(), broker.versions(handshake=1, authenticate=2))) or b""
+    )
     with pytest.raises(UpstreamError, match=r"has not enabled PLAIN: set sasl to one of SCRAM-SHA-512, \?\?"):
-        exchange.take(answer(request, broker.handshake(33, b"SCRAM-SHA-512", b"\x1b\xff")))
+        exchange.next_request(answer(request, broker.handshake(33, b"SCRAM-SHA-512", b"\x1b\xff")))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,11 @@ def test_a_mechanism_that_is_not_enabled() -> None:
 )
 def test_a_handshake_that_fails(error: int, text: str) -> None:
     exchange = SaslExchange(plain())
-    request = exchange.take(answer(exchange.start(), broker.versions(handshake=1, authenticate=2))) or b""
+    request = (
+        exchange.next_request(answer(exchange.first_request(), broker.versions(handshake=1, authenticate=2))) or b""
+    )
     with pytest.raises(UpstreamError, match=text) as caught:
-        exchange.take(answer(request, broker.handshake(error)))
+        exchange.next_request(answer(request, broker.handshake(error)))
     assert not isinstance(caught.value, LoginRefused)
 
 
@@ -100,7 +104,7 @@ def test_a_wrong_password(version: int) -> None:
     request = begin(exchange, version)
     said = b"no\n\x1b[31m user has hunter2" + b"!" * 30
     with pytest.raises(LoginRefused) as caught:
-        exchange.take(answer(request, broker.authenticate(version, b"", 58, said)))
+        exchange.next_request(answer(request, broker.authenticate(version, b"", 58, said)))
     assert str(caught.value) == (
         f'the broker refused the login ("no [31m user has ***{"!" * 30}"); check sasl-username and the password'
     )
@@ -109,50 +113,52 @@ def test_a_wrong_password(version: int) -> None:
 def test_another_error() -> None:
     exchange = SaslExchange(plain())
     with pytest.raises(UpstreamError, match=r"answers SaslAuthenticate with error 42$") as caught:
-        exchange.take(answer(begin(exchange), broker.authenticate(2, b"", 42)))
+        exchange.next_request(answer(begin(exchange), broker.authenticate(2, b"", 42)))
     assert not isinstance(caught.value, LoginRefused)
 
 
 def test_an_expired_token() -> None:
     """RFC 7628 §3.2.3: the error comes as a token, and the refusal after the next one."""
     exchange = SaslExchange(OAuthBearer("the-token", {}))
-    request = exchange.take(answer(begin(exchange), broker.authenticate(2, b'{"status":"invalid_token"}'))) or b""
+    request = (
+        exchange.next_request(answer(begin(exchange), broker.authenticate(2, b'{"status":"invalid_token"}'))) or b""
+    )
     assert request[20:] == b"\0\x02\x01\0"
     with pytest.raises(LoginRefused, match=r"\(.*invalid_token.*\); check the token"):
-        exchange.take(answer(request, broker.authenticate(2, b"", 58, b'{"status":"invalid_token"}')))
+        exchange.next_request(answer(request, broker.authenticate(2, b"", 58, b'{"status":"invalid_token"}')))
 
 
 def test_a_broker_that_agrees_without_proving_itself() -> None:
     exchange = SaslExchange(Scram("SCRAM-SHA-256", "user", "hunter2"))
     with pytest.raises(UpstreamError, match="this is not the broker that knows the user"):
-        exchange.take(answer(begin(exchange), broker.authenticate(2)))
+        exchange.next_request(answer(begin(exchange), broker.authenticate(2)))
     assert exchange.result is None
 
 
 def test_what_a_closed_connection_means() -> None:
     exchange = SaslExchange(plain())
-    request = exchange.start()
-    assert "its listener may expect TLS" in str(exchange.closed())
-    exchange.take(answer(request, broker.versions(handshake=1, authenticate=2)))
-    assert str(exchange.closed()) == "the broker closed the connection after SaslHandshake"
+    request = exchange.first_request()
+    assert "its listener may expect TLS" in str(exchange.connection_closed())
+    exchange.next_request(answer(request, broker.versions(handshake=1, authenticate=2)))
+    assert str(exchange.connection_closed()) == "the broker closed the connection after SaslHandshake"
 
 
 def test_a_wrong_correlation_id() -> None:
     exchange = SaslExchange(plain())
-    exchange.start()
+    exchange.first_request()
     with pytest.raises(UpstreamError, match="not a Kafka broker"):
-        exchange.take(b"\0\0\0\x09" + broker.versions(handshake=1))
+        exchange.next_request(b"\0\0\0\x09" + broker.versions(handshake=1))
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.booleans())
 def test_garbage_ends_in_one_error(bodies: list[bytes], keep_id: bool) -> None:
     exchange = SaslExchange(plain())
-    request: bytes | None = exchange.start()
+    request: bytes | None = exchange.first_request()
     try:
         for body in bodies:
             if request is None:
                 return
-            request = exchange.take(answer(request, body) if keep_id else body)
+            request = exchange.next_request(answer(request, body) if keep_id else body)
     except UpstreamError:
         assert exchange.result is None
 
@@ -162,6 +168,6 @@ def test_garbage_as_the_last_answer(version: int, body: bytes) -> None:
     exchange = SaslExchange(plain())
     request = begin(exchange, version)
     try:
-        exchange.take(answer(request, body))
+        exchange.next_request(answer(request, body))
     except UpstreamError:
         assert exchange.result is None

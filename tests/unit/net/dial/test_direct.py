@@ -53,7 +53,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def connect(address: Address, seconds: float = 10, way: DirectConnector | None = None) -> None:
-    (await (way or DirectConnector()).connect(address, Deadline.of(seconds))).close()
+    (await (way or DirectConnector()).connect(address, Deadline.after(seconds))).close()
 
 
 async def failure(address: Address, seconds: float = 10, way: DirectConnector | None = None) -> UpstreamError:
@@ -113,7 +113,7 @@ async def test_a_name_that_leads_nowhere_is_asked_for_ever_less(host: str, syste
     for _ in range(300):  # a dial each tenth of a second
         with contextlib.suppress(UpstreamError):
             await resolver.resolve(Address(host, 9092))
-        resolver.doubt(host)
+        resolver.mark_doubtful(host)
         if len(system.asked) > len(asked):
             asked.append(clock.now - 1000)
         clock.now += 0.1
@@ -136,7 +136,7 @@ async def test_a_name_that_leads_somewhere_else_is_noticed(system: Watched, cloc
     await resolver.resolve(Address("moved.invalid", 9092))
     assert len(system.asked) == asked
     # Nobody is there: the pauses begin anew.
-    resolver.doubt("moved.invalid")
+    resolver.mark_doubtful("moved.invalid")
     await resolver.resolve(Address("moved.invalid", 9092))
     assert len(system.asked) == asked + 1
 
@@ -147,7 +147,7 @@ async def test_the_names_that_are_remembered_are_bounded(system: Watched, monkey
     for number in range(10):
         with pytest.raises(UpstreamError):
             await resolver.resolve(Address(f"host-{number}.invalid", 9092))
-    resolver.doubt("host-1.invalid")  # which is forgotten
+    resolver.mark_doubtful("host-1.invalid")  # which is forgotten
     assert list(resolver._answers) == [f"host-{number}.invalid" for number in (7, 8, 9)]
 
 
@@ -226,7 +226,7 @@ async def test_a_connection_that_is_there_at_once_and_one_that_is_not(
     if not at_once:
         monkeypatch.setattr(direct, "_is_connected", lambda sock: False)
     with Peer(saying(b"hello", first=True)) as peer, refused() as nobody:
-        sock = await DirectConnector().connect(Address.parse(peer.address), Deadline.of(10))
+        sock = await DirectConnector().connect(Address.parse(peer.address), Deadline.after(10))
         with sock:
             assert not sock.getblocking()
             assert await Stream(sock).receive(5) == b"hello"

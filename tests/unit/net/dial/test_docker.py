@@ -42,7 +42,7 @@ def port() -> Iterator[int]:
 async def connect(host: str, port: int, network: str = "n", seconds: float = 5.0) -> tuple[str, int]:
     """Where it leads."""
     way = Docker(Hop.parse(f"docker://{network}"), DirectConnector())
-    with await way.connect(Address(host, port), Deadline.of(seconds)) as sock:
+    with await way.connect(Address(host, port), Deadline.after(seconds)) as sock:
         await way.close()
         name: tuple[str, int] = sock.getpeername()
         return name
@@ -200,7 +200,7 @@ async def test_containers_in_a_virtual_machine(reason: str, containers: Engine) 
     containers.add("kafka", "x", address="127.0.0.2")
     way = Docker(Hop.parse("docker://n"), Far())
     with pytest.raises(UpstreamError) as caught:
-        await way.connect(Address("kafka", 9092), Deadline.of(5))
+        await way.connect(Address("kafka", 9092), Deadline.after(5))
     assert caught.value.reason == reason
     assert str(caught.value).startswith("kafka:9092: 127.0.0.2:9092: no answer (through --via docker://n)")
     assert ("Docker Desktop" in str(caught.value)) is (reason != "refused")

@@ -39,7 +39,7 @@ def test_what_turned_out_to_be_the_node_comes_second_and_what_may_be_it_last() -
     assert Routes([]).candidates("1", THERE, [BOOTSTRAP], [OTHER]) == [
         Route(THERE, RouteKind.ADVERTISED),
         Route(BOOTSTRAP, RouteKind.LEARNED),
-        Route(OTHER, RouteKind.UNTOLD),
+        Route(OTHER, RouteKind.UNIDENTIFIED),
     ]
 
 

@@ -74,7 +74,7 @@ async def open_to(tls: BrokerTls, address: Address, name: str = NAME) -> TlsSock
         sock.setblocking(False)
         return sock
 
-    return await tls.open(connect, address, name, Deadline.of(30))
+    return await tls.open(connect, address, name, Deadline.after(30))
 
 
 async def refused(tls: BrokerTls, peer: Peer, name: str = NAME) -> UpstreamError:
@@ -230,7 +230,7 @@ async def test_what_says_nothing(authority: Authority) -> None:
             return sock
 
         with pytest.raises(UpstreamError, match="no answer to the handshake") as caught:
-            await BrokerTls(TlsFiles(ca=authority.pem), "c").open(connect, address, NAME, Deadline.of(0.05))
+            await BrokerTls(TlsFiles(ca=authority.pem), "c").open(connect, address, NAME, Deadline.after(0.05))
     assert caught.value.reason == "timeout"
 
 

@@ -69,7 +69,7 @@ def test_verbatim_leaves_the_records_alone(inside: list[Record], codec: int) -> 
     whole = [record._replace(offset=inside[0].offset + number) for number, record in enumerate(inside)]
     log = v2(whole, codec=codec, flags=0x10, producer=(5, 6, 7))
     (piece,) = copied(log)
-    assert (piece.way, piece.count, piece.runs) == (VERBATIM, len(whole), ((whole[0].offset, 0, len(whole)),))
+    assert (piece.method, piece.count, piece.runs) == (VERBATIM, len(whole), ((whole[0].offset, 0, len(whole)),))
     assert bytes(piece.buffers[1]) == log[61:]
     assert isinstance(piece.buffers[1], memoryview)
     same_records([piece], whole)
@@ -110,7 +110,7 @@ WAYS = {
 @pytest.mark.parametrize(("log", "way"), WAYS.values(), ids=WAYS)
 def test_which_way(log: bytes, way: str) -> None:
     (piece,) = copied(log)
-    assert piece.way == way
+    assert piece.method == way
     assert (piece.source_bytes, len(piece.checksums)) == (len(log), len(read(log)))
     (batch,) = read(b"".join(piece.buffers))
     assert batch.codec == read(log)[0].codec
@@ -120,7 +120,7 @@ def test_which_way(log: bytes, way: str) -> None:
 def test_the_edges_of_a_slice(first: int, end: int, count: int) -> None:
     for log in (v2(large(50)), v2(large(50), codec=4), wrapper(large(50), 1, 3)):
         (piece,) = copied(log, first, end)
-        assert (piece.way, piece.runs) == (RE_ENCODED, [(max(50, first), 0, count)])
+        assert (piece.method, piece.runs) == (RE_ENCODED, [(max(50, first), 0, count)])
 
 
 @pytest.mark.parametrize(("first", "end"), [(350, 1 << 62), (0, 50), (0, 0), (90, 90)])
@@ -148,7 +148,7 @@ def test_only_neighbours_of_a_kind_are_merged() -> None:
             (0, large(606)),
         )
     )
-    assert [(piece.way, piece.count) for piece in copied(log)] == [
+    assert [(piece.method, piece.count) for piece in copied(log)] == [
         *((MERGED, 2), (MERGED, 2), (VERBATIM, 300), (VERBATIM, 1), (VERBATIM, 1), (VERBATIM, 300), (VERBATIM, 300)),
     ]
 
@@ -160,7 +160,7 @@ def test_a_merged_batch_does_not_grow_without_end(codec: int) -> None:
     same_records(found, decoded(log))
     assert 3 <= len(found) <= 50
     assert all(piece.size <= 512 << 10 for piece in found)
-    assert {piece.way for piece in found} == {MERGED}
+    assert {piece.method for piece in found} == {MERGED}
 
 
 def test_what_compresses_well_does_not_become_large_in_memory() -> None:
@@ -178,7 +178,7 @@ def test_a_batch_that_is_too_large_is_split(codec: int) -> None:
     log = v2(inside, codec=codec)
     found = copied(log, limit=20_000)
     same_records(found, inside)
-    assert {piece.way for piece in found} == {RE_ENCODED}
+    assert {piece.method for piece in found} == {RE_ENCODED}
     assert all(piece.size <= 20_000 for piece in found)
     assert [piece.source_bytes for piece in found] == [0] * (len(found) - 1) + [len(log)]
     assert [piece.sequence for piece in found][1:] == [
@@ -188,8 +188,8 @@ def test_a_batch_that_is_too_large_is_split(codec: int) -> None:
 
 def test_the_limit_is_exact() -> None:
     log = v2(large(50))
-    assert [piece.way for piece in copied(log, limit=len(log))] == [VERBATIM]
-    assert [piece.way for piece in copied(log, limit=len(log) - 1)] == [RE_ENCODED] * 2
+    assert [piece.method for piece in copied(log, limit=len(log))] == [VERBATIM]
+    assert [piece.method for piece in copied(log, limit=len(log) - 1)] == [RE_ENCODED] * 2
     gaps = v2(large(50, step=2))
     (piece,) = copied(gaps)
     assert len(copied(gaps, limit=piece.size)) == 1

@@ -110,7 +110,7 @@ def walked_by(plan: WalkPlan, frame: bytes) -> tuple[bool, int, Any] | str:
         walk.advance_all(memoryview(frame), 8, len(frame))
     except WireError as error:
         return error.reason
-    return walk.done, walk.offset, walk.found
+    return walk.done, walk.offset, walk.locations
 
 
 def passes(call: tuple[int, int], data: bytes, at: int = 0, end: int | None = None) -> bool:
@@ -135,7 +135,7 @@ def test_a_response_of_the_usual_shape_passes_without_a_walk(
     frame = written(call, usual(call, topics))
     before, behind = around
     assert passes(call, before + frame + behind, len(before), len(before) + len(frame))
-    assert walked(call, frame).found == []
+    assert walked(call, frame).locations == []
 
 
 @for_plain
@@ -149,7 +149,7 @@ def test_so_does_a_large_one(call: tuple[int, int], sizes: list[int | None], top
     assert not passes(call, frame + b"\0", 0, len(frame) + 1)
     for at in range(8, len(frame), max(1, len(frame) // 13)):  # one byte is another
         other = frame[:at] + bytes((frame[at] ^ 1,)) + frame[at + 1 :]
-        assert not passes(call, other) or not walked(call, other).found
+        assert not passes(call, other) or not walked(call, other).locations
 
 
 @for_plain
@@ -184,7 +184,7 @@ def test_what_names_an_endpoint_never_passes(
     values = data.draw(messages(f"{APIS[call[0]].name}Response", call[1]) | st.just(usual(call, [[3, None]])))
     unknown = data.draw(st.sampled_from([{}, {UNKNOWN: {7: b"", 300: b"unheard of"}}]))
     frame = written(call, {**values, "NodeEndpoints": [{**node, **unknown} for node in nodes]})
-    assert len(walked(call, frame).found) == len(nodes)
+    assert len(walked(call, frame).locations) == len(nodes)
     assert not passes(call, frame)
 
 
@@ -203,7 +203,7 @@ def test_what_passes_names_none(call: tuple[int, int], data: st.DataObject) -> N
     if passes(call, bytes(frame), 0, end):
         walk = walked(call, bytes(frame[:end]))
         assert walk.done
-        assert walk.found == []
+        assert walk.locations == []
         assert walk.offset == end - 8
 
 

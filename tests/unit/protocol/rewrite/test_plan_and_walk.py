@@ -128,4 +128,4 @@ def test_a_walk_may_stop_and_go_on_at_every_byte(call: tuple[int, int], data: st
 def state(walk: Walk) -> tuple[object, ...]:
     """All that a walk tells."""
     tags = (walk.tags_at, walk.tag_count, walk.tag_numbers, walk.field_at, walk.size_at)
-    return (walk.done, walk.kind, walk.endpoints, walk.found, walk.mark, walk.offset, *tags)
+    return (walk.done, walk.kind, walk.endpoints, walk.locations, walk.mark, walk.offset, *tags)

@@ -43,9 +43,9 @@ NO_TAGS, TAGS = b"\x00", b"\x02\x05\x03abc\x7f\x00"
 
 @pytest.fixture(autouse=True)
 def nothing_before() -> Iterator[None]:
-    PREFIXES.forget()
+    PREFIXES.clear()
     yield
-    PREFIXES.forget()
+    PREFIXES.clear()
 
 
 def written(
@@ -86,7 +86,7 @@ def all_known() -> Iterator[None]:
 
 
 @given(
-    said=st.lists(
+    data=st.lists(
         st.tuples(
             st.sampled_from([(api.METADATA, 1), (api.METADATA, 8), (api.METADATA, 12), (api.DESCRIBE_CLUSTER, 1)]),
             BROKERS,
@@ -107,7 +107,7 @@ def test_a_sequence_is_the_same_as_without_a_memory(said: list[Any]) -> None:
         outcome: list[Any] = []
         for call, brokers, more, sizes, host, port in said:
             if forgetful:
-                PREFIXES.forget()
+                PREFIXES.clear()
             talk = asked(*call, lambda found, host=host, port=port: told(found, port, host))
             outcome += (talk.broker(*chunks(written(call, brokers, **more), sizes)), talk.seen, talk.rewritten)
             assert talk.conversation.is_idle
@@ -142,7 +142,7 @@ def test_what_came_before_is_not_walked_again(call: tuple[int, int]) -> None:
     talk.client(request(*call, 9))
     with pytest.raises(AssertionError), all_known():
         talk.broker(written(call, [(1, "up.a", 9092), (2, "up.b", 9093)], number=9))
-    PREFIXES.forget()
+    PREFIXES.clear()
     assert asked(*call).broker(written(call, brokers, throttle=500, topics=3)) == out[:4] + INT32.pack(7) + out[8:]
 
 
@@ -247,10 +247,10 @@ def test_what_is_remembered_stands_at_its_own_place_only() -> None:
     """A tagged field in the header may have the bytes of a front, where it stands if there is none."""
     asked(*CALL).broker(written(CALL, ONE))
     (front,) = PREFIXES._fronts
-    size = uvarint(len(front.said), 3)
+    size = uvarint(len(front.data), 3)
     real = written(CALL, [(2, "up.b", 9092)])
-    said = frame(real[4:8], b"\x01\x05", size, front.said, real[9:])
-    assert said[front.begin : front.end] == front.said
+    said = frame(real[4:8], b"\x01\x05", size, front.data, real[9:])
+    assert said[front.begin : front.end] == front.data
     out = asked(*CALL).broker(said)
     assert b"up.b" not in out
     assert b"up.a" in out, "no address"

@@ -92,7 +92,7 @@ def test_addresses_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     assert list(known.node_addresses) == [Address("kafka", port) for port in range(95, 100)]
 
 
-UNTOLD = Route(THERE, RouteKind.UNTOLD)
+UNTOLD = Route(THERE, RouteKind.UNIDENTIFIED)
 LEARNED = NodeReachability(Route(THERE, RouteKind.LEARNED), Proof.LEADER)
 
 
@@ -108,7 +108,7 @@ def test_one_more_connection_to_where_a_node_was_shown_to_be_does_not_unsay_it()
     ("before", "route"),
     [
         (NodeReachability(), UNTOLD),
-        (LEARNED, Route(ELSEWHERE, RouteKind.UNTOLD)),
+        (LEARNED, Route(ELSEWHERE, RouteKind.UNIDENTIFIED)),
         (NodeReachability(LEARNED.route, LEARNED.proof, "it is broker 2"), UNTOLD),
     ],
     ids=["nothing known", "another address", "it was somebody else"],

@@ -163,7 +163,7 @@ class ContactMaker:
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
                 asking = doctorquestions.features_question(versions)
-                features = {} if asking is None else await asking.put(opened.channel)
+                features = {} if asking is None else await asking.ask(opened.channel)
         except LoginRequired:
             notes.note(
                 "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers after a login only"
@@ -193,7 +193,7 @@ class ContactMaker:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.channel)
                     asking = doctorquestions.mechanisms_question(versions)
-                    return None if asking is None else await asking.put(opened.channel)
+                    return None if asking is None else await asking.ask(opened.channel)
         except (KproxyError, TimeoutError):
             return None
 

@@ -50,7 +50,7 @@ def _of_process(config: Config) -> Iterator[ConfigFinding]:
     try:
         admin_tls(config)
     except TlsFilesError as error:
-        for key, text in error.found:
+        for key, text in error.option_problems:
             yield ConfigFinding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
         try:
@@ -86,7 +86,7 @@ def _certificates(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str
         try:
             make(cluster)
         except TlsFilesError as error:
-            yield from (((key, *_READ_WITH[key]), text) for key, text in error.found)
+            yield from (((key, *_READ_WITH[key]), text) for key, text in error.option_problems)
 
 
 def _hops(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -73,7 +73,7 @@ class Reloader:
         self._config = config
         self._metrics = metrics
         self._apply = apply
-        self._aside = BlockingCalls()
+        self._blocking_calls = BlockingCalls()
         self._under_way = False
         self._next_reason = ""  # who wants one more reload, as soon as this one is over
 
@@ -107,7 +107,7 @@ class Reloader:
 
     async def _reload_once(self, why: str) -> ReloadResult:
         try:
-            new, ends = await self._aside.call(_READ_WITHIN, self._source.read)
+            new, ends = await self._blocking_calls.run(_READ_WITHIN, self._source.read)
             held = self._keep_active(self._config, self._config)
             seen = self._keep_active(self._config, new)
             changes = compare(held, seen)

@@ -121,7 +121,7 @@ class BrokerIdentifier:
         members = await self._members(members_question, channel, logged_in)
         node_id = None
         if id_question is not None:
-            node_id = await self._optional(Proof.OWN_WORD, id_question.answer(channel))
+            node_id = await self._optional(Proof.OWN_WORD, id_question.read_answer(channel))
         self._versions = versions
         if node_id is not None:
             self._reports_own_id = self._reports_own_id or assumed_id != node_id
@@ -135,7 +135,7 @@ class BrokerIdentifier:
         self, members_question: Question[ClusterNodes], channel: Channel, logged_in: bool
     ) -> ClusterNodes:
         try:
-            members = await members_question.answer(channel)
+            members = await members_question.read_answer(channel)
         except UpstreamError as error:
             if error.reason == "closed" and not (logged_in or self._answers_without_login):
                 self._has_required_login = True

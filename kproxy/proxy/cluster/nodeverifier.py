@@ -252,7 +252,7 @@ class NodeVerifier:
         if key is None:
             return
         if identity.key is None:
-            if route.kind is RouteKind.UNTOLD:
+            if route.kind is RouteKind.UNIDENTIFIED:
                 raise UpstreamError(
                     "unknown-node",
                     f"{address} answers, but kproxy cannot tell which broker it is: give the user DescribeConfigs on"
@@ -275,7 +275,7 @@ class NodeVerifier:
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
         before = self._recorder.reachability.of_node(key)
-        if route.kind is RouteKind.UNTOLD and proof.checked:
+        if route.kind is RouteKind.UNIDENTIFIED and proof.checked:
             route = Route(route.dial, RouteKind.LEARNED)
         if before.problem is None and before.proof is proof and before.route == route:
             return

@@ -245,7 +245,7 @@ class PendingConnections:
         If there is no such node, a bootstrap server tells the client which nodes exist.
         """
         sni = self._default_route.config.sni
-        label = sni.label(client.asked_for) if sni is not None else None
+        label = sni.label(client.requested_name) if sni is not None else None
         if label is not None:
             connection.requested_key = NodeKey.of(label)
             if await self._node_exists(connection.requested_key):

@@ -20,21 +20,32 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 HTTPS = "https://"
 
 ca_option = click.option(
-    "--admin-ca", type=click.Path(path_type=Path), metavar="FILE",
+    "--admin-ca",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Ask the admin endpoint with HTTPS, and trust these certificates.  [default: with https://, the system's]",
-)  # fmt: skip
+)
 
 
 def admin_options(text: str) -> Callable[[Command], Command]:
     """`--admin`, with this help, `--admin-ca` and `--admin-token-file`, for `asking`."""
     where = click.option(
-        "--admin", default="127.0.0.1:19091", metavar="[https://]HOST:PORT", envvar="KPROXY_ADMIN", show_envvar=True,
-        show_default=True, help=text,
-    )  # fmt: skip
+        "--admin",
+        default="127.0.0.1:19091",
+        metavar="[https://]HOST:PORT",
+        envvar="KPROXY_ADMIN",
+        show_envvar=True,
+        show_default=True,
+        help=text,
+    )
     token = click.option(
-        "--admin-token-file", type=click.Path(path_type=Path), metavar="FILE", envvar="KPROXY_ADMIN_TOKEN_FILE",
-        show_envvar=True, help="File that has the token of that kproxy. KPROXY_ADMIN_TOKEN is the token itself.",
-    )  # fmt: skip
+        "--admin-token-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        envvar="KPROXY_ADMIN_TOKEN_FILE",
+        show_envvar=True,
+        help="File that has the token of that kproxy. KPROXY_ADMIN_TOKEN is the token itself.",
+    )
 
     def decorate(command: Command) -> Command:
         return where(ca_option(token(command)))

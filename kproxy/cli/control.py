@@ -13,9 +13,12 @@ from kproxy.cli.group import kproxy, timeout_option
 @kproxy.command()
 @admin_options("Admin endpoint of the kproxy to wait for.")
 @click.option(
-    "--ready-requires", default="all", type=click.Choice(["all", "one", "none"]), show_default=True,
+    "--ready-requires",
+    default="all",
+    type=click.Choice(["all", "one", "none"]),
+    show_default=True,
     help="How many nodes of each cluster must be reachable.",
-)  # fmt: skip
+)
 @timeout_option("60s", "How long to wait. With 0, kproxy checks once.")
 def wait(admin: str, admin_ca: Path | None, admin_token_file: Path | None, ready_requires: str, timeout: float) -> int:
     """Wait until a running or starting kproxy is ready.

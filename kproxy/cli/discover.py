@@ -11,9 +11,12 @@ from kproxy.cli.group import kproxy, needs_unix
 
 @kproxy.command(short_help="Find Kafka clusters near this machine.")
 @click.option(
-    "--in", "only", multiple=True, type=click.Choice(["kubernetes", "docker", "files", "tools", "here"]),
+    "--in",
+    "only",
+    multiple=True,
+    type=click.Choice(["kubernetes", "docker", "files", "tools", "here"]),
     help="Look only there. Repeatable.  [default: all]",
-)  # fmt: skip
+)
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]")
 @click.option("--namespace", metavar="NAME", help="Namespace in Kubernetes.  [default: all that you may see]")
 @click.option("--run", "start", is_flag=True, help="Run the command, if exactly one was found.")

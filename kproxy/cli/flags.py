@@ -68,8 +68,8 @@ class ConfiguredCommand(click.Command):
                 metavar="FILE",
                 help="Read this YAML file. The variable KPROXY_CONFIG does the same.",
             )
-            settings = [one for one in all_settings() if one.flag and self._offers(one)]
-            options = [option for one in settings for option in _options(one, self.defaults.get(one.key))]
+            settings = [setting for setting in all_settings() if setting.flag and self._offers(setting)]
+            options = [option for setting in settings for option in _options(setting, self.defaults.get(setting.key))]
             self._declared = [file, *options]
         return [*self._declared, *super().get_params(ctx)]
 
@@ -92,7 +92,7 @@ class ConfiguredCommand(click.Command):
         def group(parameter: click.Parameter) -> str:
             return parameter.setting.option.group if isinstance(parameter, ConfiguredOption) else "Options"
 
-        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         parameters = sorted(options, key=lambda parameter: group(parameter) != "Options")
         for heading, members in groupby(parameters, key=group):
             with formatter.section(heading):

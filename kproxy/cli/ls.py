@@ -52,10 +52,20 @@ def _offers(setting: Setting) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def ls(
-    ctx: click.Context, /, servers: tuple[str, ...], topic: tuple[str, ...], internal: bool, partitions: bool,
-    groups: bool, listeners: bool, compare: bool, through: str | None, as_json: bool, admin_ca: Path | None,
+    ctx: click.Context,
+    /,
+    servers: tuple[str, ...],
+    topic: tuple[str, ...],
+    internal: bool,
+    partitions: bool,
+    groups: bool,
+    listeners: bool,
+    compare: bool,
+    through: str | None,
+    as_json: bool,
+    admin_ca: Path | None,
     **values: object,
-) -> int:  # fmt: skip
+) -> int:
     """Show what is in a cluster: brokers, controller, topics, listeners, groups.
 
     \b
@@ -138,7 +148,7 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
     return AdminClient(config.admin, token, local_kproxy.SECONDS, tls)
 
 
-def _list(config: Config, wanted: ListingOptions, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
+def _list(config: Config, options: ListingOptions, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
     from kproxy.inspect.listing import asjson, local_kproxy, text
@@ -148,16 +158,16 @@ def _list(config: Config, wanted: ListingOptions, client: AdminClient | None, pa
     served = neighbour.served_clusters_if_running(client)
     found = []
     for cluster in config.clusters:
-        seen = asyncio.run(gather(cluster, wanted))
+        seen = asyncio.run(gather(cluster, options))
         here = local_kproxy.serving(config.admin, served, seen.cluster_id)
         if as_json:
             which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
-            found.append({**asjson.snapshot(seen, here, wanted), **which})
+            found.append({**asjson.snapshot(seen, here, options), **which})
             continue
         if len(config.clusters) > 1:
             not_active = "" if _is_active(cluster, served) else " (not active)"
             click.echo(f"== {cluster.title}{not_active}")
-        _print(text.snapshot(seen, here, wanted, _width(), partitions=partitions))
+        _print(text.snapshot(seen, here, options, _width(), partitions=partitions))
     if as_json:
         click.echo(json.dumps(found if len(config.clusters) > 1 else found[0], indent=2))
     return 0
@@ -173,7 +183,7 @@ def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
 
 
 def _compare(
-    config: Config, wanted: ListingOptions, client: AdminClient | None, through: str | None, as_json: bool
+    config: Config, options: ListingOptions, client: AdminClient | None, through: str | None, as_json: bool
 ) -> int:
     import asyncio
 
@@ -189,8 +199,8 @@ def _compare(
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
     told = neighbour.served_clusters_if_running(client) if len(config.clusters) > 1 else []
-    cluster = next((one for one in config.clusters if _is_active(one, told)), config.served[0])
-    pair = asyncio.run(gather_pair(cluster, client, other, wanted))
+    cluster = next((cluster for cluster in config.clusters if _is_active(cluster, told)), config.served[0])
+    pair = asyncio.run(gather_pair(cluster, client, other, options))
     if as_json:
         click.echo(json.dumps(asjson.comparison(pair), indent=2))
     else:

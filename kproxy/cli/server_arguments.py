@@ -73,7 +73,7 @@ class BeforeCommand(ConfiguredCommand):
 
     def _first_word(self, ctx: click.Context, words: Sequence[str]) -> int | None:
         """The index of the first word that is no option and no option's value; None if `--` or nothing comes first."""
-        (command,) = (one for one in self.params if isinstance(one, click.Argument))
+        (command,) = (parameter for parameter in self.params if isinstance(parameter, click.Argument))
         try:
             rest = self.make_parser(ctx).parse_args(list(words))[0].get(str(command.name))
         except click.UsageError:  # `super().parse_args` says it

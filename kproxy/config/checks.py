@@ -204,9 +204,9 @@ def _admin(config: Config) -> Iterator[ConfigFinding]:
         if given is not None and config.admin_tls_cert is None:
             text = "is given, but admin-tls-cert is not; allowed: together with admin-tls-cert"
             yield ConfigFinding(((f"admin-tls-{key}",),), text)
-    if config.admin_token_reads and config.admin_token is None and config.admin_token_file is None:
+    if config.admin_require_token_for_reads and config.admin_token is None and config.admin_token_file is None:
         text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
-        yield ConfigFinding((("admin-token-reads",), ("admin-token-file",)), text)
+        yield ConfigFinding((("admin-require-token-for-reads",), ("admin-token-file",)), text)
 
 
 def _bound(config: Config) -> Iterator[_Claim]:

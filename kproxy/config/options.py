@@ -316,14 +316,14 @@ class Config(Model):
             unset="none",
         ),
     ] = None
-    admin_token_reads: Annotated[
+    admin_require_token_for_reads: Annotated[
         bool,
         kinds.boolean(),
         Option(
             PROCESS,
             "Demand the token also for what only shows something: /metrics, /status. /livez and /readyz stay open for "
             "probes; /readyz then gives its reasons only to those who show the token.",
-            off="--no-admin-token-reads",
+            off="--no-admin-require-token-for-reads",
         ),
     ] = False
     ready_requires: Annotated[

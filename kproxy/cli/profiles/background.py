@@ -58,13 +58,13 @@ class AdminAccess:
     token: str | None = None
     tls: ssl.SSLContext | None = None
 
-    def client(self, one: BackgroundKproxy, seconds: float) -> AdminClient:
+    def client(self, kproxy: BackgroundKproxy, seconds: float) -> AdminClient:
         """For asking this one. Raises ValueError if the token cannot be one."""
-        return AdminClient(Address.parse(one.admin), self.token, seconds, self.tls)
+        return AdminClient(Address.parse(kproxy.admin), self.token, seconds, self.tls)
 
-    def page(self, one: BackgroundKproxy) -> str:
+    def page(self, kproxy: BackgroundKproxy) -> str:
         """Its address for a browser."""
-        return f"{'http' if self.tls is None else 'https'}://{one.admin}/"
+        return f"{'http' if self.tls is None else 'https'}://{kproxy.admin}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,16 @@ def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> Backgr
         # Not `subprocess`, which expects that somebody waits for the process. In a session of its own, the end of a
         # terminal, and Ctrl-C there, are not for it.
         pid = os.posix_spawn(
-            sys.executable, [sys.executable, "-m", "kproxy", "run", *words], os.environ, setsid=True,
+            sys.executable,
+            [sys.executable, "-m", "kproxy", "run", *words],
+            os.environ,
+            setsid=True,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, out, 1),
                 (os.POSIX_SPAWN_DUP2, out, 2),
             ],
-        )  # fmt: skip
+        )
     finally:
         os.close(out)
     made = BackgroundKproxy(pid, start_time(pid) or "", admin, time.time(), cert)
@@ -140,15 +143,15 @@ def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> Backgr
 
 
 def wait_ready(
-    one: BackgroundKproxy, asking: AdminAccess, log: Path, since: int, seconds: float
+    kproxy: BackgroundKproxy, asking: AdminAccess, log: Path, since: int, seconds: float
 ) -> ExitedKproxy | Sequence[str]:
     """Of one that this process has begun, until it is ready: nothing; until so many seconds are over: why it is not, in
     lines; until it has ended. `since` is how long the log was before."""
     until = time.monotonic() + seconds
-    client = asking.client(one, 1.0)
+    client = asking.client(kproxy, 1.0)
     while True:
         try:
-            pid, status = os.waitpid(one.pid, os.WNOHANG)
+            pid, status = os.waitpid(kproxy.pid, os.WNOHANG)
         except ChildProcessError:  # it has ended where SIGCHLD is ignored
             return ExitedKproxy(None, _last_lines(log, since))
         if pid:
@@ -159,9 +162,9 @@ def wait_ready(
         time.sleep(_LOOK_EVERY)
 
 
-def bootstraps(one: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str, str]]:
+def bootstraps(kproxy: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str, str]]:
     """The name of each cluster that it serves, and what clients use as their bootstrap server. Raises AdminError."""
-    status = asking.client(one, 2.0).get("/status")
+    status = asking.client(kproxy, 2.0).get("/status")
     try:
         clusters: Any = status["clusters"]  # type: ignore[index]
         return [
@@ -169,16 +172,16 @@ def bootstraps(one: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str
             for cluster in clusters
         ]
     except (TypeError, KeyError):
-        raise AdminError(f"the server at {one.admin} is no kproxy") from None
+        raise AdminError(f"the server at {kproxy.admin} is no kproxy") from None
 
 
-def stop(one: BackgroundKproxy, seconds: float, forget: Callable[[], None]) -> bool:
+def stop(kproxy: BackgroundKproxy, seconds: float, forget: Callable[[], None]) -> bool:
     """Let it end as SIGTERM does: it waits for what is in flight. Whether it has, within so many seconds."""
     with contextlib.suppress(ProcessLookupError):
-        if one.lives:
-            os.kill(one.pid, signal.SIGTERM)
+        if kproxy.lives:
+            os.kill(kproxy.pid, signal.SIGTERM)
     until = time.monotonic() + seconds
-    while one.lives:
+    while kproxy.lives:
         if time.monotonic() >= until:
             return False
         time.sleep(_LOOK_EVERY)

@@ -30,8 +30,10 @@ _KINDS = ("systemd", "launchd")
 @click.argument("profile", metavar="@NAME")
 @timeout_option("30s", "How long to wait until it is ready.")
 @click.option(
-    "--write-unit", type=click.Choice(_KINDS), help="Start nothing. Write a file with which it is begun at your login.",
-)  # fmt: skip
+    "--write-unit",
+    type=click.Choice(_KINDS),
+    help="Start nothing. Write a file with which it is begun at your login.",
+)
 def up(profile: str, timeout: float, write_unit: str | None, **values: object) -> int:
     """Run a profile in the background.
 

@@ -76,7 +76,7 @@ def broker_with_port(name: str, published: Sequence[PublishedPort], address: str
 
 def cluster_candidate(what: str, brokers: Sequence[ContainerBroker]) -> ClusterCandidate | None:
     """What leads to a cluster of these brokers; None if this machine reaches none of them."""
-    ways = {one.name: _best(one) for one in brokers}
+    ways = {broker.name: _best(broker) for broker in brokers}
     reached = {name: way for name, way in ways.items() if way is not None}
     if not reached:
         return None
@@ -97,13 +97,13 @@ def _endpoints(text: str) -> dict[str, ListenerEndpoint]:
     return {one.name: one for one in parse_endpoints(text)[0]}
 
 
-def _best(one: ContainerBroker) -> _ReachableAddress | None:
+def _best(broker: ContainerBroker) -> _ReachableAddress | None:
     """The way with which clients need no kproxy, else one through a published port, else to the container itself."""
     ways = []
-    for name, port in one.listens.items():
-        protocol = one.protocols.get(name, name if name in (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "")
-        advertised = one.advertised_endpoint.get(name)
-        for published in one.published:
+    for name, port in broker.listens.items():
+        protocol = broker.protocols.get(name, name if name in (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "")
+        advertised = broker.advertised_endpoint.get(name)
+        for published in broker.published:
             if published.private == port:
                 directly = (
                     advertised is not None
@@ -116,10 +116,10 @@ def _best(one: ContainerBroker) -> _ReachableAddress | None:
                     else published.host
                 )
                 ways.append(_ReachableAddress(Address(host, published.public), protocol, directly))
-    if not ways and one.address:
+    if not ways and broker.address:
         ways = [
-            _ReachableAddress(Address(one.address, port), one.protocols.get(name, ""), works_directly=False)
-            for name, port in one.listens.items()
+            _ReachableAddress(Address(broker.address, port), broker.protocols.get(name, ""), works_directly=False)
+            for name, port in broker.listens.items()
         ]
     # Of several, one without TLS and login, which anybody can use.
     return min(ways, key=lambda way: (not way.works_directly, way.protocol not in ("", _PLAIN)), default=None)

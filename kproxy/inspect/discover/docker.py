@@ -34,7 +34,7 @@ def search_docker(name: str, path: Path) -> SearchResult:
     try:
         listed = engine.get(path, "/containers/json")
         containers = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        likely = [one for one in containers if _may_be_broker(one)][:_MOST_CONTAINERS]
+        likely = [container for container in containers if _may_be_broker(container)][:_MOST_CONTAINERS]
         told = [engine.get(path, f"/containers/{engine.check_id(one.get('Id'))}/json") for one in likely]
     except engine.EngineError as error:
         return SearchResult(name, problem=str(error))
@@ -75,7 +75,9 @@ def _broker(told: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
     networks = told["NetworkSettings"]["Networks"] or {}
     published = list(_published(told["NetworkSettings"].get("Ports") or {}))
     # On Linux, containers' own addresses are this machine's neighbours; elsewhere they are in a virtual machine.
-    addresses = [str(one.get("IPAddress") or "") for one in networks.values()] if sys.platform == "linux" else []
+    addresses = (
+        [str(network.get("IPAddress") or "") for network in networks.values()] if sys.platform == "linux" else []
+    )
     address = one_line(next((one for one in addresses if one), ""), 70)
     labels = config.get("Labels") or {}
     group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
@@ -83,7 +85,7 @@ def _broker(told: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
         group = name  # of everybody
     made = brokers.broker_from_properties(name, _settings(str(config["Image"]), config), published, address)
     if made is None:
-        private = next((one.private for one in published if one.private in _KAFKA_PORTS), _KAFKA_PORTS[0])
+        private = next((port.private for port in published if port.private in _KAFKA_PORTS), _KAFKA_PORTS[0])
         made = brokers.broker_with_port(name, published, address, private)
     return group, made, image
 

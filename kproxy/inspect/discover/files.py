@@ -77,7 +77,11 @@ def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
         if one.container_port is not None and one.host_port is not None
     ]
     names = {one.name for one in broker.client_endpoints}
-    listens = {one.name: one.port for one in broker.listeners if one.port is not None and one.name in names}
+    listens = {
+        listener.name: listener.port
+        for listener in broker.listeners
+        if listener.port is not None and listener.name in names
+    }
     protocols = {name: broker.protocol(name) for name in names}
     advertised = {one.name: one for one in broker.client_endpoints}
     return brokers.ContainerBroker(one_line(broker.name, 70), listens, advertised, protocols, published)

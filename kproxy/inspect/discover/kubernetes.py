@@ -105,7 +105,9 @@ class _ResourceSearch:
                 continue
             self._known.add((namespace, name))
             listeners = _dicts(_within(item, "spec", "kafka", "listeners"))
-            internal = [one for one in listeners if one.get("type") in ("internal", "cluster-ip")] or listeners
+            internal = [
+                listener for listener in listeners if listener.get("type") in ("internal", "cluster-ip")
+            ] or listeners
             plain = [one for one in internal if not one.get("tls") and not one.get("authentication")]
             for one in (plain or internal)[:1]:
                 port = one.get("port")

@@ -29,9 +29,9 @@ def text(places: Sequence[SearchResult]) -> Iterator[str]:
         yield f"nothing found: {', '.join(nothing)}"
 
 
-def command(found: ClusterCandidate) -> str:
+def command(candidate: ClusterCandidate) -> str:
     """What to paste."""
-    return shlex.join(("kproxy", *found.words))
+    return shlex.join(("kproxy", *candidate.words))
 
 
 def as_json(places: Sequence[SearchResult]) -> str:

@@ -59,9 +59,10 @@ def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandi
     for program, ports in forwards.items():
         servers = ",".join(f"localhost:{port}" for port in sorted(set(ports)))
         yield ClusterCandidate(
-            f"port-forwards of {program}: {servers}", ("run", "-b", servers),
+            f"port-forwards of {program}: {servers}",
+            ("run", "-b", servers),
             ("kproxy finds out which broker each leads to",),
-        )  # fmt: skip
+        )
 
 
 def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[ClusterCandidate]:
@@ -69,17 +70,19 @@ def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[Clus
         said = ", ".join(str(port) for port in sorted(set(ports)))
         first = min(ports, key=lambda port: (port not in _USUAL, port))
         yield ClusterCandidate(
-            f"Apache Kafka: a process with the ports {said}", ("doctor", f"localhost:{first}"),
+            f"Apache Kafka: a process with the ports {said}",
+            ("doctor", f"localhost:{first}"),
             ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
-        )  # fmt: skip
+        )
 
 
 def _of_ports(ports: Sequence[int]) -> Iterator[ClusterCandidate]:
     for port in ports:
         yield ClusterCandidate(
-            f"port {port}, which Kafka often has", ("doctor", f"localhost:{port}"),
+            f"port {port}, which Kafka often has",
+            ("doctor", f"localhost:{port}"),
             ("kproxy has not asked who listens there",),
-        )  # fmt: skip
+        )
 
 
 def _listening(proc: Path) -> dict[str, int]:
@@ -106,7 +109,9 @@ def _owners(proc: Path, inodes: Mapping[str, int]) -> dict[str, tuple[str, ...]]
         for process in processes:
             with contextlib.suppress(OSError):
                 sockets = [os.readlink(one) for one in (process / "fd").iterdir()]
-                mine = [one[8:-1] for one in sockets if one.startswith("socket:[") and one[8:-1] in inodes]
+                mine = [
+                    socket_[8:-1] for socket_ in sockets if socket_.startswith("socket:[") and socket_[8:-1] in inodes
+                ]
                 if mine:
                     raw = (process / "cmdline").read_bytes()[:65536].decode(errors="replace")
                     words = tuple(one_line(word, 500) for word in raw.split("\0") if word)

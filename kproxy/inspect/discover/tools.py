@@ -110,7 +110,7 @@ def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Itera
     """Where each tool looks, the first that is there for those that read one only."""
 
     def first(*candidates: str | Path) -> Path:
-        there = [Path(one) for one in candidates if str(one) and Path(one).is_file()]
+        there = [Path(candidate) for candidate in candidates if str(candidate) and Path(candidate).is_file()]
         return there[0] if there else Path(candidates[-1])
 
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
@@ -118,19 +118,24 @@ def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Itera
     yield (
         "kcat",
         first(
-            given("KCAT_CONFIG", ""), given("KAFKACAT_CONFIG", ""),
-            home / ".config" / "kcat.conf", home / ".config" / "kafkacat.conf",
+            given("KCAT_CONFIG", ""),
+            given("KAFKACAT_CONFIG", ""),
+            home / ".config" / "kcat.conf",
+            home / ".config" / "kafkacat.conf",
         ),
-    )  # fmt: skip
+    )
     yield "rpk", first(config / "rpk" / "rpk.yaml", home / "Library" / "Application Support" / "rpk" / "rpk.yaml")
     yield "kaf", home / ".kaf" / "config"
     yield (
         "kafkactl",
         first(
-            given("KAFKA_CTL_CONFIG", ""), directory / "kafkactl.yml", directory / ".kafkactl.yml",
-            home / ".config" / "kafkactl" / "config.yml", home / ".kafkactl" / "config.yml",
+            given("KAFKA_CTL_CONFIG", ""),
+            directory / "kafkactl.yml",
+            directory / ".kafkactl.yml",
+            home / ".config" / "kafkactl" / "config.yml",
+            home / ".kafkactl" / "config.yml",
         ),
-    )  # fmt: skip
+    )
     yield "Confluent CLI", home / ".confluent" / "config.json"
 
 
@@ -147,28 +152,28 @@ def _of(tool: str, at: str, source: SourceFile) -> Iterator[ClusterCandidate]:
         yield _found(f"{said}: {one_line(','.join(way.brokers), 100)}", at, way)
 
 
-def _found(what: str, at: str, way: _ToolCluster) -> ClusterCandidate:
+def _found(what: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
     try:
-        servers = ",".join(str(Address.parse(one, _PORT)) for one in way.brokers)
+        servers = ",".join(str(Address.parse(broker, _PORT)) for broker in tool_cluster.brokers)
     except ValueError:
         servers = ""
     if not servers or one_line(servers, len(servers)) != servers:
         return ClusterCandidate(what, (), (f"{at} has an address there that is none",))
     notes = [f"as {at} says; kproxy has asked nobody"]
-    words = ["run", *(["--via", way.via] if way.via else []), "-b", servers]
-    if way.tls is not None:
+    words = ["run", *(["--via", tool_cluster.via] if tool_cluster.via else []), "-b", servers]
+    if tool_cluster.tls is not None:
         words.append("--tls")
-        for option, file in way.tls.items():
+        for option, file in tool_cluster.tls.items():
             if not file:
                 continue
             if one_line(file, len(file)) == file and not file.startswith("-"):
                 words += [option, os.path.expanduser(file)]
             else:
                 notes.append(f"{option}: the name of its file cannot be shown")
-    if way.any_certificate:
+    if tool_cluster.any_certificate:
         notes.append("the tool accepts any certificate; kproxy does so only with --tls-insecure")
-    if way.login:
-        notes.append(f"clients log in themselves ({one_line(way.login, 40)}), as without kproxy")
+    if tool_cluster.login:
+        notes.append(f"clients log in themselves ({one_line(tool_cluster.login, 40)}), as without kproxy")
     return ClusterCandidate(what, tuple(words), tuple(notes))
 
 
@@ -184,12 +189,13 @@ def _of_rpk(root: _YamlValue) -> Iterator[_ToolCluster]:
             "--tls-key": tls["key_file"].text,
         }
         yield _ToolCluster(
-            profile["name"].text, api["brokers"].texts,
+            profile["name"].text,
+            api["brokers"].texts,
             # An empty mapping is TLS too.
             files_of if tls.is_mapping and tls["enabled"].text.lower() != "false" else None,
             (sasl["mechanism"].text or sasl["type"].text or "SASL") if sasl.is_mapping else "",
             any_certificate=tls["insecure_skip_verify"].is_true,
-        )  # fmt: skip
+        )
 
 
 def _of_kaf(root: _YamlValue) -> Iterator[_ToolCluster]:
@@ -204,9 +210,12 @@ def _of_kaf(root: _YamlValue) -> Iterator[_ToolCluster]:
         }
         is_tls = tls.is_mapping or "SSL" in cluster["security-protocol"].text.upper()
         yield _ToolCluster(
-            cluster["name"].text, cluster["brokers"].texts, files_of if is_tls else None,
-            (sasl["mechanism"].text or "SASL") if sasl.is_mapping else "", any_certificate=tls["insecure"].is_true,
-        )  # fmt: skip
+            cluster["name"].text,
+            cluster["brokers"].texts,
+            files_of if is_tls else None,
+            (sasl["mechanism"].text or "SASL") if sasl.is_mapping else "",
+            any_certificate=tls["insecure"].is_true,
+        )
 
 
 def _of_kafkactl(root: _YamlValue) -> Iterator[_ToolCluster]:
@@ -220,10 +229,13 @@ def _of_kafkactl(root: _YamlValue) -> Iterator[_ToolCluster]:
             via = f"k8s://{'/'.join(one for one in place if one)}"
         files_of = {"--tls-ca": tls["ca"].text, "--tls-cert": tls["cert"].text, "--tls-key": tls["certkey"].text}
         yield _ToolCluster(
-            name, context["brokers"].texts, files_of if tls["enabled"].is_true else None,
+            name,
+            context["brokers"].texts,
+            files_of if tls["enabled"].is_true else None,
             (sasl["mechanism"].text or "PLAIN") if sasl["enabled"].is_true else "",
-            one_line(via, 200), tls["insecure"].is_true,
-        )  # fmt: skip
+            one_line(via, 200),
+            tls["insecure"].is_true,
+        )
 
 
 def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
@@ -236,12 +248,14 @@ def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
             brokers = tuple(one.strip() for one in servers.split(",") if one.strip())
             if not brokers:
                 continue
-            is_cloud = any(one.partition(":")[0].endswith(_CONFLUENT_CLOUD) for one in brokers)
+            is_cloud = any(broker.partition(":")[0].endswith(_CONFLUENT_CLOUD) for broker in brokers)
             is_tls = is_cloud or "SSL" in scheme.upper()
             yield _ToolCluster(
-                cluster["name"].text or cluster["id"].text, brokers, {} if is_tls else None,
+                cluster["name"].text or cluster["id"].text,
+                brokers,
+                {} if is_tls else None,
                 "PLAIN, an API key" if is_cloud else "",
-            )  # fmt: skip
+            )
 
 
 _READERS: Mapping[str, Callable[[_YamlValue], Iterator[_ToolCluster]]] = {

@@ -28,24 +28,30 @@ _PREFIX = {"bitnami": "KAFKA_CFG_", "confluent": "KAFKA_"}
 # none once one variable is set.
 _DEFAULT_LOGS = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs")  # compared, not used
 _APACHE_NEEDS = (
-    "node.id", "process.roles", "controller.listener.names", "controller.quorum.voters",
-    "controller.quorum.bootstrap.servers", "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor", "transaction.state.log.min.isr", "log.dirs",
-)  # fmt: skip
+    "node.id",
+    "process.roles",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "log.dirs",
+)
 # Strimzi's own listeners, which its users do not write.
 _STRIMZIS_OWN = ("replication", "controlplane")
 
 
 def lines(
-    fault: Fault, contacts: Sequence[Contact], found: Examination, *, for_others: bool = False
+    fault: Fault, contacts: Sequence[Contact], examination: Examination, *, for_others: bool = False
 ) -> tuple[str, ...]:
     """The lines for all brokers that must change, each under the name of its broker. Other lines begin with `# `, or
     are the client's. `for_others`: the addresses are wrong for other machines, not for this one."""
-    brokers = brokers_of(found, for_others=for_others)
-    every = [{name: value for name, value in one.values.items() if value} for one in found.told.values()]
+    brokers = brokers_of(examination, for_others=for_others)
+    every = [{name: value for name, value in one.values.items() if value} for one in examination.told.values()]
     if any(settings.image(values) == "strimzi" for values in every):
-        return _strimzi([values for values in every if settings.are_readable(values)], found)
-    made = listener_changes(fault, contacts, found, brokers)
+        return _strimzi([values for values in every if settings.are_readable(values)], examination)
+    made = listener_changes(fault, contacts, examination, brokers)
     if not made:
         return ()
     seen = [(one, one.broker.seen) for one in made if one.broker.seen is not None]
@@ -57,44 +63,46 @@ def lines(
         *chain.from_iterable(_whole(one, its, worse.get(str(one.broker.key)), several) for one, its in seen),
         *_parts([one for one in made if one.broker.seen is None], several),
         *_containers(seen, len(made)),
-        *_then(made, found),
+        *_then(made, examination),
     )
 
 
 def _for_whom(brokers: Sequence[ExaminedBroker]) -> Iterator[str]:
-    local = next((one.here for one in brokers if one.here is not None and is_loopback(one.here.host)), None)
+    local = next((broker.here for broker in brokers if broker.here is not None and is_loopback(broker.here.host)), None)
     if local is not None:
         yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
 
 
-def _whole(change: ListenerChange, seen: VisibleSettings, worse: Sequence[str] | None, several: bool) -> Iterator[str]:
+def _whole(
+    change: ListenerChange, visible: VisibleSettings, worse: Sequence[str] | None, several: bool
+) -> Iterator[str]:
     """All lines of a broker whose settings kproxy sees."""
-    if worse or not settings.are_readable({**seen.values, **change.changed}):
+    if worse or not settings.are_readable({**visible.values, **change.changed}):
         why = "; ".join(worse or ["they have a form that Kafka does not know"])
         yield f"# {change.broker.key}: no lines, as kproxy's own lint refuses those that it would print: {why}"
         return
-    shown, in_container = _writer(seen.values)
+    shown, in_container = _writer(visible.values)
     who = f"{change.broker.key}, " if several else ""
     where = "variables of its container" if in_container else "server.properties"
     only = f". Only {change.name} changes in it" if change.port is None else ""
     yield f"# {who}{where}: each in the place of the line that is there, if there is one{only}"
     yield from (shown(f"{key}={value}") for key, value in change.changed.items())
-    dynamic = ", ".join(key for key in change.changed if key in seen.dynamic)
+    dynamic = ", ".join(key for key in change.changed if key in visible.dynamic)
     if dynamic:
         yield (
             f"# {change.broker.key} has {dynamic} as a dynamic setting, which wins over this: delete it there with"
             f" kafka-configs --entity-type brokers --entity-name {change.broker.key.node_id} --alter --delete-config …"
         )
     if change.port is not None:
-        yield from _own_settings(change, seen)
+        yield from _own_settings(change, visible)
         yield from _open(change)
 
 
-def _own_settings(change: ListenerChange, seen: VisibleSettings) -> Iterator[str]:
+def _own_settings(change: ListenerChange, visible: VisibleSettings) -> Iterator[str]:
     """The settings of its own that the new listener needs, and kproxy cannot write."""
-    old, new = seen.listener.name.lower(), change.name.lower()
-    if seen.secret:
-        yield f"# also listener.name.{new}.… with the values of {', '.join(seen.secret)}, which kproxy does not show"
+    old, new = visible.listener.name.lower(), change.name.lower()
+    if visible.secret:
+        yield f"# also listener.name.{new}.… with the values of {', '.join(visible.secret)}, which kproxy does not show"
     elif change.protocol.startswith("SASL"):
         yield f"# if the broker's JAAS file has a section {old}.KafkaServer, it needs one {new}.KafkaServer too"
 

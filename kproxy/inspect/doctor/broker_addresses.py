@@ -18,40 +18,44 @@ _MOST_NODES = 64
 
 
 async def find_broker_addresses(
-    found: Examination, contacts: ContactMaker, then: FollowUp
+    examination: Examination, contacts: ContactMaker, then: FollowUp
 ) -> Mapping[NodeKey, Address]:
     """One address of each broker that is reached. `then` asks more on the connections that are made for this. None is
     made if kproxy would have to log in: a port may lead to something that must not see the credentials."""
-    if found.asked is None or found.asked.identity is None:
+    if examination.asked is None or examination.asked.identity is None:
         return {}
-    here = dict(_known(found))
-    lost = [one for one in found.nodes if not one.is_right and one.expected is not None and one.expected not in here]
+    here = dict(_known(examination))
+    lost = [
+        contact
+        for contact in examination.nodes
+        if not contact.is_right and contact.expected is not None and contact.expected not in here
+    ]
     if lost and not contacts.logs_in:
-        here |= await _at_the_same_host(found, found.asked, lost[:_MOST_NODES], contacts.quiet(), then)
+        here |= await _at_the_same_host(examination, examination.asked, lost[:_MOST_NODES], contacts.quiet(), then)
     return here
 
 
-def _known(found: Examination) -> Mapping[NodeKey, Address]:
+def _known(examination: Examination) -> Mapping[NodeKey, Address]:
     """The brokers that were met already."""
-    assert found.asked is not None
+    assert examination.asked is not None
     here: dict[NodeKey, Address] = {}
-    for one in found.nodes:
-        if one.is_right and one.expected is not None:
-            here[one.expected] = one.address
-    for one in found.bootstrap:
+    for contact in examination.nodes:
+        if contact.is_right and contact.expected is not None:
+            here[contact.expected] = contact.address
+    for one in examination.bootstrap:
         key = one.identity.key if one.identity is not None else None
-        if key is not None and one.is_right and one.cluster_id == found.asked.cluster_id:
+        if key is not None and one.is_right and one.cluster_id == examination.asked.cluster_id:
             here.setdefault(key, one.address)
     return here
 
 
 async def _at_the_same_host(
-    found: Examination, asked: Contact, lost: Sequence[Contact], contacts: ContactMaker, then: FollowUp
+    examination: Examination, asked: Contact, lost: Sequence[Contact], contacts: ContactMaker, then: FollowUp
 ) -> Mapping[NodeKey, Address]:
     """Ports of the bootstrap server's host: the advertised ones, and those in the order of the brokers' ids, as people
     forward them."""
-    host, known = asked.address.host, {one.address for one in found.bootstrap}
-    ids = sorted(one.expected.node_id for one in found.nodes if one.expected is not None)
+    host, known = asked.address.host, {contact.address for contact in examination.bootstrap}
+    ids = sorted(contact.expected.node_id for contact in examination.nodes if contact.expected is not None)
     first = asked.identity.key if asked.identity is not None else None
 
     async def leads(contact: Contact, port: int) -> Address | None:

@@ -48,24 +48,24 @@ _NOT_KAFKA = {
 }
 
 
-def cause_of(contact: Contact, found: Examination, now: datetime | None = None) -> ContactCause | None:
+def cause_of(contact: Contact, examination: Examination, now: datetime | None = None) -> ContactCause | None:
     """Why a client cannot use this address; None if it can, as far as was seen."""
     if contact.via_failed:
         return ContactCause(Fault.HOP_FAILED, contact.problem, Responsible.HOP)
     if contact.wants_login:
-        return _wants_login(contact, found)
+        return _wants_login(contact, examination)
     if contact.reason:
-        return _failed(contact, found, now or datetime.now(UTC))
-    return _wrong(contact, found)
+        return _failed(contact, examination, now or datetime.now(UTC))
+    return _wrong(contact, examination)
 
 
-def _wrong(contact: Contact, found: Examination) -> ContactCause | None:
+def _wrong(contact: Contact, examination: Examination) -> ContactCause | None:
     """A broker has answered: whether it is the right one."""
     if contact.other_clusters:
         ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
         why = f"connections to it lead to different Kafka clusters, with the ids {ids}"
         return ContactCause(Fault.MIXED_CLUSTERS, why, Responsible.NETWORK)
-    identity, asked = contact.identity, found.asked.identity if found.asked else None
+    identity, asked = contact.identity, examination.asked.identity if examination.asked else None
     if identity is None or contact.expected is None:
         return _mixes(contact)
     if asked is not None and asked.cluster_id and identity.cluster_id not in (None, asked.cluster_id):
@@ -88,7 +88,7 @@ def _mixes(contact: Contact) -> ContactCause | None:
     return ContactCause(Fault.MIXING_LOAD_BALANCER, why, Responsible.NETWORK)
 
 
-def _wants_login(contact: Contact, found: Examination) -> ContactCause:
+def _wants_login(contact: Contact, examination: Examination) -> ContactCause:
     if contact.mechanisms:
         names = ", ".join(contact.mechanisms)
         return ContactCause(
@@ -98,22 +98,22 @@ def _wants_login(contact: Contact, found: Examination) -> ContactCause:
     return ContactCause(Fault.LOGIN_NEEDED, text, Responsible.CLIENT)
 
 
-def _failed(contact: Contact, found: Examination, now: datetime) -> ContactCause:
+def _failed(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
     reason = contact.reason
     if reason == "resolve":
-        return _resolving(contact, found)
-    if reason == "other" and contact.spoken is PortProtocol.UNKNOWN and not contact.answered and not found.via:
+        return _resolving(contact, examination)
+    if reason == "other" and contact.spoken is PortProtocol.UNKNOWN and not contact.answered and not examination.via:
         return ContactCause(
             Fault.NO_ROUTE, contact.problem, Responsible.ADDRESS if contact.expected is None else Responsible.BROKER
         )
-    if found.via and reason in _OF_HOPS and not contact.answered:
+    if examination.via and reason in _OF_HOPS and not contact.answered:
         return ContactCause(Fault.HOP_FAILED, contact.problem, Responsible.HOP)
     if (
         reason in ("refused", "timeout", "unreachable")
         and not contact.answered
         and contact.spoken is PortProtocol.UNKNOWN
     ):
-        return _connecting(contact, found)
+        return _connecting(contact, examination)
     if reason == "limit":
         return ContactCause(Fault.TOO_MANY_FILES, contact.problem, Responsible.MACHINE)
     if reason == "loop":
@@ -122,17 +122,17 @@ def _failed(contact: Contact, found: Examination, now: datetime) -> ContactCause
         return ContactCause(Fault.CREDENTIALS_REFUSED, _plain(contact.problem), Responsible.CLIENT)
     if reason == "sasl" and contact.spoken in (PortProtocol.UNKNOWN, PortProtocol.KAFKA, PortProtocol.KAFKA_TLS):
         return _login(contact)
-    if reason.startswith("tls") and found.tls:
-        return _tls(contact, found, now)
-    return _speaking(contact, found)
+    if reason.startswith("tls") and examination.tls:
+        return _tls(contact, examination, now)
+    return _speaking(contact, examination)
 
 
-def _resolving(contact: Contact, found: Examination) -> ContactCause:
+def _resolving(contact: Contact, examination: Examination) -> ContactCause:
     if "no answer from DNS" in contact.problem:
         return ContactCause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Responsible.MACHINE)
     host = (contact.address).host
     named = _BY_NAME.get(classify(host)) if contact.expected is not None else None
-    cannot = f"{found.dialler} cannot resolve the name"
+    cannot = f"{examination.dialler} cannot resolve the name"
     if named is not None:
         return ContactCause(named[0], f"{cannot}: {named[1]}", Responsible.BROKER)
     if contact.expected is not None:
@@ -140,14 +140,14 @@ def _resolving(contact: Contact, found: Examination) -> ContactCause:
     return ContactCause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Responsible.ADDRESS)
 
 
-def _connecting(contact: Contact, found: Examination) -> ContactCause:
+def _connecting(contact: Contact, examination: Examination) -> ContactCause:
     host, reason = contact.address.host, contact.reason
     advertised = contact.expected is not None
     if advertised and classify(host) is AddressClass.WILDCARD:
         why = "this means every interface of the broker; a client takes it for its own machine"
         return ContactCause(Fault.WILDCARD_ADVERTISED, why, Responsible.BROKER)
-    if advertised and is_loopback(host) and not _asked_here(found):
-        whose = f"the machine of {found.via[-1]}" if found.via else "the client's own machine"
+    if advertised and is_loopback(host) and not _asked_here(examination):
+        whose = f"the machine of {examination.via[-1]}" if examination.via else "the client's own machine"
         why = f"localhost is {whose}, where no broker listens"
         return ContactCause(Fault.LOOPBACK_ADVERTISED, why, Responsible.BROKER)
     where = f"the name resolves to {', '.join(contact.resolved)}" if _is_name(contact) and contact.resolved else ""
@@ -156,21 +156,21 @@ def _connecting(contact: Contact, found: Examination) -> ContactCause:
             why = f"{where}, which is this machine itself, and nothing listens on the port"
             return ContactCause(Fault.NAME_RESOLVES_WRONGLY, why, Responsible.MACHINE)
         why = "connection refused: the host answers, and nothing listens on that port" + (f"; {where}" if where else "")
-        same_host = found.asked is not None and found.asked.address.host == host
-        if advertised and same_host and found.asked is not None:
+        same_host = examination.asked is not None and examination.asked.address.host == host
+        if advertised and same_host and examination.asked is not None:
             why += (
-                f". The broker itself answers on port {found.asked.address.port} of the same host: the port is"
+                f". The broker itself answers on port {examination.asked.address.port} of the same host: the port is"
                 " published, forwarded or mapped under another number"
             )
         return ContactCause(Fault.PORT_CLOSED, why, Responsible.BROKER if advertised else Responsible.ADDRESS)
     addresses = contact.resolved or (host,)
     if reason == "unreachable" and all(":" in address for address in addresses):
-        why = f"it has IPv6 addresses only, and {found.dialler} has no route for IPv6"
+        why = f"it has IPv6 addresses only, and {examination.dialler} has no route for IPv6"
         return ContactCause(Fault.IPV6_ONLY, why, Responsible.MACHINE)
     how = "no route leads there" if reason == "unreachable" else "nothing answers (a firewall drops the packets)"
     if advertised and any(is_private(address) for address in addresses):
         text = f"{where}, a private address" if where else "this is a private address"
-        why = f"{text}, which {found.dialler} cannot reach: {how}"
+        why = f"{text}, which {examination.dialler} cannot reach: {how}"
         return ContactCause(Fault.PRIVATE_ADDRESS_ADVERTISED, why, Responsible.BROKER)
     fault = Fault.NO_ROUTE if reason == "unreachable" else Fault.FILTERED
     return ContactCause(
@@ -193,7 +193,7 @@ def _login(contact: Contact) -> ContactCause:
     return ContactCause(Fault.CREDENTIALS_REFUSED, text, Responsible.CLIENT)
 
 
-def _tls(contact: Contact, found: Examination, now: datetime) -> ContactCause:
+def _tls(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
     reason, certificate = contact.reason, contact.certificate
     names = f" It has the names {', '.join(certificate.names[:5])}." if certificate and certificate.names else ""
     if reason == "tls-name":
@@ -214,9 +214,11 @@ def _tls(contact: Contact, found: Examination, now: datetime) -> ContactCause:
         why = f"the certificate is of a CA that this machine does not trust{issuer}"
         return ContactCause(Fault.CERTIFICATE_UNTRUSTED, why, Responsible.CLIENT)
     if reason == "tls-client-certificate":
-        fault = Fault.CLIENT_CERTIFICATE_REFUSED if found.certificate_given else Fault.CLIENT_CERTIFICATE_MISSING
+        fault = Fault.CLIENT_CERTIFICATE_REFUSED if examination.certificate_given else Fault.CLIENT_CERTIFICATE_MISSING
         missing = "the broker requires a client certificate, and the client has none"
-        return ContactCause(fault, _plain(contact.problem) if found.certificate_given else missing, Responsible.CLIENT)
+        return ContactCause(
+            fault, _plain(contact.problem) if examination.certificate_given else missing, Responsible.CLIENT
+        )
     if reason == "tls-version":
         return ContactCause(Fault.TLS_VERSION, _plain(contact.problem), Responsible.BROKER)
     if contact.spoken is PortProtocol.KAFKA:
@@ -225,23 +227,23 @@ def _tls(contact: Contact, found: Examination, now: datetime) -> ContactCause:
         )
     if contact.spoken in _NOT_KAFKA and contact.spoken is not PortProtocol.TLS:
         return ContactCause(Fault.NOT_KAFKA, _NOT_KAFKA[contact.spoken], Responsible.CLIENT)
-    if contact.spoken in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not found.certificate_given:
+    if contact.spoken in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not examination.certificate_given:
         why = "the broker ends the handshake, as one does that wants a client certificate"
         return ContactCause(Fault.CLIENT_CERTIFICATE_MISSING, why, Responsible.CLIENT)
     return ContactCause(Fault.TLS_FAILED, _plain(contact.problem), Responsible.BROKER)
 
 
-def _speaking(contact: Contact, found: Examination) -> ContactCause:
+def _speaking(contact: Contact, examination: Examination) -> ContactCause:
     """The connection is there, and what came over it is no answer of a broker."""
     spoken = contact.spoken
-    if spoken is PortProtocol.KAFKA_TLS and not found.tls:
+    if spoken is PortProtocol.KAFKA_TLS and not examination.tls:
         return ContactCause(
             Fault.PLAINTEXT_TO_TLS, "the listener speaks TLS, and the client does not", Responsible.CLIENT
         )
-    if spoken is PortProtocol.TLS and not found.tls:
+    if spoken is PortProtocol.TLS and not examination.tls:
         why = "the server speaks TLS, and the client does not; whether it is a Kafka broker shows after the handshake"
         return ContactCause(Fault.PLAINTEXT_TO_TLS, why, Responsible.CLIENT)
-    if spoken is PortProtocol.KAFKA and found.tls:
+    if spoken is PortProtocol.KAFKA and examination.tls:
         return ContactCause(
             Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Responsible.CLIENT
         )
@@ -256,9 +258,9 @@ def _speaking(contact: Contact, found: Examination) -> ContactCause:
     )
 
 
-def _asked_here(found: Examination) -> bool:
+def _asked_here(examination: Examination) -> bool:
     """Whether the broker that answered was asked on this machine itself."""
-    asked = found.asked
+    asked = examination.asked
     return asked is not None and all(map(is_loopback, asked.resolved or (asked.address.host,)))
 
 

@@ -13,10 +13,10 @@ from kproxy.net.tls.handshakes import ANY_NAME
 _MOST = 2
 
 
-def server_names(found: Examination) -> list[str]:
+def server_names(examination: Examination) -> list[str]:
     """The names that kproxy may expect of every broker, best first: those that each certificate has; then any name."""
-    everyone = (*found.bootstrap, *found.nodes)
-    if not found.tls or not any(one.reason == "tls-name" for one in everyone):
+    everyone = (*examination.bootstrap, *examination.nodes)
+    if not examination.tls or not any(one.reason == "tls-name" for one in everyone):
         return []
     certificates = _certificates(everyone)
     common = [name for name in _candidates(certificates) if all(_has(names, name) for names in certificates)]
@@ -25,7 +25,7 @@ def server_names(found: Examination) -> list[str]:
 
 def _certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
     """The names of each certificate that was seen, in lower case."""
-    seen = (one.certificate.names for one in contacts if one.certificate is not None)
+    seen = (contact.certificate.names for contact in contacts if contact.certificate is not None)
     return list(dict.fromkeys(tuple(name.lower() for name in names) for names in seen))
 
 

@@ -18,24 +18,28 @@ _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 
 _SOON = timedelta(days=30)
 
 
-def findings(found: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
+def findings(examination: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
     """Nothing where nobody answered."""
-    if found.asked is None:
+    if examination.asked is None:
         return
-    yield from _nodes(found)
-    yield from _topics(found)
-    yield from _asked_topic(found)
-    yield from _coordinator(found)
-    yield from _versions(found)
-    yield from _certificates(found, now or datetime.now(UTC))
+    yield from _nodes(examination)
+    yield from _topics(examination)
+    yield from _asked_topic(examination)
+    yield from _coordinator(examination)
+    yield from _versions(examination)
+    yield from _certificates(examination, now or datetime.now(UTC))
 
 
-def _nodes(found: Examination) -> Iterator[DoctorFinding]:
-    contents = found.contents
+def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
+    contents = examination.contents
     if contents is None:
         return
-    present = {one.expected.node_id for one in found.nodes if one.expected and one.expected.kind is NodeKind.BROKER}
-    parts = [one for topic in contents.topics for one in topic.partitions]
+    present = {
+        contact.expected.node_id
+        for contact in examination.nodes
+        if contact.expected and contact.expected.kind is NodeKind.BROKER
+    }
+    parts = [partition for topic in contents.topics for partition in topic.partitions]
     wanted = {node for one in parts for node in (*one.replicas, one.leader) if node >= 0}
     missing = sorted(wanted - present)
     if missing:
@@ -50,35 +54,35 @@ def _nodes(found: Examination) -> Iterator[DoctorFinding]:
         yield DoctorFinding(Fault.NO_CONTROLLER, (), why, Responsible.CLUSTER)
 
 
-def _topics(found: Examination) -> Iterator[DoctorFinding]:
-    topics = found.contents.topics if found.contents else ()
-    lost = {one.name: [part.index for part in one.partitions if part.is_leaderless] for one in topics}
+def _topics(examination: Examination) -> Iterator[DoctorFinding]:
+    topics = examination.contents.topics if examination.contents else ()
+    lost = {topic.name: [part.index for part in topic.partitions if part.is_leaderless] for topic in topics}
     leaderless = [name for name, parts in lost.items() if parts]
     if leaderless:
         names = ", ".join(f"{name} (partition {_some(lost[name])})" for name in leaderless[:3])
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
-        yield DoctorFinding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(found))
+        yield DoctorFinding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(examination))
 
 
-def _asked_topic(found: Examination) -> Iterator[DoctorFinding]:
+def _asked_topic(examination: Examination) -> Iterator[DoctorFinding]:
     """What this user may do with the topic that was named with --topic."""
-    if found.topic is None or found.contents is None:
+    if examination.topic is None or examination.contents is None:
         return
-    topic = next((one for one in found.contents.topics if one.name == found.topic), None)
+    topic = next((topic for topic in examination.contents.topics if topic.name == examination.topic), None)
     if topic is None or topic.error == TOPIC_REFUSED:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
-        why = f"The topic {found.topic} {hidden}. A broker answers both alike."
-        fix = fixes.rights(found, found.topic, ("Describe",))
-        yield DoctorFinding(Fault.TOPIC_UNKNOWN, (found.topic,), why, Responsible.RIGHTS, fix=fix)
+        why = f"The topic {examination.topic} {hidden}. A broker answers both alike."
+        fix = fixes.rights(examination, examination.topic, ("Describe",))
+        yield DoctorFinding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
         return
     denied = _denied(topic)
     if denied:
         text = " and ".join(denied)
-        why = f"The principal {fixes.principal(found)} may not {text} the topic {found.topic}."
-        fix = fixes.rights(found, found.topic, denied)
-        yield DoctorFinding(Fault.NOT_AUTHORIZED, (found.topic,), why, Responsible.RIGHTS, fix=fix)
+        why = f"The principal {fixes.principal(examination)} may not {text} the topic {examination.topic}."
+        fix = fixes.rights(examination, examination.topic, denied)
+        yield DoctorFinding(Fault.NOT_AUTHORIZED, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
 
 
 def _denied(topic: Topic) -> tuple[str, ...]:
@@ -87,30 +91,30 @@ def _denied(topic: Topic) -> tuple[str, ...]:
     return tuple(name for name in ("Read", "Write") if name not in topic.allowed)
 
 
-def _coordinator(found: Examination) -> Iterator[DoctorFinding]:
-    if found.coordinator is None:
+def _coordinator(examination: Examination) -> Iterator[DoctorFinding]:
+    if examination.coordinator is None:
         return
-    error, _ = found.coordinator
-    group = found.group or "a group"
+    error, _ = examination.coordinator
+    group = examination.group or "a group"
     if error == GROUP_REFUSED:
-        why = f"The principal {fixes.principal(found)} may not use {group} (the operations Describe and Read)."
-        fix = fixes.group_rights(found)
+        why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
+        fix = fixes.group_rights(examination)
         # Without --group, the group is one that nobody uses.
         yield DoctorFinding(
-            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, problem=found.group is not None
+            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, problem=examination.group is not None
         )
     elif error != NONE:
         why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
         yield DoctorFinding(Fault.NO_COORDINATOR, (group,), why, Responsible.CLUSTER)
 
 
-def _versions(found: Examination) -> Iterator[DoctorFinding]:
-    asked = found.asked
+def _versions(examination: Examination) -> Iterator[DoctorFinding]:
+    asked = examination.asked
     if asked is None or not asked.versions:
         return
     about = (str(asked.address),)
-    if found.client is not None:
-        misfit = client_versions.version_conflict(found.client, asked.versions)
+    if examination.client is not None:
+        misfit = client_versions.version_conflict(examination.client, asked.versions)
         if misfit is not None:
             yield DoctorFinding(misfit[0], about, misfit[1], Responsible.CLIENT)
         return
@@ -128,13 +132,15 @@ def _versions(found: Examination) -> Iterator[DoctorFinding]:
         yield DoctorFinding(Fault.BROKER_TOO_OLD, about, why, Responsible.CLUSTER, problem=False)
 
 
-def _certificates(found: Examination, now: datetime) -> Iterator[DoctorFinding]:
-    for one in (*found.bootstrap, *found.nodes):
-        certificate = one.certificate
-        if certificate is not None and not one.reason and now < certificate.not_after < now + _SOON:
+def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorFinding]:
+    for contact in (*examination.bootstrap, *examination.nodes):
+        certificate = contact.certificate
+        if certificate is not None and not contact.reason and now < certificate.not_after < now + _SOON:
             days = (certificate.not_after - now).days
-            why = f"The certificate of {one.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
-            about = (str(one.address),)
+            why = (
+                f"The certificate of {contact.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
+            )
+            about = (str(contact.address),)
             yield DoctorFinding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, problem=False)
             return
 

@@ -45,9 +45,10 @@ _MORE = 1.0
 _LONGEST = 5.0
 # The running kproxy may have the ports of forwards. The client of a trial speaks plaintext, whatever others must speak.
 _FOR_A_TRIAL: Mapping[str, object] = {
-    "forward": (), "sni": None,
+    "forward": (),
+    "sni": None,
     **dict.fromkeys(("client_tls_cert", "client_tls_key", "client_tls_key_password", "client_tls_ca")),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +79,22 @@ class TrialOutcome:
 
 
 async def find_working_line(
-    found: Examination, line: CommandLine, load: Load, contacts: ContactMaker, selector: RelaySelector
+    examination: Examination, line: CommandLine, load: Load, contacts: ContactMaker, selector: RelaySelector
 ) -> TrialOutcome:
     """The first line that reaches every broker; else the one that reaches most."""
-    everyone = (*found.bootstrap, *found.nodes)
+    everyone = (*examination.bootstrap, *examination.nodes)
     if any(one.refused for one in everyone):
         return TrialOutcome(why_none="the broker refuses the credentials, and tries may lock the account")
     if any(one.other_clusters for one in everyone):
         return TrialOutcome(
             why_none="an address leads to several clusters, so each connection would be a matter of luck"
         )
-    if found.asked is None:
+    if examination.asked is None:
         return TrialOutcome(why_none="no bootstrap server tells which brokers there are")
     best: TrialResult | None = None
     now = asyncio.get_running_loop().time
     until = now() + _LONGEST
-    candidates = _candidates(found, line, contacts)
+    candidates = _candidates(examination, line, contacts)
     for count, candidate in enumerate(candidates, 1):
         if now() >= until:
             return TrialOutcome(best, count - 1)
@@ -108,41 +109,41 @@ async def find_working_line(
     return TrialOutcome(best, len(candidates))
 
 
-def _candidates(found: Examination, line: CommandLine, contacts: ContactMaker) -> list[CommandLine]:
+def _candidates(examination: Examination, line: CommandLine, contacts: ContactMaker) -> list[CommandLine]:
     """Lines that might work, the simplest first."""
-    lost = [one for one in found.nodes if not one.is_right]
-    lines = [line, *_other_names(found, line)]
+    lost = [contact for contact in examination.nodes if not contact.is_right]
+    lines = [line, *_other_names(examination, line)]
     if lost and not contacts.logs_in:
-        maps = _maps(found, lost)
+        maps = _maps(examination, lost)
         if maps:
             lines.insert(1, line.with_options(map=tuple(maps)))
     return lines
 
 
-def with_right_tls(found: Examination, line: CommandLine) -> CommandLine | None:
+def with_right_tls(examination: Examination, line: CommandLine) -> CommandLine | None:
     """The line with TLS where it was missing, without where there is none; None if that is not what is wrong."""
-    if found.asked is not None:
+    if examination.asked is not None:
         return None
-    spoken = {one.spoken for one in found.bootstrap}
-    if not found.tls and PortProtocol.KAFKA_TLS in spoken:
+    spoken = {contact.spoken for contact in examination.bootstrap}
+    if not examination.tls and PortProtocol.KAFKA_TLS in spoken:
         return line.with_options(tls=True)
-    if found.tls and PortProtocol.KAFKA in spoken:
+    if examination.tls and PortProtocol.KAFKA in spoken:
         return line.with_options(tls=False)
-    if found.tls and any(one.reason == "tls-name" for one in found.bootstrap):
-        return next(_other_names(found, line), None)
+    if examination.tls and any(contact.reason == "tls-name" for contact in examination.bootstrap):
+        return next(_other_names(examination, line), None)
     return None
 
 
-def _other_names(found: Examination, line: CommandLine) -> Iterator[CommandLine]:
+def _other_names(examination: Examination, line: CommandLine) -> Iterator[CommandLine]:
     """With a name that the certificates have."""
-    return (line.with_options(tls_server_name=name) for name in server_names(found))
+    return (line.with_options(tls_server_name=name) for name in server_names(examination))
 
 
-def _maps(found: Examination, lost: Sequence[Contact]) -> list[str]:
+def _maps(examination: Examination, lost: Sequence[Contact]) -> list[str]:
     """A map for all nodes, or for each that is reached at a port of the bootstrap server's host."""
-    assert found.asked is not None
-    host, known = found.asked.address.host, {one.address for one in found.bootstrap}
-    here = {key: address for key, address in found.here.items() if address not in known}
+    assert examination.asked is not None
+    host, known = examination.asked.address.host, {contact.address for contact in examination.bootstrap}
+    here = {key: address for key, address in examination.here.items() if address not in known}
     met = {one.expected: one for one in lost if one.expected in here}
     if len(met) == len(lost) and all(
         here[key] == Address(host, (one.advertised or one.address).port) for key, one in met.items() if key is not None
@@ -229,7 +230,7 @@ class _TrialClient:
             ask = ConnectionChannel(Stream(sock))
             versions = await questions.ask_versions(ask)
             members = await questions.nodes_question(versions).ask(ask)
-        return {NodeKey(one.kind, one.node_id): one.advertised for one in members.nodes}
+        return {NodeKey(contact.kind, contact.node_id): contact.advertised for contact in members.nodes}
 
     async def meets(self, key: NodeKey, address: Address) -> bool:
         """Whether that broker answers at this local address, as far as it tells."""

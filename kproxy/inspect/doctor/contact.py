@@ -68,7 +68,7 @@ class _StepLog:
     @property
     def has_connected(self) -> bool:
         """Whether the connection was there, so that a time-out is the server's silence and not the network's."""
-        return any(one.kind == "connect" and one.verdict is StepVerdict.OK for one in self.steps)
+        return any(step.kind == "connect" and step.verdict is StepVerdict.OK for step in self.steps)
 
 
 class ContactMaker:
@@ -149,17 +149,17 @@ class ContactMaker:
             return ()
         return tuple(dict.fromkeys(str(info[4][0]) for info in found))
 
-    async def _meet(self, opened: UpstreamConnection, found: Contact, notes: _StepLog) -> Contact:
+    async def _meet(self, opened: UpstreamConnection, contact: Contact, notes: _StepLog) -> Contact:
         """Ask who is there. Raises UpstreamError and WireError."""
         began = perf_counter()
         try:
             async with asyncio.timeout(self._seconds):
                 versions = await questions.ask_versions(opened.channel)
                 notes.note("versions", notes.target, StepVerdict.OK, perf_counter() - began)
-                found = replace(found, versions=versions, spoken=self._speaks())
+                contact = replace(contact, versions=versions, spoken=self._speaks())
                 began = perf_counter()
                 identity = await self._identifier.identify(
-                    opened.channel, found.expected, opened.names, logged_in=self.logs_in, versions=versions
+                    opened.channel, contact.expected, opened.names, logged_in=self.logs_in, versions=versions
                 )
                 # Before a login, a broker would end the connection: it tells its versions once.
                 asking = doctorquestions.features_question(versions)
@@ -168,7 +168,7 @@ class ContactMaker:
             notes.note(
                 "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers after a login only"
             )
-            return replace(found, wants_login=True, mechanisms=await self._mechanisms(found))
+            return replace(contact, wants_login=True, mechanisms=await self._mechanisms(contact))
         except TimeoutError:
             text = "connected, but no Kafka broker answers there"
             notes.note("versions", notes.target, StepVerdict.FAILED, perf_counter() - began, text)
@@ -176,19 +176,19 @@ class ContactMaker:
         except ClosedOnOptionalRequest:
             raise
         except KproxyError as error:
-            kind = "metadata" if found.answered else "versions"
+            kind = "metadata" if contact.answered else "versions"
             notes.note(kind, notes.target, StepVerdict.FAILED, perf_counter() - began, str(error))
             raise
         notes.note("metadata", notes.target, StepVerdict.OK, perf_counter() - began, _who(identity))
-        return replace(found, identity=identity, features=features)
+        return replace(contact, identity=identity, features=features)
 
     def _speaks(self) -> PortProtocol:
         return PortProtocol.KAFKA_TLS if self._config.tls else PortProtocol.KAFKA
 
-    async def _mechanisms(self, found: Contact) -> tuple[str, ...] | None:
+    async def _mechanisms(self, contact: Contact) -> tuple[str, ...] | None:
         """What the listener has enabled, asked on a connection of its own: the broker closes it."""
         try:
-            opened = await self._opener.open(found.address, (found.advertised or found.address).host)
+            opened = await self._opener.open(contact.address, (contact.advertised or contact.address).host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
                     versions = await questions.ask_versions(opened.channel)
@@ -197,51 +197,54 @@ class ContactMaker:
         except (KproxyError, TimeoutError):
             return None
 
-    async def _heard(self, found: Contact, host: str, notes: _StepLog) -> Contact:
+    async def _heard(self, contact: Contact, host: str, notes: _StepLog) -> Contact:
         """With what the port speaks, where it was not what was expected; and the certificate, where there is one."""
-        known = _SPOKEN.get(found.reason)
+        known = _SPOKEN.get(contact.reason)
         if known is not None and known is not PortProtocol.TLS:
-            return replace(found, spoken=known)
-        connect = self._connect(found.address)
-        failed_later = found.reason == "silent" or (found.reason in _WORTH_LISTENING and notes.has_connected)
-        if not found.answered and not found.via_failed and (
-            known is PortProtocol.TLS or failed_later or found.reason.startswith("tls")
-        ) and not found.refused:  # fmt: skip
+            return replace(contact, spoken=known)
+        connect = self._connect(contact.address)
+        failed_later = contact.reason == "silent" or (contact.reason in _WORTH_LISTENING and notes.has_connected)
+        if (
+            not contact.answered
+            and not contact.via_failed
+            and (known is PortProtocol.TLS or failed_later or contact.reason.startswith("tls"))
+            and not contact.refused
+        ):
             began = perf_counter()
             heard = await protocol_probe.probe(connect, host, self._seconds)
             notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, heard.spoken.value)
-            return replace(found, spoken=heard.spoken, certificate=heard.certificate)
-        if self._config.tls and found.answered:
-            return replace(found, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))
-        return found
+            return replace(contact, spoken=heard.spoken, certificate=heard.certificate)
+        if self._config.tls and contact.answered:
+            return replace(contact, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))
+        return contact
 
     def _connect(self, address: Address) -> Connect:
         return lambda: self._opener.connect(address)
 
-    async def _asked_again(self, found: Contact, host: str) -> Contact:
+    async def _asked_again(self, contact: Contact, host: str) -> Contact:
         """With the other nodes, and the other clusters, that answer at the same address when it is asked again."""
-        first = found.identity
+        first = contact.identity
         assert first is not None
         nodes: dict[NodeKey, None] = {}
         clusters: dict[str, None] = {}
         # Not two at once where two names lead to one load balancer: each would always have its own turn.
-        async with self._in_turn[found.resolved, found.address.port]:
+        async with self._in_turn[contact.resolved, contact.address.port]:
             for _ in range(_AGAIN):
-                identity = await self._ask_again(found, host)
+                identity = await self._ask_again(contact, host)
                 if identity is None:
                     continue
                 if None not in (identity.cluster_id, first.cluster_id) and identity.cluster_id != first.cluster_id:
                     clusters[str(identity.cluster_id)] = None
                 elif identity.key is not None and first.key is not None and identity.key != first.key:
                     nodes[identity.key] = None
-        return replace(found, others=tuple(nodes), other_clusters=tuple(clusters))
+        return replace(contact, others=tuple(nodes), other_clusters=tuple(clusters))
 
-    async def _ask_again(self, found: Contact, host: str) -> BrokerIdentity | None:
+    async def _ask_again(self, contact: Contact, host: str) -> BrokerIdentity | None:
         try:
-            opened = await self._opener.open(found.address, host)
+            opened = await self._opener.open(contact.address, host)
             with opened.sock:
                 async with asyncio.timeout(self._seconds):
-                    return await self._identifier.identify(opened.channel, found.expected, opened.names)
+                    return await self._identifier.identify(opened.channel, contact.expected, opened.names)
         except (KproxyError, TimeoutError):
             return None
 

@@ -35,23 +35,25 @@ _USELESS_HERE = (
 )
 
 
-def diagnose(found: Examination, now: datetime | None = None) -> list[DoctorFinding]:
+def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorFinding]:
     """All findings, the first to mend first; notes come last."""
-    hop = hop_checks.failing(found)
+    hop = hop_checks.failing(examination)
     if hop is not None:
         return [hop]
-    if any(one.other_clusters for one in found.bootstrap):
+    if any(contact.other_clusters for contact in examination.bootstrap):
         # Nothing else that was found is known to be of one cluster.
-        return [one for one in _bootstrap(found, now) if one.fault is Fault.MIXED_CLUSTERS]
+        return [contact for contact in _bootstrap(examination, now) if contact.fault is Fault.MIXED_CLUSTERS]
     findings = [
-        *direct_access.needs_kproxy(found),
-        *_bootstrap(found, now),
-        *_mixed(found),
-        *_advertised(found, now),
-        *_twice(found),
-        *cluster_checks.findings(found, now),
+        *direct_access.needs_kproxy(examination),
+        *_bootstrap(examination, now),
+        *_mixed(examination),
+        *_advertised(examination, now),
+        *_twice(examination),
+        *cluster_checks.findings(examination, now),
     ]
-    return [one for one in findings if one.problem] + [one for one in findings if not one.problem]
+    return [finding for finding in findings if finding.problem] + [
+        finding for finding in findings if not finding.problem
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,12 @@ class _Group:
 
 
 def _grouped(
-    contacts: Sequence[Contact], found: Examination, now: datetime | None, name: Callable[[Contact], str]
+    contacts: Sequence[Contact], examination: Examination, now: datetime | None, name: Callable[[Contact], str]
 ) -> list[_Group]:
     """The contacts that fail, by fault and by who can mend it: one cause is said once."""
     groups: dict[tuple[Fault, Responsible], list[tuple[Contact, ContactCause]]] = {}
     for contact in contacts:
-        cause = cause_of(contact, found, now)
+        cause = cause_of(contact, examination, now)
         if cause is not None:
             groups.setdefault((cause.fault, cause.whose), []).append((contact, cause))
     return [_group(members, name) for members in groups.values()]
@@ -95,22 +97,22 @@ def _at_advertised(contact: Contact) -> str:
     return f"{contact.expected} at {contact.advertised or contact.address}"
 
 
-def _bootstrap(found: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
-    for group in _grouped(found.bootstrap, found, now, _at_address):
+def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
+    for group in _grouped(examination.bootstrap, examination, now, _at_address):
         fault = group.cause.fault
         # Others have answered: a client goes on to the next server, with a delay.
-        problem = found.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
+        problem = examination.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
-        fix = fixes.bootstrap(fault, group.contacts[0], found)
-        advice = advice_for_name(found) if fault is Fault.NAME_NOT_RESOLVED else ""
+        fix = fixes.bootstrap(fault, group.contacts[0], examination)
+        advice = advice_for_name(examination) if fault is Fault.NAME_NOT_RESOLVED else ""
         yield DoctorFinding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
 
 
-def _mixed(found: Examination) -> Iterator[DoctorFinding]:
+def _mixed(examination: Examination) -> Iterator[DoctorFinding]:
     clusters: dict[str, list[str]] = {}
-    for one in found.bootstrap:
-        if one.cluster_id is not None:
-            clusters.setdefault(one.cluster_id, []).append(str(one.address))
+    for contact in examination.bootstrap:
+        if contact.cluster_id is not None:
+            clusters.setdefault(contact.cluster_id, []).append(str(contact.address))
     if len(clusters) > 1:
         named = "; ".join(f"{', '.join(servers)}: {cluster_id}" for cluster_id, servers in clusters.items())
         why = f"The bootstrap servers belong to different clusters ({named}). A client uses whichever answers first."
@@ -120,44 +122,44 @@ def _mixed(found: Examination) -> Iterator[DoctorFinding]:
         yield DoctorFinding(Fault.MIXED_BOOTSTRAP, about, why, Responsible.CLIENT, line, fix)
 
 
-def _advertised(found: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
-    groups = _grouped(found.nodes, found, now, _at_advertised)
-    better = None if found.via else better_listener(found)  # the client asks without the hop
+def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
+    groups = _grouped(examination.nodes, examination, now, _at_advertised)
+    better = None if examination.via else better_listener(examination)  # the client asks without the hop
     for group in groups:
         cause = group.cause
         if better is not None and cause.fault in _USELESS_HERE:
-            yield _wrong_listener(found, group, better)
+            yield _wrong_listener(examination, group, better)
             continue
         why = group.why
-        if cause.whose is Responsible.BROKER and not found.mapped:
+        if cause.whose is Responsible.BROKER and not examination.mapped:
             why = f"The broker tells clients an address that does not work here. {why}"
-        line, fix = fixes.advertised(cause.fault, group.contacts, found)
-        if cause.whose is not Responsible.BROKER and not found.mapped:
+        line, fix = fixes.advertised(cause.fault, group.contacts, examination)
+        if cause.whose is not Responsible.BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
         yield DoctorFinding(cause.fault, group.names, why, cause.whose, line, fix)
     if not groups:
-        yield from _works_here_only(found)
+        yield from _works_here_only(examination)
 
 
-def better_listener(found: Examination) -> Contact | None:
+def better_listener(examination: Examination) -> Contact | None:
     """The address of another listener of the broker, through which every broker is reached from here."""
-    cluster = None if found.asked is None else found.asked.cluster_id
-    works = (one.contact for one in found.elsewhere if one.works)
+    cluster = None if examination.asked is None else examination.asked.cluster_id
+    works = (one.contact for one in examination.elsewhere if one.works)
     return next((one for one in works if one.cluster_id == cluster), None)
 
 
-def _wrong_listener(found: Examination, group: _Group, better: Contact) -> DoctorFinding:
-    listeners = listeners_of(found.settings or {})
-    own = found.of_asked(group.contacts)
+def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorFinding:
+    listeners = listeners_of(examination.settings or {})
+    own = examination.of_asked(group.contacts)
     wrong = listener_that_advertises(listeners, own.advertised or own.address)
     right = listener_that_advertises(listeners, better.address)
-    assert found.asked is not None
+    assert examination.asked is not None
     why = (
-        f"The client asked the wrong listener. {found.asked.address} leads to the listener"
+        f"The client asked the wrong listener. {examination.asked.address} leads to the listener"
         f" {wrong.name if wrong else 'that others use'}. {group.why} The broker's listener"
         f" {right.name if right else ''} advertises {better.address}, and that works from here."
     )
-    line = f"bootstrap.servers={','.join(str(one.address) for one in found.bootstrap)}"
+    line = f"bootstrap.servers={','.join(str(one.address) for one in examination.bootstrap)}"
     fix = (f"bootstrap.servers={better.address}", *fixes.protocol(right.protocol if right else "PLAINTEXT"))
     return DoctorFinding(
         Fault.WRONG_LISTENER,

@@ -15,17 +15,17 @@ from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 _NAMED = 3
 
 
-def needs_kproxy(found: Examination) -> Iterator[DoctorFinding]:
+def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
     """Find that only kproxy reaches the cluster. If kproxy does not either, other findings come first."""
-    lost = _lost(found)
-    if not lost or not all(one.is_right for one in found.nodes):
+    lost = _lost(examination)
+    if not lost or not all(contact.is_right for contact in examination.nodes):
         return
-    bare = replace(found, via=(), login=None, mapped=False)
+    bare = replace(examination, via=(), login=None, mapped=False)
     causes = [(one, cause) for one in lost if (cause := _cause(one, bare)) is not None]
     said = "; ".join(f"{one.advertised or one.address}: {cause.why}" for one, cause in causes[:_NAMED])
     more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
     why = (
-        f"kproxy reaches the cluster with {with_means(found)}. A client connects without that, and does not reach it"
+        f"kproxy reaches the cluster with {with_means(examination)}. A client connects without that, and does not reach it"
         f" from this machine: {said}{more}."
     )
     about = tuple(str(one.advertised or one.address) for one in lost)
@@ -34,30 +34,34 @@ def needs_kproxy(found: Examination) -> Iterator[DoctorFinding]:
     )
 
 
-def with_means(found: Examination) -> str:
+def with_means(examination: Examination) -> str:
     """The options that only kproxy can use, in words."""
-    return " and ".join(found.means)
+    return " and ".join(examination.means)
 
 
-def is_reached(found: Examination) -> bool | None:
+def is_reached(examination: Examination) -> bool | None:
     """Return True if a client reaches every broker by itself; None if only a login could tell."""
-    if not found.direct or _lost(found):
+    if not examination.direct or _lost(examination):
         return False
-    return None if any(one.wants_login for one in found.direct) else True
+    return None if any(contact.wants_login for contact in examination.direct) else True
 
 
-def is_usable(contact: Contact, found: Examination) -> bool:
+def is_usable(contact: Contact, examination: Examination) -> bool:
     """Return True if a client can use an address by itself, as far as can be seen without a login."""
-    cluster_id = None if found.asked is None else found.asked.cluster_id
+    cluster_id = None if examination.asked is None else examination.asked.cluster_id
     return contact.wants_login or (contact.is_right and contact.cluster_id in (None, cluster_id))
 
 
-def _lost(found: Examination) -> list[Contact]:
+def _lost(examination: Examination) -> list[Contact]:
     """The contacts that keep a client from the cluster. One bootstrap server is enough, and each broker is needed."""
-    servers = [one for one in found.direct if one.expected is None]
-    if not any(is_usable(one, found) for one in servers):
+    servers = [contact for contact in examination.direct if contact.expected is None]
+    if not any(is_usable(one, examination) for one in servers):
         return servers
-    return [one for one in found.direct if one.expected is not None and not is_usable(one, found)]
+    return [
+        contact
+        for contact in examination.direct
+        if contact.expected is not None and not is_usable(contact, examination)
+    ]
 
 
 def _cause(contact: Contact, bare: Examination) -> ContactCause | None:

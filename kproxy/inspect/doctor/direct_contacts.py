@@ -24,7 +24,7 @@ def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
 
 
 async def contacts_of_a_client(
-    config: ClusterConfig, found: Examination, tasks: asyncio.TaskGroup
+    config: ClusterConfig, examination: Examination, tasks: asyncio.TaskGroup
 ) -> tuple[Contact, ...]:
     """The contacts with the bootstrap servers and, if one of them can be used, with what the nodes advertise."""
     contacts = ContactMaker(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
@@ -36,9 +36,9 @@ async def contacts_of_a_client(
             return await contacts.contact(advertised or contact.address, contact.expected, advertised)
 
     try:
-        servers = await asyncio.gather(*[again(one) for one in found.bootstrap])
-        if not any(is_usable(one, found) for one in servers):
+        servers = await asyncio.gather(*[again(contact) for contact in examination.bootstrap])
+        if not any(is_usable(one, examination) for one in servers):
             return tuple(servers)
-        return (*servers, *await asyncio.gather(*[again(one) for one in found.nodes]))
+        return (*servers, *await asyncio.gather(*[again(contact) for contact in examination.nodes]))
     finally:
         await contacts.close()

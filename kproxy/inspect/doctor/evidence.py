@@ -131,7 +131,7 @@ class OtherListener:
     @property
     def works(self) -> bool:
         """Whether a client that uses this listener reaches every broker."""
-        return self.contact.is_right and bool(self.nodes) and all(one.is_right for one in self.nodes)
+        return self.contact.is_right and bool(self.nodes) and all(contact.is_right for contact in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,4 +192,4 @@ class Examination:
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:
         """Of these, the contact with the node that was asked, whose `settings` are known; else the first."""
         key = self.asked.identity.key if self.asked is not None and self.asked.identity is not None else None
-        return next((one for one in contacts if one.expected == key), contacts[0])
+        return next((contact for contact in contacts if contact.expected == key), contacts[0])

@@ -87,7 +87,7 @@ class _ClusterQuestions:
                 self.not_checked.append(
                     "the broker's other listeners: this user may not see them (DescribeConfigs on the cluster)"
                 )
-        if all(one.name != doctorquestions.GROUPS_TOPIC for one in self.contents.topics):
+        if all(topic.name != doctorquestions.GROUPS_TOPIC for topic in self.contents.topics):
             self.not_checked.append(
                 f"a group's coordinator: the topic {doctorquestions.GROUPS_TOPIC} does not exist yet or is not visible"
                 " to this user, and the question could make the broker create it"
@@ -156,7 +156,7 @@ async def examine(
         via=tuple(str(hop) for hop in config.via),
         mapped=bool(config.map),
     )
-    answered = [one for one in found.bootstrap if one.identity is not None]
+    answered = [contact for contact in found.bootstrap if contact.identity is not None]
     asked = next((one for one in answered if one.identity is more.asked), answered[0] if answered else None)
     found = replace(
         found,
@@ -174,7 +174,7 @@ async def examine(
     async def node(endpoint: Endpoint) -> Contact:
         key = NodeKey(endpoint.kind, endpoint.node_id)
         dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
-        same = next((one for one in found.bootstrap if one.address == dialled), None)
+        same = next((contact for contact in found.bootstrap if contact.address == dialled), None)
         if same is not None:  # it was contacted already: nobody logs in twice
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
@@ -192,7 +192,9 @@ async def examine(
             there = await contacts.contact(address, asked.identity.key if asked.identity else None, address)
         if not there.is_right or there.identity is None:
             return OtherListener(there)
-        return OtherListener(there, tuple(await asyncio.gather(*[node(one) for one in there.identity.members.nodes])))
+        return OtherListener(
+            there, tuple(await asyncio.gather(*[node(contact) for contact in there.identity.members.nodes]))
+        )
 
     tried = await asyncio.gather(*[other(address) for address in _elsewhere(found)])
     return replace(found, elsewhere=tuple(tried))
@@ -201,9 +203,9 @@ async def examine(
 def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint]:
     """The nodes of the cluster of the server that was asked, as any bootstrap server of it names them."""
     found: dict[tuple[NodeKind, int], Endpoint] = {}
-    for one in bootstrap:
-        if one.identity is not None and one.identity.cluster_id == asked.cluster_id:
-            for endpoint in one.identity.members.nodes:
+    for contact in bootstrap:
+        if contact.identity is not None and contact.identity.cluster_id == asked.cluster_id:
+            for endpoint in contact.identity.members.nodes:
                 found.setdefault((endpoint.kind, endpoint.node_id), endpoint)
     return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
 
@@ -212,17 +214,17 @@ def _told(more: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, B
     return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
 
 
-def _elsewhere(found: Examination) -> list[Address]:
+def _elsewhere(examination: Examination) -> list[Address]:
     """What the broker that was asked advertises for its other listeners."""
-    if found.settings is None:
+    if examination.settings is None:
         return []
-    seen = {one.address for one in (*found.bootstrap, *found.nodes)}
-    advertised = [one.advertised for one in listeners_of(found.settings) if one.advertised is not None]
+    seen = {contact.address for contact in (*examination.bootstrap, *examination.nodes)}
+    advertised = [one.advertised for one in listeners_of(examination.settings) if one.advertised is not None]
     return [address for address in dict.fromkeys(advertised) if address not in seen][:_ELSEWHERE]
 
 
-def _nothing_more(found: Examination) -> tuple[str, ...]:
+def _nothing_more(examination: Examination) -> tuple[str, ...]:
     why = "no bootstrap server told which brokers there are"
-    if any(one.wants_login for one in found.bootstrap):
+    if any(contact.wants_login for contact in examination.bootstrap):
         why = "the brokers tell only authenticated clients which brokers there are: give the login (--sasl …)"
-    return (*found.not_checked, f"the advertised addresses: {why}")
+    return (*examination.not_checked, f"the advertised addresses: {why}")

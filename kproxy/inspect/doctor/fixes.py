@@ -14,58 +14,76 @@ from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 
 # Faults of an advertised address that another advertised address mends.
-_OF_ADDRESSES = frozenset({
-    Fault.NAME_NOT_RESOLVED, Fault.CONTAINER_NAME_ADVERTISED, Fault.KUBERNETES_NAME_ADVERTISED,
-    Fault.PRIVATE_ADDRESS_ADVERTISED, Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED, Fault.PORT_CLOSED,
-    Fault.NAME_RESOLVES_WRONGLY, Fault.NOT_KAFKA, Fault.WRONG_NODE, Fault.WRONG_CLUSTER, Fault.MIXING_LOAD_BALANCER,
-})  # fmt: skip
+_OF_ADDRESSES = frozenset(
+    {
+        Fault.NAME_NOT_RESOLVED,
+        Fault.CONTAINER_NAME_ADVERTISED,
+        Fault.KUBERNETES_NAME_ADVERTISED,
+        Fault.PRIVATE_ADDRESS_ADVERTISED,
+        Fault.LOOPBACK_ADVERTISED,
+        Fault.WILDCARD_ADVERTISED,
+        Fault.PORT_CLOSED,
+        Fault.NAME_RESOLVES_WRONGLY,
+        Fault.NOT_KAFKA,
+        Fault.WRONG_NODE,
+        Fault.WRONG_CLUSTER,
+        Fault.MIXING_LOAD_BALANCER,
+    }
+)
 # Those that this machine, or what lies between, mends as well.
-_OF_THE_WAY = frozenset({
-    Fault.FILTERED, Fault.NO_ROUTE, Fault.SILENT, Fault.CLOSED, Fault.DNS_SILENT, Fault.IPV6_ONLY,
-})  # fmt: skip
+_OF_THE_WAY = frozenset(
+    {
+        Fault.FILTERED,
+        Fault.NO_ROUTE,
+        Fault.SILENT,
+        Fault.CLOSED,
+        Fault.DNS_SILENT,
+        Fault.IPV6_ONLY,
+    }
+)
 
 
-def advertised(fault: Fault, contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
+def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examination) -> tuple[str, tuple[str, ...]]:
     """The line that is wrong, and those that would be right, of a fault with advertised addresses."""
-    lines = _of_certificate(fault, contacts[0], found) or _of_login(fault, contacts[0], found)
+    lines = _of_certificate(fault, contacts[0], examination) or _of_login(fault, contacts[0], examination)
     if lines:
         return "", lines
-    contact = found.of_asked(contacts)
+    contact = examination.of_asked(contacts)
     wrong = contact.advertised or contact.address
-    if found.mapped and contact.address != contact.advertised:
+    if examination.mapped and contact.address != contact.advertised:
         return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
     if fault in _OF_THE_WAY:
         return "", (
-            f"# Let {found.dialler} reach {wrong} (firewall, security group, VPN, route), or advertise another",
+            f"# Let {examination.dialler} reach {wrong} (firewall, security group, VPN, route), or advertise another",
         )
     if fault not in _OF_ADDRESSES:
         return "", ()
-    known = settings.listeners_of(found.settings) if found.settings else []
+    known = settings.listeners_of(examination.settings) if examination.settings else []
     listener = settings.listener_that_advertises(known, wrong)
     name = listener.name if listener else "NAME"
-    works_here = all(one.is_right for one in contacts)
-    lines = advertised_lines.lines(fault, contacts, found, for_others=works_here)
+    works_here = all(contact.is_right for contact in contacts)
+    lines = advertised_lines.lines(fault, contacts, examination, for_others=works_here)
     return f"advertised.listeners={name}://{wrong}", lines
 
 
-def bootstrap(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
     """Lines for a bootstrap server that fails."""
-    lines = _of_certificate(fault, contact, found) or _of_login(fault, contact, found)
+    lines = _of_certificate(fault, contact, examination) or _of_login(fault, contact, examination)
     if lines:
         return lines
     if fault is Fault.NAME_NOT_RESOLVED:
-        return tuple(name_advice.checks(contact, found))
+        return tuple(name_advice.checks(contact, examination))
     if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
-        return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {found.dialler} can reach",)
+        return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {examination.dialler} can reach",)
     return ()
 
 
-def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
+def _of_certificate(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
     host, address = (contact.advertised or contact.address).host, shlex.quote(str(contact.address))
     if fault is Fault.PLAINTEXT_TO_TLS:
-        return (f"security.protocol={'SASL_SSL' if found.login else 'SSL'}", "ssl.truststore.location=FILE")
+        return (f"security.protocol={'SASL_SSL' if examination.login else 'SSL'}", "ssl.truststore.location=FILE")
     if fault is Fault.TLS_TO_PLAINTEXT:
-        return (f"security.protocol={'SASL_PLAINTEXT' if found.login else 'PLAINTEXT'}",)
+        return (f"security.protocol={'SASL_PLAINTEXT' if examination.login else 'PLAINTEXT'}",)
     if fault is Fault.CERTIFICATE_NAME:
         san = "ip" if contact.resolved == (host,) else "dns"
         return (
@@ -76,14 +94,14 @@ def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple
     if fault is Fault.CERTIFICATE_EXPIRED:
         return (
             "keytool -list -v -keystore broker.p12   # shows the dates; have the CA sign the same key again",
-            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates{_there(found)}",
+            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates{_there(examination)}",
         )
     if fault is Fault.CERTIFICATE_NOT_YET_VALID:
         return ("timedatectl status   # is this machine's clock right, and was that of the CA?",)
     if fault is Fault.CERTIFICATE_UNTRUSTED:
         return (
             f"openssl s_client -connect {address} -showcerts </dev/null   # the last certificate is nearest to the CA"
-            f"{_there(found, '; ')}",
+            f"{_there(examination, '; ')}",
             "keytool -importcert -alias kafka-ca -file ca.pem -keystore truststore.p12 -storetype PKCS12",
             "ssl.truststore.location=truststore.p12",
         )
@@ -92,18 +110,18 @@ def _of_certificate(fault: Fault, contact: Contact, found: Examination) -> tuple
     return ()
 
 
-def _there(found: Examination, before: str = "   # ") -> str:
+def _there(examination: Examination, before: str = "   # ") -> str:
     """A comment that says where to run a command that asks a broker without kproxy."""
-    return f"{before}run it where {found.via[-1]} leads" if found.via else ""
+    return f"{before}run it where {examination.via[-1]} leads" if examination.via else ""
 
 
-def _of_login(fault: Fault, contact: Contact, found: Examination) -> tuple[str, ...]:
-    protocol = "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
+def _of_login(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
+    protocol = "SASL_SSL" if examination.tls else "SASL_PLAINTEXT"
     if fault is Fault.LOGIN_NEEDED:
         mechanism = contact.mechanisms[0] if contact.mechanisms else "MECHANISM"
         return (f"security.protocol={protocol}", f"sasl.mechanism={mechanism}", "sasl.jaas.config=…")
     if fault is Fault.LOGIN_NOT_OFFERED:
-        return (f"security.protocol={'SSL' if found.tls else 'PLAINTEXT'}",)
+        return (f"security.protocol={'SSL' if examination.tls else 'PLAINTEXT'}",)
     if fault is Fault.SASL_MECHANISM:
         return ("sasl.mechanism=MECHANISM   # one of those that the broker has enabled",)
     return ()
@@ -114,42 +132,44 @@ def protocol(name: str) -> tuple[str, ...]:
     return () if name == "PLAINTEXT" else (f"security.protocol={name}",)
 
 
-def same_address(contacts: Sequence[Contact], found: Examination) -> tuple[str, tuple[str, ...]]:
+def same_address(contacts: Sequence[Contact], examination: Examination) -> tuple[str, tuple[str, ...]]:
     """The wrong and the right lines of several brokers with one advertised address."""
     wrong = contacts[0].advertised or contacts[0].address
-    return f"advertised.listeners=NAME://{wrong}", advertised_lines.lines(Fault.SAME_ADDRESS_TWICE, contacts, found)
+    return f"advertised.listeners=NAME://{wrong}", advertised_lines.lines(
+        Fault.SAME_ADDRESS_TWICE, contacts, examination
+    )
 
 
-def leaderless(found: Examination) -> tuple[str, ...]:
+def leaderless(examination: Examination) -> tuple[str, ...]:
     """Of partitions without a leader."""
-    return (f"{_tool('kafka-topics', found)} --describe --unavailable-partitions",)
+    return (f"{_tool('kafka-topics', examination)} --describe --unavailable-partitions",)
 
 
-def rights(found: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
+def rights(examination: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
     """The command that gives this user rights on a topic."""
-    return (_acls(found, [f"--topic {shlex.quote(topic)}"], operations),)
+    return (_acls(examination, [f"--topic {shlex.quote(topic)}"], operations),)
 
 
-def group_rights(found: Examination) -> tuple[str, ...]:
+def group_rights(examination: Examination) -> tuple[str, ...]:
     """The command that gives this user rights on a group."""
-    return (_acls(found, [f"--group {shlex.quote(found.group or 'GROUP')}"], ("Read", "Describe")),)
+    return (_acls(examination, [f"--group {shlex.quote(examination.group or 'GROUP')}"], ("Read", "Describe")),)
 
 
-def _acls(found: Examination, resource: list[str], operations: Sequence[str]) -> str:
-    user = shlex.quote(principal(found))
+def _acls(examination: Examination, resource: list[str], operations: Sequence[str]) -> str:
+    user = shlex.quote(principal(examination))
     wanted = " ".join(f"--operation {name}" for name in operations)
-    return f"{_tool('kafka-acls', found)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
+    return f"{_tool('kafka-acls', examination)} --add --allow-principal {user} {wanted} {' '.join(resource)}"
 
 
-def principal(found: Examination) -> str:
+def principal(examination: Examination) -> str:
     """What Kafka calls this user by default: `User:` and a name."""
-    if found.login is not None:
-        return f"User:{found.user or 'NAME'}"
-    return "User:CN=…" if found.certificate_given else "User:ANONYMOUS"
+    if examination.login is not None:
+        return f"User:{examination.user or 'NAME'}"
+    return "User:CN=…" if examination.certificate_given else "User:ANONYMOUS"
 
 
-def _tool(name: str, found: Examination) -> str:
+def _tool(name: str, examination: Examination) -> str:
     """One of Kafka's tools, as far as its bootstrap server: it cannot use a hop, so kproxy goes along it."""
-    if found.through:
-        return f"{shlex.join(found.through)} {name} --bootstrap-server '{{bootstrap}}'"
-    return f"{name} --bootstrap-server {found.asked.address if found.asked is not None else found.bootstrap[0].address}"
+    if examination.through:
+        return f"{shlex.join(examination.through)} {name} --bootstrap-server '{{bootstrap}}'"
+    return f"{name} --bootstrap-server {examination.asked.address if examination.asked is not None else examination.bootstrap[0].address}"

@@ -12,15 +12,15 @@ from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 
 
-def failing(found: Examination) -> DoctorFinding | None:
+def failing(examination: Examination) -> DoctorFinding | None:
     """The finding of a hop that fails, so that nothing behind it can be checked."""
-    contact = next((one for one in (*found.bootstrap, *found.nodes) if one.via_failed), None)
+    contact = next((contact for contact in (*examination.bootstrap, *examination.nodes) if contact.via_failed), None)
     if contact is None:
         return None
-    hop = _named_in(contact.problem, found.via)
+    hop = _named_in(contact.problem, examination.via)
     why = f"The hop itself fails, so nothing behind it can be checked: {contact.problem}."
     fix = tuple(_by_hand(Hop.parse(hop), contact.reason, contact.address)) if hop else ()
-    return DoctorFinding(Fault.HOP_FAILED, (hop,) if hop else found.via, why, Responsible.HOP, fix=fix)
+    return DoctorFinding(Fault.HOP_FAILED, (hop,) if hop else examination.via, why, Responsible.HOP, fix=fix)
 
 
 def _named_in(problem: str, via: Sequence[str]) -> str:

@@ -14,13 +14,29 @@ from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import SourceFile
 
 # The settings that its rules for listeners look at, beside those of a single listener.
-_LOOKED_AT = frozenset({
-    "listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
-    "security.inter.broker.protocol", "controller.listener.names", "control.plane.listener.name", "process.roles",
-    "node.id", "broker.id", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "zookeeper.connect",
-    "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", "sasl.kerberos.service.name",
-    "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.engine.factory.class",
-})  # fmt: skip
+_LOOKED_AT = frozenset(
+    {
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "security.inter.broker.protocol",
+        "controller.listener.names",
+        "control.plane.listener.name",
+        "process.roles",
+        "node.id",
+        "broker.id",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "zookeeper.connect",
+        "sasl.enabled.mechanisms",
+        "sasl.mechanism.inter.broker.protocol",
+        "sasl.kerberos.service.name",
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.engine.factory.class",
+    }
+)
 
 
 def mistakes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
@@ -39,15 +55,17 @@ def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
     head = ["apiVersion: kafka.strimzi.io/v1", "kind: Kafka", "metadata: {name: kafka}", "spec:", "  kafka:"]
     text = "\n".join([*head, "    listeners:", *lines, ""])
     report = lint([SourceFile("kafka.yaml", text)], LintOptions(kind=FileKind.KUBERNETES))
-    return [one.text for one in report.findings if one.severity is not Severity.NOTE] + list(report.unreadable)
+    return [finding.text for finding in report.findings if finding.severity is not Severity.NOTE] + list(
+        report.unreadable
+    )
 
 
 def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
     """Rule, broker and text of all that is wrong with these brokers as one cluster."""
     sources = [SourceFile(name, _properties(values)) for name, values in brokers.items()]
-    for one in lint(sources, LintOptions(kind=FileKind.SERVER)).findings:
-        if one.severity is not Severity.NOTE:
-            yield one.rule, one.subject, one.text
+    for finding in lint(sources, LintOptions(kind=FileKind.SERVER)).findings:
+        if finding.severity is not Severity.NOTE:
+            yield finding.rule, finding.subject, finding.text
 
 
 def _properties(values: Mapping[str, str]) -> str:

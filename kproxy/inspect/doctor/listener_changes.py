@@ -79,30 +79,30 @@ class ListenerChange:
     changed: Mapping[str, str]
 
 
-def brokers_of(found: Examination, *, for_others: bool) -> list[ExaminedBroker]:
+def brokers_of(examination: Examination, *, for_others: bool) -> list[ExaminedBroker]:
     """All brokers of the cluster. `for_others`: the addresses must serve other machines than this one, so none of those
     that are known will do. Neither do addresses that only a hop reaches."""
     made = []
-    for contact in found.nodes:
+    for contact in examination.nodes:
         key = contact.expected
         if key is None or key.kind is not NodeKind.BROKER:
             continue
-        here = None if for_others or found.via else found.here.get(key)
+        here = None if for_others or examination.via else examination.here.get(key)
         if here is not None and (classify(here.host) is AddressClass.WILDCARD or not settings.is_plain(here.host)):
             here = None
         wrong = contact.advertised or contact.address
-        seen = _seen(found, key, wrong)
+        seen = _seen(examination, key, wrong)
         made.append(
             ExaminedBroker(key, wrong, here, *((seen, "") if isinstance(seen, VisibleSettings) else (None, seen)))
         )
     return made
 
 
-def _seen(found: Examination, key: NodeKey, wrong: Address) -> VisibleSettings | str:
+def _seen(examination: Examination, key: NodeKey, wrong: Address) -> VisibleSettings | str:
     """The settings of this broker; or, in words, why they are not seen."""
-    told = found.told.get(key)
+    told = examination.told.get(key)
     if told is None:
-        if key in found.here:
+        if key in examination.here:
             return "no settings are told to this user (that needs DescribeConfigs on the cluster)"
         return "kproxy did not get there, so it has not seen the settings"
     values = {name: value for name, value in told.values.items() if value}
@@ -118,15 +118,15 @@ def _seen(found: Examination, key: NodeKey, wrong: Address) -> VisibleSettings |
 
 
 def listener_changes(
-    fault: Fault, contacts: Sequence[Contact], found: Examination, brokers: Sequence[ExaminedBroker]
+    fault: Fault, contacts: Sequence[Contact], examination: Examination, brokers: Sequence[ExaminedBroker]
 ) -> list[ListenerChange]:
     """The changes after which these contacts work."""
-    failing = {one.expected for one in contacts}
-    others = [one for one in found.nodes if one.expected not in failing]
-    others_are_right = bool(others) and all(one.is_right for one in others)
-    moved = [_moved(fault, one, others_are_right) for one in brokers if one.key in failing]
+    failing = {contact.expected for contact in contacts}
+    others = [contact for contact in examination.nodes if contact.expected not in failing]
+    others_are_right = bool(others) and all(other.is_right for other in others)
+    moved = [_moved(fault, broker, others_are_right) for broker in brokers if broker.key in failing]
     whole = [one for one in moved if one is not None]
-    return whole if whole and len(whole) == len(moved) else _added(brokers, found)
+    return whole if whole and len(whole) == len(moved) else _added(brokers, examination)
 
 
 def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> ListenerChange | None:
@@ -145,11 +145,11 @@ def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> List
     return ListenerChange(broker, seen.listener.name, seen.listener.protocol, here, None, changed)
 
 
-def _added(brokers: Sequence[ExaminedBroker], found: Examination) -> list[ListenerChange]:
+def _added(brokers: Sequence[ExaminedBroker], examination: Examination) -> list[ListenerChange]:
     """One more listener for all brokers."""
-    every = [one.seen for one in brokers if one.seen is not None]
+    every = [broker.seen for broker in brokers if broker.seen is not None]
     name = settings.new_name([one.values for one in every])
-    protocol = next((one.listener.protocol for one in every), _protocol(found))
+    protocol = next((one.listener.protocol for one in every), _protocol(examination))
     ports = _new_ports(brokers)
     made = []
     for one in brokers:
@@ -169,15 +169,15 @@ def _added(brokers: Sequence[ExaminedBroker], found: Examination) -> list[Listen
 def _new_ports(brokers: Sequence[ExaminedBroker]) -> dict[NodeKey, int]:
     """A port for each broker's new listener: another one where brokers may be on one machine."""
     chosen: dict[NodeKey, int] = {}
-    for one in brokers:
-        near = [other for other in brokers if one.hosts & other.hosts]
+    for broker in brokers:
+        near = [other for other in brokers if broker.hosts & other.hosts]
         taken = {port for other in near for port in (*other.ports, chosen.get(other.key))}
-        chosen[one.key] = next(port for port in chain(_PORTS, range(9097, 65536)) if port not in taken)
+        chosen[broker.key] = next(port for port in chain(_PORTS, range(9097, 65536)) if port not in taken)
     return chosen
 
 
-def _protocol(found: Examination) -> str:
+def _protocol(examination: Examination) -> str:
     """The protocol of this client."""
-    if found.login is not None:
-        return "SASL_SSL" if found.tls else "SASL_PLAINTEXT"
-    return "SSL" if found.tls else "PLAINTEXT"
+    if examination.login is not None:
+        return "SASL_SSL" if examination.tls else "SASL_PLAINTEXT"
+    return "SSL" if examination.tls else "PLAINTEXT"

@@ -33,22 +33,26 @@ _NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
     """The listeners of a broker, those of its controllers left out."""
-    found = [one for one in settings.parse_listeners(values) if one.role != "controller"]
+    found = [listener for listener in settings.parse_listeners(values) if listener.role != "controller"]
     # Without an advertised address of its own, a listener advertises where it is bound.
     return [
-        BrokerListener(one.name, one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT", one.bound or None,
-                 _address(one.advertised or one.bound))
+        BrokerListener(
+            one.name,
+            one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT",
+            one.bound or None,
+            _address(one.advertised or one.bound),
+        )
         for one in found
         if _NAME.fullmatch(one.name)
-    ]  # fmt: skip
+    ]
 
 
 def listener_that_advertises(listeners: Sequence[BrokerListener], address: Address) -> BrokerListener | None:
     """The listener whose advertised address this is. One that is bound to no host and not advertised otherwise has the
     name of its machine."""
-    told = next((one for one in listeners if one.advertised == address), None)
+    told = next((listener for listener in listeners if listener.advertised == address), None)
     return told or next(
-        (one for one in listeners if one.advertised is None and one.bind == f":{address.port}"),
+        (listener for listener in listeners if listener.advertised is None and listener.bind == f":{address.port}"),
         None,
     )
 
@@ -85,8 +89,12 @@ def port_of(listener: BrokerListener) -> int | None:
 
 def new_name(every: Sequence[Mapping[str, str]]) -> str:
     """A name for a listener that none of these brokers has."""
-    taken = {entry.partition(":")[0].upper() for values in every for key in (LISTENERS, ADVERTISED, PROTOCOLS)
-             for entry in _entries(values.get(key, ""))}  # fmt: skip
+    taken = {
+        entry.partition(":")[0].upper()
+        for values in every
+        for key in (LISTENERS, ADVERTISED, PROTOCOLS)
+        for entry in _entries(values.get(key, ""))
+    }
     return next(one for one in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if one not in taken)
 
 
@@ -142,7 +150,7 @@ def image(values: Mapping[str, str]) -> str | None:
     listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image has the directory that Kafka has
     anyway."""
     logs = values.get("log.dirs", "")
-    names = [one.name for one in settings.parse_listeners(values)]
+    names = [listener.name for listener in settings.parse_listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
         return "strimzi"
     if logs.startswith("/bitnami/"):

@@ -31,17 +31,17 @@ def looks_like(host: str) -> str:
     return "looks like a name for everybody: it is misspelt, is not in DNS yet, or only some private network has it"
 
 
-def advice_for_name(found: Examination) -> str:
+def advice_for_name(examination: Examination) -> str:
     """The advice for such a name. kproxy beside the client would not resolve it either."""
-    return f"Correct the name in the bootstrap servers, or let {found.dialler} resolve it. To find out which:"
+    return f"Correct the name in the bootstrap servers, or let {examination.dialler} resolve it. To find out which:"
 
 
-def checks(contact: Contact, found: Examination) -> Iterator[str]:
+def checks(contact: Contact, examination: Examination) -> Iterator[str]:
     """Commands that tell more, and the lines that would work for this kind of name."""
     host, address = contact.address.host, shlex.quote(str(contact.address))
     name = shlex.quote(host)
-    if found.via:
-        yield from _behind(Hop.parse(found.via[-1]), name)
+    if examination.via:
+        yield from _behind(Hop.parse(examination.via[-1]), name)
         return
     place = classify(host.lower().removesuffix("."))
     if place is AddressClass.KUBERNETES:

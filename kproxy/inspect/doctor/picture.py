@@ -32,30 +32,32 @@ class DrawingRow:
     detail: str = ""
 
 
-def rows(found: Examination) -> list[DrawingRow]:
+def rows(examination: Examination) -> list[DrawingRow]:
     """The drawing, line by line."""
-    drawn = [DrawingRow(0, "client on this machine" + (f", through {', '.join(found.via)}" if found.via else ""))]
-    for one in found.bootstrap:
-        drawn.append(_row(1, str(one.address), one, found, "bootstrap server"))
-    if found.asked is None:
+    drawn = [
+        DrawingRow(0, "client on this machine" + (f", through {', '.join(examination.via)}" if examination.via else ""))
+    ]
+    for contact in examination.bootstrap:
+        drawn.append(_row(1, str(contact.address), contact, examination, "bootstrap server"))
+    if examination.asked is None:
         return drawn
-    drawn.append(DrawingRow(2, f"what {found.asked.address} tells clients about the brokers:"))
-    bad = [one for one in found.nodes if cause_of(one, found) is not None]
-    good = [one for one in found.nodes if one not in bad]
+    drawn.append(DrawingRow(2, f"what {examination.asked.address} tells clients about the brokers:"))
+    bad = [contact for contact in examination.nodes if cause_of(contact, examination) is not None]
+    good = [contact for contact in examination.nodes if contact not in bad]
     shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]
-    for one in sorted(shown, key=lambda one: found.nodes.index(one)):
-        drawn.append(_row(3, f"{one.expected}: {one.advertised or one.address}", one, found, ""))
+    for one in sorted(shown, key=lambda one: examination.nodes.index(one)):
+        drawn.append(_row(3, f"{one.expected}: {one.advertised or one.address}", one, examination, ""))
     for rest, word, state in ((bad, "fail", False), (good, "work", True)):
         left = sum(one not in shown for one in rest)
         if left:
             drawn.append(DrawingRow(3, f"{left} more brokers {word}", state))
-    for listener in found.elsewhere:
-        drawn.append(_row(3, f"its other listener: {listener.contact.address}", listener.contact, found, ""))
+    for listener in examination.elsewhere:
+        drawn.append(_row(3, f"its other listener: {listener.contact.address}", listener.contact, examination, ""))
     return drawn
 
 
-def _row(depth: int, name: str, contact: Contact, found: Examination, role: str) -> DrawingRow:
-    cause = cause_of(contact, found)
+def _row(depth: int, name: str, contact: Contact, examination: Examination, role: str) -> DrawingRow:
+    cause = cause_of(contact, examination)
     dialled = f" (dialled: {contact.address})" if contact.advertised and contact.address != contact.advertised else ""
     if cause is not None:
         return DrawingRow(depth, f"{name}{dialled}", False, cause.why)
@@ -73,11 +75,11 @@ def _row(depth: int, name: str, contact: Contact, found: Examination, role: str)
     )
 
 
-def text(found: Examination, *, fancy: bool = True) -> list[str]:
+def text(examination: Examination, *, fancy: bool = True) -> list[str]:
     """The drawing as text. `fancy`: with line-drawing characters; else ASCII."""
     good, bad, bar, tee, arrow = ("✓", "✗", "│", "├─", "▶") if fancy else ("ok", "XX", "|", "+-", ">")
     lines: list[str] = []
-    for row in rows(found):
+    for row in rows(examination):
         mark = {True: good, False: bad, None: ""}[row.good]
         if row.depth == 0:
             lines += [row.text, f"  {bar}"]
@@ -97,9 +99,9 @@ def _cut(words: str, most: int) -> str:
     return shown if len(shown) <= most else shown[: most - 2] + ".."
 
 
-def svg(found: Examination, title: str) -> str:
+def svg(examination: Examination, title: str) -> str:
     """The drawing as an SVG document without scripts, fonts or links."""
-    return "\n".join(_svg(rows(found), title)) + "\n"
+    return "\n".join(_svg(rows(examination), title)) + "\n"
 
 
 def _svg(drawn: Sequence[DrawingRow], title: str) -> Iterator[str]:

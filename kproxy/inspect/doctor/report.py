@@ -53,7 +53,7 @@ class DoctorReport:
 
     @property
     def problems(self) -> tuple[DoctorFinding, ...]:
-        return tuple(one for one in self.findings if one.problem)
+        return tuple(finding for finding in self.findings if finding.problem)
 
     @property
     def healthy(self) -> bool:
@@ -108,7 +108,7 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
         yield ""
         yield _wrapped(_corrected(report), "", "")
         yield from picture.text(report.again, fancy=fancy)
-    notes = [one for one in report.findings if not one.problem]
+    notes = [finding for finding in report.findings if not finding.problem]
     if report.problems:
         yield from _section("Why")
         for number, finding in enumerate(report.problems, 1):
@@ -141,7 +141,11 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
 
 def _not_checked(report: DoctorReport) -> list[str]:
     last = report.again or report.found
-    assumed = [one for one in last.nodes if one.is_right and (one.identity is None or one.identity.key is None)]
+    assumed = [
+        contact
+        for contact in last.nodes
+        if contact.is_right and (contact.identity is None or contact.identity.key is None)
+    ]
     if not assumed:
         return list(last.not_checked)
     which = ", ".join(str(one.advertised or one.address) for one in assumed[:_ALIKE])
@@ -150,17 +154,22 @@ def _not_checked(report: DoctorReport) -> list[str]:
     return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 
-def _nothing_wrong(found: Examination) -> str:
-    brokers = f"{len(found.nodes)} broker" + ("s" if len(found.nodes) != 1 else "")
-    if found.neighbour is not None:
-        words = ["kproxy", "doctor", *found.neighbour.servers, *(f"--via={one}" for one in found.neighbour.via)]
+def _nothing_wrong(examination: Examination) -> str:
+    brokers = f"{len(examination.nodes)} broker" + ("s" if len(examination.nodes) != 1 else "")
+    if examination.neighbour is not None:
+        words = [
+            "kproxy",
+            "doctor",
+            *examination.neighbour.servers,
+            *(f"--via={one}" for one in examination.neighbour.via),
+        ]
         return (
             f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
-            f" are its own, as its admin endpoint at {found.neighbour.admin} says. Behind it, nothing was checked:"
+            f" are its own, as its admin endpoint at {examination.neighbour.admin} says. Behind it, nothing was checked:"
             f" {shell(words)}"
         )
-    means = direct_access.with_means(found)
-    if found.means and direct_access.is_reached(found) is None:
+    means = direct_access.with_means(examination)
+    if examination.means and direct_access.is_reached(examination) is None:
         return (
             f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
             " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
@@ -196,7 +205,7 @@ def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
 def _works_now(report: DoctorReport) -> Iterator[str]:
     yield from _section("Works now")
     outcome = report.outcome
-    direct = next((one.fix for one in report.problems if one.fault is Fault.WRONG_LISTENER), None)
+    direct = next((problem.fix for problem in report.problems if problem.fault is Fault.WRONG_LISTENER), None)
     if direct is not None:
         yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ", "   ")
         yield from (f"   {line}" for line in direct)
@@ -257,9 +266,13 @@ def _for_good(problems: Sequence[DoctorFinding]) -> Iterator[str]:
 def _wrapped(words: str, hang: str, first: str | None = None) -> str:
     shown = one_line(words, _LONGEST)
     return textwrap.fill(
-        shown, _WIDTH, initial_indent=hang if first is None else first, subsequent_indent=hang, break_long_words=False,
+        shown,
+        _WIDTH,
+        initial_indent=hang if first is None else first,
+        subsequent_indent=hang,
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 # JSON
@@ -278,7 +291,7 @@ def _value(report: DoctorReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "verdict": verdict,
-        "asked": [str(one.address) for one in found.bootstrap],
+        "asked": [str(contact.address) for contact in found.bootstrap],
         "steps": [_step(step) for step in report.steps],
         "cluster": None
         if asked is None or asked.identity is None
@@ -287,11 +300,11 @@ def _value(report: DoctorReport) -> dict[str, Any]:
             "controller": None if found.contents is None else found.contents.controller_id,
             "features": dict(asked.features),
         },
-        "bootstrap": [_contact(one) for one in report.found.bootstrap],
-        "nodes": [_contact(one) for one in found.nodes],
-        "without_kproxy": [_contact(one) for one in found.direct],
+        "bootstrap": [_contact(contact) for contact in report.found.bootstrap],
+        "nodes": [_contact(contact) for contact in found.nodes],
+        "without_kproxy": [_contact(contact) for contact in found.direct],
         "kproxy": _neighbour(found.neighbour),
-        "findings": [_finding(one) for one in report.findings],
+        "findings": [_finding(finding) for finding in report.findings],
         "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
         "not_checked": _not_checked(report),
     }
@@ -359,13 +372,13 @@ def _finding(finding: DoctorFinding) -> dict[str, Any]:
     }
 
 
-def _tried(tried: TrialResult) -> dict[str, Any]:
+def _tried(result: TrialResult) -> dict[str, Any]:
     return {
-        "command": tried.line.words(),
+        "command": result.line.words(),
         "tried": True,
-        "works": tried.works,
-        "reached": tried.reached,
-        "nodes": tried.nodes,
-        "bootstrap": None if tried.listen is None else str(tried.listen),
-        "problem": tried.problem,
+        "works": result.works,
+        "reached": result.reached,
+        "nodes": result.nodes,
+        "bootstrap": None if result.listen is None else str(result.listen),
+        "problem": result.problem,
     }

@@ -112,29 +112,40 @@ class DoctorRun:
                 # Of the nodes, a client expects what they advertise, and not the name in the line.
                 again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
                 line, config = corrected, right
-                known = {one.fault for one in findings}
+                known = {finding.fault for finding in findings}
                 findings += [one for one in diagnose(again) if one.fault not in known or one.about]
             examined = tuple(steps)
             outcome, last = None, again or found
-            if any(one.problem for one in findings) or (last.means and direct_access.is_reached(last) is not True):
+            if any(finding.problem for finding in findings) or (
+                last.means and direct_access.is_reached(last) is not True
+            ):
                 outcome = await find_working_line(last, line, load_one, contacts.quiet(), selector)
         return DoctorReport(cluster.name, found, tuple(findings), outcome, examined, again)
 
-    async def _neighbour(self, found: Examination) -> NeighbourKproxy | None:
+    async def _neighbour(self, examination: Examination) -> NeighbourKproxy | None:
         """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
         address that was told is one of its own."""
         admin = self._config.admin
-        if admin is None or found.via or found.asked is None or not is_loopback(found.asked.address.host):
+        if (
+            admin is None
+            or examination.via
+            or examination.asked is None
+            or not is_loopback(examination.asked.address.host)
+        ):
             return None
         try:
             client = AdminClient(admin, self._config.admin_token, _ADMIN_SECONDS)
         except ValueError:  # a token that cannot be one
             return None
         served = await asyncio.to_thread(neighbour.served_clusters_if_running, client)
-        addresses = [found.asked.address, *[one.address for one in found.nodes]]
+        addresses = [examination.asked.address, *[contact.address for contact in examination.nodes]]
         clusters = [neighbour.cluster_at(address, served) for address in addresses]
         cluster = clusters[0]
-        if cluster is None or cluster.cluster_id != found.asked.cluster_id or any(one != cluster for one in clusters):
+        if (
+            cluster is None
+            or cluster.cluster_id != examination.asked.cluster_id
+            or any(one != cluster for one in clusters)
+        ):
             return None
         return NeighbourKproxy(str(admin), cluster.bootstrap_servers, cluster.via)
 

@@ -8,7 +8,7 @@ from kproxy.inspect.listing.local_kproxy import ServingKproxy
 from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 
 
-def snapshot(seen: Snapshot, running: ServingKproxy | None, wanted: ListingOptions) -> dict[str, object]:
+def snapshot(seen: Snapshot, running: ServingKproxy | None, options: ListingOptions) -> dict[str, object]:
     """All of it. `groups` is null where they were not asked for."""
     return {
         "cluster": {
@@ -21,7 +21,7 @@ def snapshot(seen: Snapshot, running: ServingKproxy | None, wanted: ListingOptio
         "brokers": [_broker(seen, running, at) for at in range(len(seen.brokers))],
         "topics": [_topic(topic) for topic in seen.topics],
         "hidden_topics": seen.hidden,
-        "groups": _groups(seen) if wanted.groups else None,
+        "groups": _groups(seen) if options.groups else None,
     }
 
 
@@ -58,14 +58,14 @@ def _topic(topic: Topic) -> dict[str, object]:
         "error": error_text(topic.error) if topic.error else None,
         "partitions": [
             {
-                "partition": one.index,
-                "leader": None if one.is_leaderless else one.leader,
-                "replicas": list(one.replicas),
-                "isr": list(one.isr),
-                "offline": list(one.offline),
-                "under_replicated": one.is_under_replicated,
+                "partition": partition.index,
+                "leader": None if partition.is_leaderless else partition.leader,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "offline": list(partition.offline),
+                "under_replicated": partition.is_under_replicated,
             }
-            for one in topic.partitions
+            for partition in topic.partitions
         ],
     }
 

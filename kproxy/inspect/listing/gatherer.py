@@ -43,20 +43,20 @@ class NeedsLogin(UpstreamError):
         super().__init__("sasl", "the brokers answer after a login only: log in with --sasl")
 
 
-async def gather(config: ClusterConfig, wanted: ListingOptions) -> Snapshot:
+async def gather(config: ClusterConfig, options: ListingOptions) -> Snapshot:
     """Ask the cluster. Raises KproxyError."""
     async with asyncio.TaskGroup() as tasks:
         try:
-            return await _Gatherer(config, wanted, tasks).run()
+            return await _Gatherer(config, options, tasks).run()
         except KproxyError as error:
             failure = error  # raised here, it would come out in a group
     raise failure
 
 
 class _Gatherer:
-    def __init__(self, config: ClusterConfig, wanted: ListingOptions, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, config: ClusterConfig, options: ListingOptions, tasks: asyncio.TaskGroup) -> None:
         self._servers = config.bootstrap_servers
-        self._wanted = wanted
+        self._wanted = options
         self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
         self._dialer = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
         self._explorer = Explorer(config, self._topology, self._dialer, self._learn)

@@ -28,8 +28,8 @@ class ServingKproxy:
 
 def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> ServingKproxy | None:
     """What the kproxy says that serves the cluster with this id."""
-    for one in served:
-        if cluster_id is not None and one.cluster_id == cluster_id:
-            local = {node.id: escaped(node.local) for node in one.present if node.kind == "broker" and node.bound}
-            return ServingKproxy(str(admin), None if one.bootstrap is None else escaped(one.bootstrap), local)
+    for cluster in served:
+        if cluster_id is not None and cluster.cluster_id == cluster_id:
+            local = {node.id: escaped(node.local) for node in cluster.present if node.kind == "broker" and node.bound}
+            return ServingKproxy(str(admin), None if cluster.bootstrap is None else escaped(cluster.bootstrap), local)
     return None

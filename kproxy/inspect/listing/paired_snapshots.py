@@ -19,29 +19,29 @@ _DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": Non
 
 
 async def gather_pair(
-    config: ClusterConfig, admin: AdminClient | None, through: Address | None, wanted: ListingOptions
+    config: ClusterConfig, admin: AdminClient | None, through: Address | None, options: ListingOptions
 ) -> SnapshotPair:
     """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` asks. Raises
     KproxyError."""
     for again in reversed(range(_LOOKS)):
-        direct = await gather(config, wanted)
+        direct = await gather(config, options)
         if through is None:
             through = _bootstrap(admin, direct.cluster_id)
-        pair = compare(direct, await _through(config, through, wanted))
+        pair = compare(direct, await _through(config, through, options))
         if not again or not pair.differs:
             break
     return pair
 
 
-async def _through(config: ClusterConfig, server: Address, wanted: ListingOptions) -> Snapshot:
+async def _through(config: ClusterConfig, server: Address, options: ListingOptions) -> Snapshot:
     """As a client of kproxy sees it. Where kproxy does not log in, the client does."""
     local = config.model_copy(update={**_DIRECTLY, "bootstrap_servers": (server,)})
     try:
-        return await gather(local.model_copy(update={"sasl": None}), wanted)
+        return await gather(local.model_copy(update={"sasl": None}), options)
     except NeedsLogin:
         if config.sasl is None:
             raise
-    return await gather(local, wanted)
+    return await gather(local, options)
 
 
 def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:

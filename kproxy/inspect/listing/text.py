@@ -19,7 +19,7 @@ _MOST_LEADERS = 5
 
 
 def snapshot(
-    seen: Snapshot, running: ServingKproxy | None, wanted: ListingOptions, width: int, *, partitions: bool
+    seen: Snapshot, running: ServingKproxy | None, options: ListingOptions, width: int, *, partitions: bool
 ) -> Iterator[str]:
     """All of it."""
     for line in _head(seen, running):
@@ -28,12 +28,12 @@ def snapshot(
     yield from _brokers(seen, running, width)
     yield ""
     yield from _topics(seen, width, partitions=partitions)
-    if wanted.listeners or wanted.own_listeners:
+    if options.listeners or options.own_listeners:
         yield ""
         yield from _listeners(seen, width)
-        if not wanted.listeners and len(seen.brokers) > 1:
+        if not options.listeners and len(seen.brokers) > 1:
             yield "(--listeners asks every broker that can be reached)"
-    if wanted.groups:
+    if options.groups:
         yield ""
         yield from _groups(seen, width)
 
@@ -80,8 +80,8 @@ def _topics(seen: Snapshot, width: int, *, partitions: bool) -> Iterator[str]:
 
 
 def _topic(topic: Topic) -> Sequence[str]:
-    replicas = sorted({len(one.replicas) for one in topic.partitions})
-    led = Counter(one.leader for one in topic.partitions if not one.is_leaderless)
+    replicas = sorted({len(partition.replicas) for partition in topic.partitions})
+    led = Counter(partition.leader for partition in topic.partitions if not partition.is_leaderless)
     leaders = " ".join(f"{node}:{count}" if count > 1 else str(node) for node, count in sorted(led.items()))
     if len(led) > _MOST_LEADERS:
         leaders = _count(len(led), "broker")
@@ -97,8 +97,8 @@ def _topic(topic: Topic) -> Sequence[str]:
 def _state(topic: Topic) -> str:
     if topic.error:
         return error_text(topic.error)
-    leaderless = sum(one.is_leaderless for one in topic.partitions)
-    behind = sum(one.is_under_replicated for one in topic.partitions)
+    leaderless = sum(partition.is_leaderless for partition in topic.partitions)
+    behind = sum(partition.is_under_replicated for partition in topic.partitions)
     words = [f"{leaderless} leaderless"] if leaderless else []
     words += [f"{behind} under-replicated"] if behind else []
     return ", ".join(words) or "ok"
@@ -110,16 +110,16 @@ def _partitions(topics: Sequence[Topic], width: int) -> Iterator[str]:
     for topic in topics:
         if topic.error:
             rows.append([topic.name, "", "", "", "", _state(topic)])
-        for one in topic.partitions:
-            leader = _NOBODY if one.is_leaderless else str(one.leader)
-            numbers = [_ids(one.replicas), _ids(one.isr)]
-            rows.append([topic.name, str(one.index), leader, *numbers, _partition_state(one)])
+        for partition in topic.partitions:
+            leader = _NOBODY if partition.is_leaderless else str(partition.leader)
+            numbers = [_ids(partition.replicas), _ids(partition.isr)]
+            rows.append([topic.name, str(partition.index), leader, *numbers, _partition_state(partition)])
     yield from table(headings, rows, width, frozenset({1, 2}))
 
 
-def _partition_state(one: Partition) -> str:
-    words = ["leaderless"] if one.is_leaderless else []
-    words += ["under-replicated"] if one.is_under_replicated else []
+def _partition_state(partition: Partition) -> str:
+    words = ["leaderless"] if partition.is_leaderless else []
+    words += ["under-replicated"] if partition.is_under_replicated else []
     return ", ".join(words) or "ok"
 
 
@@ -170,8 +170,10 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 def comparison(pair: SnapshotPair, width: int) -> Iterator[str]:
     """Two snapshots side by side."""
     headings = ["", f"direct ({pair.direct.asked})", f"through kproxy ({pair.through.asked})", ""]
-    shown = [[row.what, row.direct or "not there", row.through or "not there", "DIFFERS" if row.differs else ""]
-             for row in pair.rows]  # fmt: skip
+    shown = [
+        [row.what, row.direct or "not there", row.through or "not there", "DIFFERS" if row.differs else ""]
+        for row in pair.rows
+    ]
     yield from table(headings, shown, width)
     yield ""
     differing = sum(row.differs for row in pair.rows)

@@ -246,14 +246,14 @@ class Drive:
             return
         kproxy = self._kproxies[name]
         self._in_flight.add(name)
-        if command is not None and command.do is CommandType.HOLD and self._hold_began is None:
+        if command is not None and command.type is CommandType.HOLD and self._hold_began is None:
             self._hold_began = time.monotonic()
         self._fleet.submit(lambda: self._send_request(kproxy, command))
 
     def _send_request(self, kproxy: Kproxy, command: Command | None) -> None:
         """In a thread of the fleet's."""
         event: CoordinatorEvent | None = None
-        did = None if command is None else command.do
+        did = None if command is None else command.type
         try:
             cluster = kproxy.read_state() if command is None else kproxy.send(command)
             self._replies[kproxy.name] = cluster

@@ -89,8 +89,8 @@ class Kproxy:
 
 def command_to_json(command: Command) -> dict[str, Any]:
     """Of a POST, without what is not needed."""
-    said: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.do.value}
-    if command.do is CommandType.HOLD:
+    said: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.type.value}
+    if command.type is CommandType.HOLD:
         said |= {"to": command.to, "seconds": command.seconds}
         said |= {} if command.after is None else {"after": command.after}
     if command.force:

@@ -47,7 +47,7 @@ class AdminSources:
     """Names by which it may be asked, see `kproxy.proxy.admin.hosts`."""
     token: str | TokenFile | None = field(default=None, repr=False)
     """What a request must show where its route needs a token; None: nobody has one."""
-    token_reads: bool = False
+    require_token_for_reads: bool = False
     """Whether pages that only show something need the token too."""
     sessions: Callable[[], bytes] | None = None
     """What `/sessions` shows, as JSON."""

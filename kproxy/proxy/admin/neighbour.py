@@ -34,7 +34,7 @@ def cluster_at(address: Address, served: Iterable[ClusterStatus]) -> ClusterStat
     """The cluster whose clients use this address of the machine, as the kproxy says that serves it."""
     if not _is_here(address.host):
         return None
-    return next((one for one in served if any(_same(address, local) for local in _locals(one))), None)
+    return next((cluster for cluster in served if any(_same(address, local) for local in _locals(cluster))), None)
 
 
 def _locals(cluster: ClusterStatus) -> Iterable[str]:

@@ -36,7 +36,7 @@ class TokenRequirement(Enum):
     """When a request must show the token. NEVER and READS are for pages that change nothing."""
 
     NEVER = "never"
-    READS = "with --admin-token-reads"
+    READS = "with --admin-require-token-for-reads"
     IF_SET = "if kproxy has one"
     ALWAYS = "always"
 
@@ -173,7 +173,7 @@ def _admit(sources: AdminSources, request: Request) -> AdminRoute:
 
 def _check_token(route: AdminRoute, sources: AdminSources, request: Request) -> None:
     needs = route.needs
-    if needs is TokenRequirement.NEVER or (needs is TokenRequirement.READS and not sources.token_reads):
+    if needs is TokenRequirement.NEVER or (needs is TokenRequirement.READS and not sources.require_token_for_reads):
         return
     token = sources.expected()
     if token is None:
@@ -198,12 +198,12 @@ def _withheld(sources: AdminSources, request: Request) -> str:
     """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
     if not is_accepted(request.host, sources.hosts):
         return "only to a Host that --admin-host allows"
-    if not sources.token_reads:
+    if not sources.require_token_for_reads:
         return ""
     token, shown = sources.expected(), request.headers.get("authorization", "")
     if token is not None and bearer.has_token(shown, token, basic=True):
         return ""
-    return "only to those who show its token (--admin-token-reads)"
+    return "only to those who show its token (--admin-require-token-for-reads)"
 
 
 async def _body(route: AdminRoute, request: Request, read_body: ReadBody) -> object:

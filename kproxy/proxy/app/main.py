@@ -175,7 +175,7 @@ class App:
                     lambda query: feed.subscribe(Filter.of(query)),
                     hosts,
                     self._token,
-                    self._config.admin_token_reads,
+                    self._config.admin_require_token_for_reads,
                     lambda: asjson.sessions(self._sessions.shown()),
                     self._page(page, feed, events),
                     reload,

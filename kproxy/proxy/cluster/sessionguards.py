@@ -135,7 +135,7 @@ class SessionGuards:
         right: set[ClientIdentity] = set()
         if self._rules is not None and not self._written:
             former = self._rules.positions
-            right, full = {identity for identity in self._fetched if not former.has_moved(identity)}, former.full
+            right, full = {identity for identity in self._fetched if not former.has_new_offsets(identity)}, former.full
         stale = [identity for identity in self._fetched if identity not in right]
         self._rules, self._written = GuardRules(PositionTracker(stale, right, everyone=everyone)), False
         self._rules.positions.full |= full

@@ -193,7 +193,7 @@ class WriteHold:
         if self._doubts.of(identity):
             used, writer = session.conversation.used_calls, self._writers[session]
             if used is not None and used.has_used(HARMFUL_IF_REPEATED):
-                self._doubts.reconnected(identity, writer.node, writer.session_opened, _now())
+                self._doubts.clear_if_repeated(identity, writer.node, writer.session_opened, _now())
 
     def _identity(self, session: Session) -> ClientIdentity:
         return ClientIdentity(self._writers[session].address, session.conversation.introduction.client_id)

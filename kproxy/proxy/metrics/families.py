@@ -89,25 +89,25 @@ def _in_flight(metrics: Metrics) -> Iterable[MetricSample]:
 
 
 def _phases(metrics: Metrics) -> Iterable[MetricSample]:
-    for one in metrics.switches():
+    for switch in metrics.switches():
         for phase in SWITCH_PHASES:
-            yield (one.cluster, phase), int(one.phase == phase)
+            yield (switch.cluster, phase), int(switch.phase == phase)
 
 
 def _active(metrics: Metrics) -> Iterable[MetricSample]:
-    for one in metrics.switches():
-        for upstream in one.upstreams:
-            yield (one.cluster, upstream), int(one.active == upstream)
+    for switch in metrics.switches():
+        for upstream in switch.upstreams:
+            yield (switch.cluster, upstream), int(switch.active == upstream)
 
 
 def _ready(metrics: Metrics) -> Iterable[MetricSample]:
-    for one in metrics.switches():
-        for upstream in one.upstreams:
-            yield (one.cluster, upstream), int(upstream in one.ready)
+    for switch in metrics.switches():
+        for upstream in switch.upstreams:
+            yield (switch.cluster, upstream), int(upstream in switch.ready)
 
 
 def _of_switches(value: Callable[[SwitchMetrics], float]) -> Callable[[Metrics], Iterable[MetricSample]]:
-    return lambda metrics: [((one.cluster,), value(one)) for one in metrics.switches()]
+    return lambda metrics: [((switch.cluster,), value(switch)) for switch in metrics.switches()]
 
 
 FAMILIES: tuple[MetricFamily, ...] = (

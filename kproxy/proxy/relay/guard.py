@@ -186,7 +186,7 @@ class Guard:
                 return GuardVerdict.PASS
             return requests.commit_refusal(commit, keeps_positions=is_franz_go(self._software()))
         epochs = requests.read_epochs(request)
-        if not followed.unknown(epochs.positions):
+        if not followed.lacks_offsets(epochs.positions):
             return GuardVerdict.PASS
         self._note_waiting(epochs.positions[0], now)
         return requests.epochs_refusal(epochs, for_good=self._rebuilds)
@@ -199,19 +199,19 @@ class Guard:
         else:
             forgotten = ()
         positions, in_session = named
-        stale = followed.stale(positions, now)
+        stale = followed.first_stale(positions, now)
         if stale is None:
             if in_session:
-                followed.ask_all(forgotten, now)
+                followed.note_fetch_all(forgotten, now)
             self._fetch_until = None
-            if self._rules.positions.waits:
+            if self._rules.positions.has_waiting:
                 self._rules.positions.note_served(self._identify())
             return GuardVerdict.PASS
         fetch = requests.read_fetch(request)
         if self._fetch_until is None:
             wait = min(max(fetch.max_wait / 1000, _SHORTEST_WAIT), _LONGEST_WAIT)
             self._fetch_until = now + wait
-            if not followed.is_elsewhere(stale):  # else it may be the same client, at the partition's next leader
+            if not followed.is_followed_elsewhere(stale):  # else it may be the same client, at the partition's next leader
                 self._note_waiting(stale, now)
             self._judge_again(wait)
             return self._hold()
@@ -223,7 +223,7 @@ class Guard:
         identity, software = self._identify(), self._software()
         names = kafkaconnect.sibling_consumers(software, identity.client_id)
         of_a_worker = names and all(
-            self._rules.positions.has_seen(ClientIdentity(identity.address, one)) for one in names
+            self._rules.positions.is_tracked(ClientIdentity(identity.address, one)) for one in names
         )
         return bool(of_a_worker) or rebuilds_store(software, identity.client_id)
 
@@ -255,7 +255,7 @@ class Guard:
                 client = self._rules.positions.client(self._identify())
                 for position in responses.read_offsets(response, key, version) if client is not None else ():
                     assert client is not None
-                    client.tell(*position)
+                    client.note_offset(*position)
             elif key == OFFSET_COMMIT:
                 return responses.replace_unknown_group(response, key, version)
             else:
@@ -266,7 +266,7 @@ class Guard:
 
     def _on_heartbeat_response(self, response: bytes, key: int, version: int) -> Buffer:
         """A heartbeat has been answered."""
-        if self._was_made_to_rejoin or not self._rules.positions.waits_untold(self._identify()):
+        if self._was_made_to_rejoin or not self._rules.positions.waits_without_offsets(self._identify()):
             return responses.replace_unknown_group(response, key, version)
         changed = responses.replace_success_by_unknown_member(response, key, version)
         self._was_made_to_rejoin = changed != response

@@ -6,17 +6,18 @@ A state file:
     {"format": 2, "cluster": "default", "ended": false, "state": STATE, "parts": ["reports"]}
     {"format": 2, "cluster": "default/reports", "ended": false, "state": STATE, "clients": ["consumer-reports-#"]}
 
-`ended`: the process ended in good order, and no write was under way. Then `unsure` and `unknown` say for how many
-seconds more, of the time in which a kproxy runs, clients may be there that repeat a write, and that have fetched,
-without that kproxy knows them; both are missing if there are none. `fetched` has the address and the client id of each
-client that has fetched, unless there are too many. Format 2 is that of a cluster with parts, and of a part
-(`kproxy.proxy.switching.parts`): a kproxy that knows no parts would lead their clients to where the others go. STATE is
-each field of `kproxy.proxy.switching.participant.State` by its name; `last` is null, or each field of `Ended`:
+`ended`: the process ended in good order, and no write was in flight. Then `unsure` and `unknown` are the seconds, of
+the time in which a kproxy runs, during which clients that kproxy does not know may repeat a write, or may have fetched;
+both are missing if they are 0. `fetched` has the address and the client id of each client that has fetched, unless
+there are too many. Format 2 is that of a cluster with parts, and of a part (`kproxy.proxy.switching.parts`): a kproxy
+that does not support parts would route their clients to the upstream of the others. STATE is
+each field of `kproxy.proxy.switching.participant.ParticipantState` by its name; `last` is null, or each field of
+`LastSwitch`:
 
     {"active": "blue", "phase": "held", "switch": "x1", "driver": "000001-9f", "former": "blue", "to": "green",
      "since": 1795401600.0, "deadline": 1795401620.0, "count": 3, "last": null}
 
-A command, the body of POST /switch. What is not needed may be missing; what there is not, is refused:
+A command, the body of POST /switch. Fields that are not needed may be missing; unknown fields are refused:
 
     {"cluster": "default", "switch": "x1", "driver": "000001-9f", "do": "hold", "to": "green", "seconds": 20,
      "after": 2}
@@ -49,38 +50,46 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """What a state file says. `ended`: the process before ended in good order, with no write under way. `parts`: the
-    names of a cluster's parts. `clients`: those of a part. `fetched`: the clients that have fetched; None: nobody
-    knows. `unsure`, `unknown`: for how many seconds more there may be clients that repeat a write, and that have
-    fetched, of which it did not know."""
+    """The contents of a state file."""
 
     state: ParticipantState
     ended: bool = False
+    """The process that wrote it ended in good order, with no write in flight."""
     parts: tuple[str, ...] = ()
+    """The names of a cluster's parts."""
     clients: tuple[str, ...] = ()
+    """The client ids of a part."""
     fetched: tuple[ClientIdentity, ...] | None = None
+    """The clients that have fetched; None if the process did not know."""
     unsure: float = 0.0
+    """For how many seconds more a client may repeat a write that the process did not know of."""
     unknown: float = 0.0
+    """For how many seconds more a client may connect that has fetched without the process's knowledge."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartCommand:
-    """Make this part of a cluster; without clients: end it, and let its clients be the cluster's again."""
+    """A command to make this part of a cluster; without clients, to end it.
+
+    The clients of a part that has ended belong to the cluster again.
+    """
 
     part: str
     clients: tuple[str, ...] = ()
 
 
 def parse_command(body: object) -> tuple[str, Command | PartCommand]:
-    """The unit and the command of a body; for `Parting`, the cluster. Raises ValueError: what is wrong with it, in one
-    line."""
+    """Return the unit and the command of a body; for `PartCommand`, the cluster.
+
+    Raises ValueError with the mistake, in one line.
+    """
     fields = _Fields(body, "the body")
     unit = fields.text("cluster")
-    do = fields.one_of("do", [*(one.value for one in CommandType), PART, JOIN])
-    if do in (PART, JOIN):
-        return _part_command(unit, fields, makes=do == PART)
-    found = Command(
-        CommandType(do),
+    command_type = fields.one_of("do", [*(type_.value for type_ in CommandType), PART, JOIN])
+    if command_type in (PART, JOIN):
+        return _part_command(unit, fields, makes=command_type == PART)
+    command = Command(
+        CommandType(command_type),
         fields.text("switch"),
         fields.text("driver", ""),
         fields.text("to", ""),
@@ -89,9 +98,9 @@ def parse_command(body: object) -> tuple[str, Command | PartCommand]:
         fields.flag("force", False),
     )
     fields.no_more()
-    if found.do is CommandType.HOLD and not (found.to and found.seconds):
+    if command.type is CommandType.HOLD and not (command.to and command.seconds):
         raise ValueError("hold needs 'to' and 'seconds'")
-    return unit, found
+    return unit, command
 
 
 def _part_command(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, PartCommand]:
@@ -106,16 +115,23 @@ def _part_command(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Part
 
 
 def encode_state_file(
-    unit: str, state: ParticipantState, *, ended: bool = False, parts: Sequence[str] = (), clients: Sequence[str] = (),
-    fetched: Collection[ClientIdentity] | None = (), unsure: float = 0.0, unknown: float = 0.0,
-) -> bytes:  # fmt: skip
-    """A state file."""
+    unit: str,
+    state: ParticipantState,
+    *,
+    ended: bool = False,
+    parts: Sequence[str] = (),
+    clients: Sequence[str] = (),
+    fetched: Collection[ClientIdentity] | None = (),
+    unsure: float = 0.0,
+    unknown: float = 0.0,
+) -> bytes:
+    """Return the bytes of a state file."""
     value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": state_as_json(state)}
     for name, texts in (("parts", parts), ("clients", clients)):
         if texts:
             value |= {"format": FORMAT_WITH_PARTS, name: list(texts)}
     if ended and fetched is not None:
-        value["fetched"] = [[one.address, one.client_id] for one in fetched]
+        value["fetched"] = [[identity.address, identity.client_id] for identity in fetched]
     for name, seconds in (("unsure", unsure), ("unknown", unknown)):
         if ended and seconds > 0:
             value[name] = seconds
@@ -123,7 +139,10 @@ def encode_state_file(
 
 
 def decode_state_file(data: bytes, unit: str) -> SavedState:
-    """What is in a file of this unit. Raises ValueError: what is wrong with it, in one line."""
+    """Read a state file of this unit.
+
+    Raises ValueError with the mistake, in one line.
+    """
     try:
         value = json.loads(data.decode())
     except (ValueError, RecursionError):
@@ -136,7 +155,7 @@ def decode_state_file(data: bytes, unit: str) -> SavedState:
         )
     if fields.text("cluster") != unit:
         raise ValueError("it is the state of another cluster")
-    found = SavedState(
+    saved = SavedState(
         state_from_json(fields.take("state")),
         fields.flag("ended", False),
         fields.texts("parts", MAX_PARTS, []),
@@ -146,8 +165,8 @@ def decode_state_file(data: bytes, unit: str) -> SavedState:
         fields.number("unknown", 0.0),
     )
     if name := split_unit(unit)[1]:
-        check_part(Part(name, found.clients))
-    return found
+        check_part(Part(name, saved.clients))
+    return saved
 
 
 def _identities(value: object) -> tuple[ClientIdentity, ...] | None:
@@ -155,23 +174,26 @@ def _identities(value: object) -> tuple[ClientIdentity, ...] | None:
         return None
     if not isinstance(value, list) or len(value) > MAX_SAVED_CLIENTS:
         raise ValueError(f"'fetched' is not a list of at most {MAX_SAVED_CLIENTS} clients")
-    for one in value:
-        if not isinstance(one, list) or len(one) != 2 or not all(isinstance(text, str) for text in one):
+    for identity in value:
+        if not isinstance(identity, list) or len(identity) != 2 or not all(isinstance(text, str) for text in identity):
             raise ValueError("'fetched' has something that is not an address and a client id")
     return tuple(ClientIdentity(address, client_id) for address, client_id in value)
 
 
 def state_as_json(state: ParticipantState) -> dict[str, Any]:
-    """STATE, as plain JSON values."""
+    """Return STATE as plain JSON values."""
     return asdict(state)
 
 
 def state_from_json(value: object) -> ParticipantState:
-    """The other way. Raises ValueError. Unknown fields, those of a later kproxy, are passed over."""
+    """Return the state of STATE, ignoring unknown fields, those of a later kproxy.
+
+    Raises ValueError.
+    """
     fields = _Fields(value, "the state")
-    found = ParticipantState(
+    state = ParticipantState(
         fields.text("active"),
-        Phase(fields.one_of("phase", [one.value for one in Phase])),
+        Phase(fields.one_of("phase", [phase.value for phase in Phase])),
         fields.text("switch", ""),
         fields.text("driver", ""),
         fields.text("former", ""),
@@ -181,12 +203,12 @@ def state_from_json(value: object) -> ParticipantState:
         fields.count("count", 0) or 0,
         _last_switch(fields.take("last", None)),
     )
-    _check_consistent(found)
-    return found
+    _check_consistent(state)
+    return state
 
 
 def _check_consistent(state: ParticipantState) -> None:
-    """Raises ValueError if no kproxy can have been there: a step from there could do anything."""
+    """Raise ValueError if no kproxy can have written this state: a transition from it could do anything."""
     if not state.holds:
         return
     if not (state.switch and state.former and state.to) or state.former == state.to:
@@ -221,7 +243,7 @@ _MISSING = _Missing()
 
 
 class _Fields:
-    """Of a JSON object, each of them taken once."""
+    """The fields of a JSON object, each of them taken once."""
 
     def __init__(self, value: object, what: str) -> None:
         if not isinstance(value, Mapping):
@@ -245,7 +267,7 @@ class _Fields:
 
     def texts(self, name: str, most: int, default: object = _MISSING) -> tuple[str, ...]:
         value = self.take(name, default)
-        if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(text, str) for text in value):
             self._wrong(name, f"a list of at most {most} texts")
         return tuple(value)
 

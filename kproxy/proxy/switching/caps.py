@@ -1,17 +1,17 @@
-"""How high a version clients may use in a cluster that can be switched. Pure.
+"""The newest API versions that clients may use in a cluster that can be switched. Pure.
 
-In later versions requests name topics by ids (KIP-516), which differ in each cluster: a client that has the ids of the
-former cluster is refused with UNKNOWN_TOPIC_ID until it has asked for metadata, and with several Produce requests under
-way a later one may be accepted before the first. Up to these versions the same requests have names. What has ids in
-each of its versions (ConsumerGroupHeartbeat, ShareFetch) gets them from the broker it then speaks to, as the member
-joins again; and Metadata keeps its ids, by which clients notice that a topic is another one.
+In later versions requests name topics by ids (KIP-516), which differ in each cluster. A client with the ids of the
+former cluster gets UNKNOWN_TOPIC_ID until it has refreshed its metadata, and of several Produce requests in flight, a
+later one may be accepted before the first. Up to these versions the same requests have names. APIs that have ids in
+each version (ConsumerGroupHeartbeat, ShareFetch) get them from the new broker, when the member joins again. Metadata
+keeps its ids: by them clients notice that a topic is another one.
 
-franz-go is offered less than that. It takes a topic that has another id for one that was made anew, and gives it up
-until it is purged, or its client is started again. So it must never learn an id: its Metadata has none (version 9), and
-it has no API of which each version has ids. Without ConsumerGroupHeartbeat it joins groups with the classic protocol by
-itself. Nor may it learn a leader's epoch, since it takes no lower one for long: it has none without
-OffsetForLeaderEpoch, and with Produce up to 9, whose responses do not name the leader. This is about what it is
-offered: one that knows more from before is not refused.
+franz-go is offered less. It takes a topic with another id for a recreated one, and gives it up until the topic is
+purged or the client restarted. So it must never learn an id: its Metadata has none (version 9), and it gets no API of
+which each version has ids. Without ConsumerGroupHeartbeat it joins groups with the classic protocol by itself. It must
+not learn a leader's epoch either, because it does not accept a lower one for long: it learns none without
+OffsetForLeaderEpoch, and with Produce up to version 9, whose responses do not name the leader. These are the versions
+that franz-go is offered: one that already knows newer ones is not refused.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ OFFERED_TO_FRANZ_GO: Mapping[int, int] = MappingProxyType(
 
 
 def is_franz_go(software: str) -> bool:
-    """Whether a client is franz-go, as it calls itself in ApiVersions."""
+    """Return True if a client says in ApiVersions that it is franz-go."""
     return software.partition(" ")[0] == "kgo"
 
 
 def is_librdkafka(software: str) -> bool:
-    """Whether a client is librdkafka or a library over it, as it calls itself in ApiVersions."""
+    """Return True if a client says in ApiVersions that it is librdkafka, or a library on top of it."""
     return "rdkafka" in software
 
 
 def is_kafka_python(software: str) -> bool:
-    """Whether a client is kafka-python, as it calls itself in ApiVersions."""
+    """Return True if a client says in ApiVersions that it is kafka-python."""
     return software.partition(" ")[0] == "kafka-python"
 
 
 def offered_versions(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:
-    """What a client of this software is told of in ApiVersions, where others are told of `highest`."""
+    """Return the newest versions to offer a client in ApiVersions, if others are offered `highest`."""
     return OFFERED_TO_FRANZ_GO if is_franz_go(software) else highest

@@ -1,25 +1,25 @@
-"""The switch over all kproxies: a state machine for the one who drives it. Pure.
+"""The switch over all kproxies: the state machine of its driver, the coordinator of a two-phase commit. Pure.
 
-    ASK      ask every kproxy where it is
-    HOLD     hold everywhere, until all are held
-    WORK     what must be done while nobody writes: the last records, their check, the last positions
-    FLIP     flip everywhere
-    COMMIT   commit everywhere: what goes wrong before this is done everywhere is undone everywhere
-    RELEASE  release everywhere: from here on only forward
-    UNDO     undo everywhere
+    ASK      ask each kproxy for its state
+    HOLD     hold writes at all kproxies, until all are held
+    WORK     the work for which no client may write: the last records, their check, the last positions
+    FLIP     flip all kproxies
+    COMMIT   commit at all kproxies; if anything fails before all have committed, undo at all
+    RELEASE  release all kproxies: from here on the switch cannot be undone
+    UNDO     undo at all kproxies
 
-`wants` says what is wanted in a state; the driver does it, repeats what has no answer, and tells `step` what came of
-it. A decision that another driver must not turn round (RELEASED, UNDONE) is wanted as `journal` first; only when it is
-written does `wants` name the requests that follow from it.
+`next_actions` returns what the driver must do in a state. The driver does it, repeats requests without a reply, and
+passes the result to `handle`. A decision that another driver must not reverse (RELEASED, UNDONE) is first returned as
+`journal`; only when it is written does `next_actions` return the requests that follow from it.
 
-A driver that died left kproxies in any state. The next one, with a greater `driver`, claims the switch at each of them:
-from then on nothing that the former one sent, and that is still on its way, has an effect there. Then it decides by
-what they answer and by the journal, in which the record of the greatest driver counts:
+A driver that died leaves kproxies in any state. The next one, with a greater `driver`, claims the switch at each of
+them: after that, delayed requests of the former driver have no effect there. Then it decides by their replies and by
+the journal, in which the record of the greatest driver counts:
 
-    released, or one kproxy was          release the others
-    undone, or one has not committed     undo the others: the former driver cannot have released any
-    all have committed                   release, or undo, as one likes
-    all that answer have committed       wait for those that do not
+    released, or one kproxy was            release the others
+    undone, or one has not committed       undo the others: the former driver cannot have released any
+    all have committed                     release, or undo, as the operator chooses
+    all that reply have committed          wait for the others
 """
 
 from __future__ import annotations
@@ -47,230 +47,254 @@ from kproxy.proxy.switching.twophase import (
 
 
 def begin(plan: SwitchPlan) -> CoordinatorState:
-    many = len(plan.kproxies)
-    if not many or len(set(plan.kproxies)) != many:
+    """Return the first state of a coordinator.
+
+    Raises ValueError if the plan names no kproxy, or one kproxy twice.
+    """
+    count = len(plan.kproxies)
+    if not count or len(set(plan.kproxies)) != count:
         raise ValueError("a switch needs kproxies, each of them once")
-    return CoordinatorState(plan, known=(KnownPhase.UNKNOWN,) * many, counts=(0,) * many, tried=plan.takes_over)
+    phases = (KnownPhase.UNKNOWN,) * count
+    return CoordinatorState(plan, phases=phases, counts=(0,) * count, may_have_committed=plan.takes_over)
 
 
-# What is wanted
+# Actions
 
 
-def next_actions(whole: CoordinatorState) -> NextActions:
-    """What the driver is to do now. It may do it again and again: all of it is idempotent. But it asks each kproxy one
-    thing at a time, so that no answer is older than one that it has passed on."""
-    if whole.stage is Stage.ENDED:
-        return NextActions(end=whole.end)
-    record = _record_to_write(whole)
-    if record is not None:
-        return NextActions(record)
-    there = zip(whole.plan.kproxies, whole.known, whole.counts, strict=True)
-    done = _done_phases(whole)
+def next_actions(state: CoordinatorState) -> NextActions:
+    """Return what the driver must do now.
+
+    The driver may repeat all of it, because every action is idempotent. It sends each kproxy one request at a time, so
+    that no reply is older than one that it has already handled.
+    """
+    if state.stage is Stage.ENDED:
+        return NextActions(end=state.end)
+    journal_record = _record_to_write(state)
+    if journal_record is not None:
+        return NextActions(journal_record)
+    participants = zip(state.plan.kproxies, state.phases, state.counts, strict=True)
+    done_phases = _done_phases(state)
     return NextActions(
         requests={
-            kproxy: _command_for(whole, known, count)
-            for kproxy, known, count in there
-            if known not in done and known is not KnownPhase.ODD
+            kproxy: _command_for(state, phase, count)
+            for kproxy, phase, count in participants
+            if phase not in done_phases and phase is not KnownPhase.ODD
         },
-        work=whole.plan.work[whole.done] if whole.stage is Stage.WORK else None,
+        work=state.plan.work[state.finished_work] if state.stage is Stage.WORK else None,
     )
 
 
-def _record_to_write(whole: CoordinatorState) -> JournalDecision | None:
-    record = _RECORD_BEFORE.get(whole.stage)
-    if record is JournalDecision.UNDONE and not whole.plan.takes_over:
-        return None  # only a former driver can have written that it was released
-    return None if record is whole.written else record
+def _record_to_write(state: CoordinatorState) -> JournalDecision | None:
+    record = _RECORD_BEFORE.get(state.stage)
+    if record is JournalDecision.UNDONE and not state.plan.takes_over:
+        return None  # only a former driver can have written RELEASED
+    return None if record is state.last_record else record
 
 
-def _command_for(whole: CoordinatorState, known: KnownPhase, count: int) -> Command | None:
-    plan, do = whole.plan, _COMMAND.get(whole.stage)
-    match whole.stage:
+def _command_for(state: CoordinatorState, phase: KnownPhase, count: int) -> Command | None:
+    plan, command_type = state.plan, _COMMAND.get(state.stage)
+    match state.stage:
         case Stage.ASK if plan.takes_over:
             return Command(CommandType.CLAIM, plan.switch, plan.driver)
-        case Stage.HOLD if known is not KnownPhase.HOLDING:  # a hold settles by itself
+        case Stage.HOLD if phase is not KnownPhase.HOLDING:  # a hold settles by itself
             return Command(CommandType.HOLD, plan.switch, plan.driver, plan.to, plan.seconds, count)
-        case Stage.FLIP | Stage.COMMIT | Stage.RELEASE | Stage.UNDO if do is not None:
-            return Command(do, plan.switch, plan.driver, force=do is CommandType.UNDO and whole.tried)
+        case Stage.FLIP | Stage.COMMIT | Stage.RELEASE | Stage.UNDO if command_type is not None:
+            return Command(
+                command_type,
+                plan.switch,
+                plan.driver,
+                force=command_type is CommandType.UNDO and state.may_have_committed,
+            )
         case _:
             return None
 
 
-# What has happened
+# Events
 
 
-def handle(whole: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
-    """The next state."""
+def handle(state: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
+    """Return the state after this event."""
     match event:
-        case _ if whole.stage is Stage.ENDED:
-            return whole
+        case _ if state.stage is Stage.ENDED:
+            return state
         case ParticipantReply():
-            return _handle_reply(whole, event)
+            return _handle_reply(state, event)
         case ParticipantLost(kproxy, why):
-            return _set_phase(whole, kproxy, KnownPhase.LOST, False, f"{kproxy} does not answer{why and ': '}{why}")
+            return _set_phase(state, kproxy, KnownPhase.LOST, False, f"{kproxy} does not answer{why and ': '}{why}")
         case RecordWritten(record):
-            return _advance(replace(whole, written=record))
+            return _advance(replace(state, last_record=record))
         case WorkFinished(work, problem):
-            return _handle_work(whole, work, problem)
+            return _handle_work(state, work, problem)
         case StageTimedOut(why):
-            return _handle_timeout(whole, why or f"{whole.stage} took too long")
+            return _handle_timeout(state, why or f"{state.stage} took too long")
         case AbortRequested(why):
-            return _handle_abort(whole, why or "somebody wants to go back")
+            return _handle_abort(state, why or "the operator aborted the switch")
 
 
-def _handle_reply(whole: CoordinatorState, answer: ParticipantReply) -> CoordinatorState:
-    plan, state = whole.plan, answer.state
-    if state.switch == plan.switch and state.driver > plan.driver:
+def _handle_reply(state: CoordinatorState, reply: ParticipantReply) -> CoordinatorState:
+    """Return the state after the reply of a kproxy."""
+    plan, participant = state.plan, reply.state
+    if participant.switch == plan.switch and participant.driver > plan.driver:
         return _end(
-            whole,
+            state,
             CoordinatorOutcome.TAKEN_OVER,
-            f"{answer.kproxy} obeys another driver of this switch ({state.driver})",
+            f"{reply.kproxy} obeys another driver of this switch ({participant.driver})",
         )
-    if whole.stage is Stage.ASK and plan.takes_over and answer.did is not CommandType.CLAIM:
-        return whole  # a former driver may still move it on
-    known = _known_phase(plan, state)
-    if whole.stage is Stage.UNDO and known is KnownPhase.SERVING and answer.did is CommandType.UNDO:
-        known = KnownPhase.UNDONE
-    at = plan.kproxies.index(answer.kproxy)
-    counts = (*whole.counts[:at], state.count, *whole.counts[at + 1 :])
+    if state.stage is Stage.ASK and plan.takes_over and reply.command_type is not CommandType.CLAIM:
+        return state  # a former driver may still change its phase
+    phase = _known_phase(plan, participant)
+    if state.stage is Stage.UNDO and phase is KnownPhase.SERVING and reply.command_type is CommandType.UNDO:
+        phase = KnownPhase.UNDONE
+    index = plan.kproxies.index(reply.kproxy)
+    counts = (*state.counts[:index], participant.count, *state.counts[index + 1 :])
     return _set_phase(
-        replace(whole, counts=counts), answer.kproxy, known, bool(answer.problem), _problem_of(answer, known)
+        replace(state, counts=counts), reply.kproxy, phase, bool(reply.problem), _problem_of(reply, phase)
     )
 
 
-def _known_phase(plan: SwitchPlan, state: ParticipantState) -> KnownPhase:
-    if state.switch == plan.switch:
-        return KnownPhase(state.phase.value)
-    if state.last is not None and state.last.switch == plan.switch:
-        return KnownPhase.RELEASED if state.last.outcome is SwitchOutcome.RELEASED else KnownPhase.UNDONE
-    return KnownPhase.SERVING if state.phase is Phase.SERVING and state.active == plan.former else KnownPhase.ODD
+def _known_phase(plan: SwitchPlan, participant: ParticipantState) -> KnownPhase:
+    """Return the phase of a participant as this coordinator sees it."""
+    if participant.switch == plan.switch:
+        return KnownPhase(participant.phase.value)
+    if participant.last is not None and participant.last.switch == plan.switch:
+        return KnownPhase.RELEASED if participant.last.outcome is SwitchOutcome.RELEASED else KnownPhase.UNDONE
+    return (
+        KnownPhase.SERVING
+        if participant.phase is Phase.SERVING and participant.active == plan.former
+        else KnownPhase.ODD
+    )
 
 
-def _problem_of(answer: ParticipantReply, known: KnownPhase) -> str:
-    """What to say if the switch cannot go on with what a kproxy has answered."""
-    who, state = answer.kproxy, answer.state
-    if answer.problem:
-        return f"{who}: {answer.problem}"
-    if known is KnownPhase.ODD and state.holds:
-        return f"{who} is in another switch ({state.switch})"
-    if known is KnownPhase.UNDONE and state.last is not None:
-        return f"{who} has gone back: {state.last.why}"
-    return f"{who} leads to {state.active} ({known})"
+def _problem_of(reply: ParticipantReply, phase: KnownPhase) -> str:
+    """Return the problem to report if the switch cannot continue after this reply."""
+    kproxy, participant = reply.kproxy, reply.state
+    if reply.problem:
+        return f"{kproxy}: {reply.problem}"
+    if phase is KnownPhase.ODD and participant.holds:
+        return f"{kproxy} is in another switch ({participant.switch})"
+    if phase is KnownPhase.UNDONE and participant.last is not None:
+        return f"{kproxy} has gone back: {participant.last.why}"
+    return f"{kproxy} leads to {participant.active} ({phase})"
 
 
-def _set_phase(whole: CoordinatorState, kproxy: str, known: KnownPhase, refused: bool, wrong: str) -> CoordinatorState:
-    """A kproxy is there now, or refused to go on. `wrong`: what to say if that does not fit the stage."""
-    if whole.stage is Stage.ASK and whole.plan.takes_over:
-        fits, refused = True, False  # it is to decide by where they are, wherever that is
+def _set_phase(
+    state: CoordinatorState, kproxy: str, phase: KnownPhase, refused: bool, problem: str
+) -> CoordinatorState:
+    """Return the state after a kproxy was found in this phase, or refused a command.
+
+    `problem` is reported if the phase is not allowed in this stage.
+    """
+    if state.stage is Stage.ASK and state.plan.takes_over:
+        is_allowed, refused = True, False  # a driver that takes over decides by the phases, whatever they are
     else:
-        fits = known in _ALLOWED[whole.stage]
-    if not fits and whole.stage in (Stage.RELEASE, Stage.UNDO):
-        known = KnownPhase.ODD
-    at = whole.plan.kproxies.index(kproxy)
-    whole = replace(
-        whole,
-        known=(*whole.known[:at], known, *whole.known[at + 1 :]),
-        tried=whole.tried or known is KnownPhase.COMMITTED,
-        why=_add_line(whole.why, wrong) if refused or not fits else whole.why,
+        is_allowed = phase in _ALLOWED[state.stage]
+    if not is_allowed and state.stage in (Stage.RELEASE, Stage.UNDO):
+        phase = KnownPhase.ODD
+    index = state.plan.kproxies.index(kproxy)
+    state = replace(
+        state,
+        phases=(*state.phases[:index], phase, *state.phases[index + 1 :]),
+        may_have_committed=state.may_have_committed or phase is KnownPhase.COMMITTED,
+        why=_add_line(state.why, problem) if refused or not is_allowed else state.why,
     )
-    return _undo(whole) if whole.stage in _UNDECIDED and (refused or not fits) else _advance(whole)
+    return _undo(state) if state.stage in _UNDECIDED and (refused or not is_allowed) else _advance(state)
 
 
-def _handle_work(whole: CoordinatorState, work: Work, problem: str) -> CoordinatorState:
-    if whole.stage is not Stage.WORK or work is not whole.plan.work[whole.done]:
-        return whole  # of a stage that is over
+def _handle_work(state: CoordinatorState, work: Work, problem: str) -> CoordinatorState:
+    if state.stage is not Stage.WORK or work is not state.plan.work[state.finished_work]:
+        return state  # of a stage that is over
     if problem:
-        return _undo(replace(whole, why=_add_line(whole.why, problem)))
-    return _advance(replace(whole, done=whole.done + 1))
+        return _undo(replace(state, why=_add_line(state.why, problem)))
+    return _advance(replace(state, finished_work=state.finished_work + 1))
 
 
-def _handle_timeout(whole: CoordinatorState, why: str) -> CoordinatorState:
-    match whole.stage:
-        case Stage.ASK if whole.plan.takes_over:
-            lost = tuple(KnownPhase.LOST if known is KnownPhase.UNKNOWN else known for known in whole.known)
-            whole = _advance(replace(whole, known=lost))
-            return whole if whole.stage is not Stage.ASK else _end(whole, CoordinatorOutcome.INCOMPLETE, why)
+def _handle_timeout(state: CoordinatorState, why: str) -> CoordinatorState:
+    match state.stage:
+        case Stage.ASK if state.plan.takes_over:
+            phases = tuple(KnownPhase.LOST if phase is KnownPhase.UNKNOWN else phase for phase in state.phases)
+            state = _advance(replace(state, phases=phases))
+            return state if state.stage is not Stage.ASK else _end(state, CoordinatorOutcome.INCOMPLETE, why)
         case Stage.RELEASE | Stage.UNDO:
-            return _end(whole, CoordinatorOutcome.INCOMPLETE, why)
+            return _end(state, CoordinatorOutcome.INCOMPLETE, why)
         case _:
-            return _undo(replace(whole, why=_add_line(whole.why, why)))
+            return _undo(replace(state, why=_add_line(state.why, why)))
 
 
-def _handle_abort(whole: CoordinatorState, why: str) -> CoordinatorState:
-    match whole.stage:
-        case Stage.ASK if whole.plan.takes_over:
-            return replace(whole, plan=replace(whole.plan, abort=True))
+def _handle_abort(state: CoordinatorState, why: str) -> CoordinatorState:
+    match state.stage:
+        case Stage.ASK if state.plan.takes_over:
+            return replace(state, plan=replace(state.plan, abort=True))
         case Stage.RELEASE | Stage.UNDO:
-            return whole  # it is decided, or perhaps so
+            return state  # it is decided, or perhaps so
         case _:
-            return _undo(replace(whole, why=_add_line(whole.why, why)))
+            return _undo(replace(state, why=_add_line(state.why, why)))
 
 
-def _undo(whole: CoordinatorState) -> CoordinatorState:
-    if whole.stage is Stage.ASK or (whole.stage is Stage.HOLD and whole.written is None):
-        return replace(whole, stage=Stage.ENDED, end=CoordinatorOutcome.UNDONE)  # no kproxy was asked for anything
-    return _advance(replace(whole, stage=Stage.UNDO))
+def _undo(state: CoordinatorState) -> CoordinatorState:
+    if state.stage is Stage.ASK or (state.stage is Stage.HOLD and state.last_record is None):
+        return replace(state, stage=Stage.ENDED, end=CoordinatorOutcome.UNDONE)  # no kproxy was asked for anything
+    return _advance(replace(state, stage=Stage.UNDO))
 
 
-def _advance(whole: CoordinatorState) -> CoordinatorState:
-    """The state that what is known now leads to."""
-    while (following := _next_state(whole)) is not whole:
-        whole = following
-    return whole
+def _advance(state: CoordinatorState) -> CoordinatorState:
+    """Return the state after all stages that are finished now."""
+    while (following := _next_state(state)) is not state:
+        state = following
+    return state
 
 
-def _next_state(whole: CoordinatorState) -> CoordinatorState:
-    if whole.stage is Stage.ENDED or _record_to_write(whole) is not None:
-        return whole
-    if whole.stage is Stage.ASK and whole.plan.takes_over:
-        return _decide(whole)
-    if whole.stage is Stage.WORK:
-        return replace(whole, stage=Stage.FLIP) if whole.done == len(whole.plan.work) else whole
-    done = _done_phases(whole)
-    if whole.stage in (Stage.RELEASE, Stage.UNDO):
-        if not all(known in done or known is KnownPhase.ODD for known in whole.known):
-            return whole
-        end = CoordinatorOutcome.RELEASED if whole.stage is Stage.RELEASE else CoordinatorOutcome.UNDONE
-        return _end(whole, CoordinatorOutcome.INCOMPLETE if KnownPhase.ODD in whole.known else end)
-    return replace(whole, stage=_NEXT[whole.stage]) if all(known in done for known in whole.known) else whole
+def _next_state(state: CoordinatorState) -> CoordinatorState:
+    if state.stage is Stage.ENDED or _record_to_write(state) is not None:
+        return state
+    if state.stage is Stage.ASK and state.plan.takes_over:
+        return _decide(state)
+    if state.stage is Stage.WORK:
+        return replace(state, stage=Stage.FLIP) if state.finished_work == len(state.plan.work) else state
+    done_phases = _done_phases(state)
+    if state.stage in (Stage.RELEASE, Stage.UNDO):
+        if not all(phase in done_phases or phase is KnownPhase.ODD for phase in state.phases):
+            return state
+        outcome = CoordinatorOutcome.RELEASED if state.stage is Stage.RELEASE else CoordinatorOutcome.UNDONE
+        return _end(state, CoordinatorOutcome.INCOMPLETE if KnownPhase.ODD in state.phases else outcome)
+    return replace(state, stage=_NEXT[state.stage]) if all(phase in done_phases for phase in state.phases) else state
 
 
-def _decide(whole: CoordinatorState) -> CoordinatorState:
-    """Forward or back, for a driver that takes over, if that can be known."""
-    known, decided = set(whole.known), whole.plan.decided
-    if KnownPhase.UNKNOWN in known:
-        return whole
-    if KnownPhase.RELEASED in known:
-        return replace(whole, stage=Stage.RELEASE)
-    if decided is JournalDecision.RELEASED:
-        if known <= {KnownPhase.COMMITTED, KnownPhase.LOST}:
-            return replace(whole, stage=Stage.RELEASE)
+def _decide(state: CoordinatorState) -> CoordinatorState:
+    """Return the stage of a driver that takes over: release, undo, or the same state if it cannot know yet."""
+    phases, decision = set(state.phases), state.plan.decided
+    if KnownPhase.UNKNOWN in phases:
+        return state
+    if KnownPhase.RELEASED in phases:
+        return replace(state, stage=Stage.RELEASE)
+    if decision is JournalDecision.RELEASED:
+        if phases <= {KnownPhase.COMMITTED, KnownPhase.LOST}:
+            return replace(state, stage=Stage.RELEASE)
         text = "the journal says that it was released, but a kproxy has not committed: was its --state-dir lost?"
-        return _end(whole, CoordinatorOutcome.INCOMPLETE, text)
-    if decided is JournalDecision.UNDONE or known & _CANNOT_BE_RELEASED:
-        return replace(whole, stage=Stage.UNDO)
-    if known != {KnownPhase.COMMITTED}:
-        return whole  # who does not answer may have been released
-    return replace(whole, stage=Stage.UNDO if whole.plan.abort else Stage.RELEASE)
+        return _end(state, CoordinatorOutcome.INCOMPLETE, text)
+    if decision is JournalDecision.UNDONE or phases & _CANNOT_BE_RELEASED:
+        return replace(state, stage=Stage.UNDO)
+    if phases != {KnownPhase.COMMITTED}:
+        return state  # who does not answer may have been released
+    return replace(state, stage=Stage.UNDO if state.plan.abort else Stage.RELEASE)
 
 
-def _end(whole: CoordinatorState, end: CoordinatorOutcome, why: str = "") -> CoordinatorState:
-    lines = _add_line(whole.why, why)
-    if end is CoordinatorOutcome.INCOMPLETE:
-        for kproxy, known in zip(whole.plan.kproxies, whole.known, strict=True):
-            lines = lines if known in _done_phases(whole) else _add_line(lines, f"{kproxy}: {known}")
-    return replace(whole, stage=Stage.ENDED, end=end, why=lines)
+def _end(state: CoordinatorState, outcome: CoordinatorOutcome, why: str = "") -> CoordinatorState:
+    lines = _add_line(state.why, why)
+    if outcome is CoordinatorOutcome.INCOMPLETE:
+        for kproxy, phase in zip(state.plan.kproxies, state.phases, strict=True):
+            lines = lines if phase in _done_phases(state) else _add_line(lines, f"{kproxy}: {phase}")
+    return replace(state, stage=Stage.ENDED, end=outcome, why=lines)
 
 
 def _add_line(why: tuple[str, ...], line: str) -> tuple[str, ...]:
     return why if not line or line in why else (*why, line)
 
 
-def _done_phases(whole: CoordinatorState) -> frozenset[KnownPhase]:
-    """What a kproxy need not be asked in this stage for: it is there."""
-    if whole.stage is Stage.ASK and whole.plan.takes_over:
+def _done_phases(state: CoordinatorState) -> frozenset[KnownPhase]:
+    """Return the phases in which a kproxy needs no further command in this stage."""
+    if state.stage is Stage.ASK and state.plan.takes_over:
         return _ANSWERED
-    return _DONE[whole.stage]
+    return _DONE[state.stage]
 
 
 # Where what goes wrong is undone. RELEASE and UNDO are decided, whatever a kproxy says.

@@ -1,12 +1,12 @@
-"""Clients that do not know whether a write of theirs was done: their session ended before the answer came. Pure.
+"""Clients that do not know whether their write was done, because their session ended before the response. Pure.
 
-Such a client sends the same write again. In the cluster that has got it the first time, the broker knows the batch of
-an idempotent producer, and a plain producer risks what it always risks. In another cluster it would certainly be there
-twice, as the copy has it already. So nobody may switch while such a client may still repeat a write.
+Such a client sends the same write again. In the cluster that received the write first, the broker recognises the batch
+of an idempotent producer, and a plain producer takes its usual risk. In another cluster the records would exist twice,
+as the copy already has them. So no kproxy may flip while a client may repeat a write.
 
-A doubt is cleared when the client has connected to the same node again, has been there for a while, and has written: it
-repeats what was unanswered before all else, after its backoff. Else it ends when the client has given up
-(`delivery.timeout.ms`), since a client that is gone for good says nothing more.
+A doubt is cleared when the client has connected to the same node again, has been connected for a while, and has
+written: it repeats unanswered writes before all others, after its backoff. Otherwise the doubt ends when the client has
+given up (`delivery.timeout.ms`), because a client that never comes back sends nothing more.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ GIVEN_UP_AFTER = 130.0
 GIVEN_UP_LATE = 310.0
 """The same for librdkafka, whose `message.timeout.ms` is 300 s, and for clients that do not name their software."""
 MAX_DOUBTS = 1_000
-"""Doubts that are kept one by one."""
+"""Doubts that are tracked one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """A client as kproxy can know it again: where it is, and how it names itself."""
+    """The address of a client, without its port, and its client id, by which kproxy recognises it."""
 
     address: str
     client_id: str
@@ -36,7 +36,7 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A client that may repeat a write; `left` is for how many seconds at most."""
+    """A client that may repeat a write, for at most `left` seconds."""
 
     client: str
     address: str
@@ -46,13 +46,18 @@ class Doubt:
 
 
 def give_up_seconds(software: str) -> float:
-    """How long a client may repeat a write that it has had no answer to. `software` is its own word: a lie harms only
-    the one that says it."""
+    """Return for how many seconds a client may repeat a write that has no response.
+
+    `software` is what the client says of itself: a wrong name harms only that client.
+    """
     return GIVEN_UP_AFTER if software.startswith(("apache-kafka-java", "kgo")) else GIVEN_UP_LATE
 
 
 class DoubtTracker:
-    """The doubts of one cluster, each of one client at one node. Times are seconds of any one clock."""
+    """The doubts of one cluster, each about one client at one node.
+
+    Times are seconds of any one clock.
+    """
 
     def __init__(self) -> None:
         self._since: OrderedDict[tuple[ClientIdentity, str], tuple[float, float]] = OrderedDict()  # since, until
@@ -60,7 +65,7 @@ class DoubtTracker:
         self._identities: dict[ClientIdentity, int] = {}
 
     def note(self, identity: ClientIdentity, node: str, now: float, seconds: float) -> None:
-        """This client has lost the answer to a write at this node."""
+        """Note that this client has lost the response to a write at this node."""
         self._forget(identity, node)
         self._since[identity, node] = now, now + seconds
         self._identities[identity] = self._identities.get(identity, 0) + 1
@@ -73,30 +78,34 @@ class DoubtTracker:
         return bool(self._since)
 
     def of(self, identity: ClientIdentity) -> bool:
-        """Whether this client is in doubt, at any node."""
+        """Return True if this client is in doubt, at any node."""
         return identity in self._identities
 
-    def split(self, belongs: Callable[[ClientIdentity], bool]) -> DoubtTracker:
-        """Those of the clients that belong to a part: from now on they are its own. Of a client without a name nobody
-        knows whose it is, nor of those that are not kept one by one: these are in both."""
+    def split(self, is_in_part: Callable[[ClientIdentity], bool]) -> DoubtTracker:
+        """Move the doubts of the clients of a part into a tracker of its own, and return it.
+
+        Doubts of clients without a client id, and those that are not kept one by one, are then in both trackers.
+        """
         other = DoubtTracker()
         other._uncounted_until = self._uncounted_until
         for (identity, node), (since, until) in list(self._since.items()):
-            if belongs(identity):
+            if is_in_part(identity):
                 self._forget(identity, node)
-            if belongs(identity) or not identity.client_id:
+            if is_in_part(identity) or not identity.client_id:
                 other.note(identity, node, since, until - since)
         return other
 
     def unite(self, other: DoubtTracker) -> None:
-        """Take over those of a part that is one no more."""
+        """Take over the doubts of a part that has ended."""
         self._uncounted_until = max(self._uncounted_until, other._uncounted_until)
         for (identity, node), (since, until) in other._since.items():
             self.note(identity, node, since, until - since)
 
-    def reconnected(self, identity: ClientIdentity, node: str, opened: float, now: float) -> bool:
-        """A session of this client at this node, opened at this time, has had a write since. Whether that clears a
-        doubt."""
+    def clear_if_repeated(self, identity: ClientIdentity, node: str, opened: float, now: float) -> bool:
+        """Clear the doubt if a session of this client, opened at `opened`, has repeated the write; return True if so.
+
+        The session has had a write since it was opened.
+        """
         since, _ = self._since.get((identity, node), (float("inf"), 0.0))
         if not since <= opened <= now - SETTLED_AFTER:
             return False
@@ -104,18 +113,20 @@ class DoubtTracker:
         return True
 
     def left(self, now: float) -> tuple[Doubt, ...]:
-        """Those that are still in doubt, the oldest first. If there are more than are kept, one without a name stands
-        for the others."""
+        """Return the doubts that remain, the oldest first.
+
+        If more exist than are kept, one without an address stands for the others.
+        """
         for (identity, node), (_, until) in list(self._since.items()):
             if until <= now:
                 self._forget(identity, node)
-        found = [
+        doubts = [
             Doubt(identity.client_id, identity.address, node, now - since, until - now)
             for (identity, node), (since, until) in self._since.items()
         ]
         if self._uncounted_until > now:
-            found.insert(0, Doubt("and others", "", "", 0.0, self._uncounted_until - now))
-        return tuple(found)
+            doubts.insert(0, Doubt("and others", "", "", 0.0, self._uncounted_until - now))
+        return tuple(doubts)
 
     def _forget(self, identity: ClientIdentity, node: str) -> None:
         if self._since.pop((identity, node), None) is None:

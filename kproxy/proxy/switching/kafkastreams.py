@@ -1,6 +1,6 @@
-"""Clients of Kafka Streams, known by the names that Streams gives them. Pure.
+"""Clients of Kafka Streams, recognised by the client ids that Streams gives them. Pure.
 
-Streams deals with a switch itself, if it is told the truth. A lie about a name harms only the client that says it.
+Streams handles a switch itself, if it gets true responses. A wrong client id harms only that client.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ _REBUILDS = re.compile(r"-(StreamThread|StateUpdater)-\d+-restore-consumer$|-glo
 
 
 def is_streams_producer(client_id: str) -> bool:
-    """Whether it is a producer of Streams, which takes the loss of its producer id for the loss of its tasks, and
-    begins them again."""
+    """Return True if this client id is that of a producer of Streams.
+
+    Streams takes the loss of a producer id for the loss of its tasks, and starts them again.
+    """
     return _PRODUCER.search(client_id) is not None
 
 
 def rebuilds_store(software: str, client_id: str) -> bool:
-    """Whether a client, as it calls itself, makes a store anew if its position is out of range.
+    """Return True if this client rebuilds a state store when its position is out of range.
 
-    The one that restores a store has its position from a file beside the store, and never asks for it: with nothing
-    new it would wait for ever. Out of range, Streams deletes the store and restores it from the beginning. The one of
-    global stores ends the application, which says that it is to be started again.
+    The restore consumer has its position from a file beside the store, and never asks for it: without new records it
+    would wait for ever. Out of range, Streams deletes the store and restores it from the beginning. The consumer of
+    global stores ends the application with the message that it must be restarted.
     """
     return software.startswith("apache-kafka-java") and _REBUILDS.search(client_id) is not None

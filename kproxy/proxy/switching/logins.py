@@ -8,9 +8,7 @@ from enum import StrEnum
 
 
 class LoginMode(StrEnum):
-    """Who logs in to the brokers of an upstream. KPROXY: kproxy itself (`sasl`), and refuses logins of clients.
-    CLIENTS: the brokers want a login, and each client brings its own. NOBODY: the brokers answer without. UNKNOWN: no
-    broker has answered so far."""
+    """The party that logs in to the brokers of an upstream."""
 
     KPROXY = "kproxy"
     CLIENTS = "clients"
@@ -20,7 +18,7 @@ class LoginMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamLogin:
-    """Of one upstream. `tls`: kproxy speaks TLS with its brokers."""
+    """The login of one upstream; `tls` is True if kproxy speaks TLS with its brokers."""
 
     login: LoginMode = LoginMode.UNKNOWN
     tls: bool = False
@@ -28,8 +26,10 @@ class UpstreamLogin:
 
 @dataclass(frozen=True, slots=True)
 class ClientLogins:
-    """What connected clients do: the names of those that log in themselves, of those that do not, and which mechanisms
-    are used."""
+    """The logins of the connected clients.
+
+    `own` are the names of clients that log in themselves, `none` of those that do not.
+    """
 
     own: Sequence[str] = ()
     none: Sequence[str] = ()
@@ -37,21 +37,21 @@ class ClientLogins:
 
 
 def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
-    """Why clients could not log in any more when they are led to upstream `name`, or ""."""
-    bring = bool(clients.own) or active.login is LoginMode.CLIENTS
-    bring_none = active.login in (LoginMode.KPROXY, LoginMode.NOBODY) or bool(clients.none)
-    if to.login is LoginMode.KPROXY and bring:
+    """Return why clients could not log in after a switch to upstream `name`, or ""."""
+    clients_log_in = bool(clients.own) or active.login is LoginMode.CLIENTS
+    some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NOBODY) or bool(clients.none)
+    if to.login is LoginMode.KPROXY and clients_log_in:
         return (
             f"its clients log in themselves{_some(clients.own)}, and kproxy itself logs in to {name} (sasl): it would"
             f" refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or let kproxy"
             " log in to both, and take the credentials from the clients before"
         )
-    if to.login is LoginMode.NOBODY and bring:
+    if to.login is LoginMode.NOBODY and clients_log_in:
         return (
             f"its clients log in themselves{_some(clients.own)}, and the brokers of {name} take no login: they would"
             f" refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"
         )
-    if to.login is LoginMode.CLIENTS and bring_none and not bring:
+    if to.login is LoginMode.CLIENTS and some_do_not and not clients_log_in:
         return (
             f"its clients do not log in themselves{_some(clients.none)}, and the brokers of {name} want a login: give"
             f" upstream {name} credentials (sasl)"
@@ -60,21 +60,22 @@ def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients:
 
 
 def login_warning(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
-    """What nobody has tried of logins that fit, or ""."""
+    """Return what kproxy cannot check of logins that fit, or ""."""
     if to.login is not LoginMode.CLIENTS or not (clients.own or active.login is LoginMode.CLIENTS):
         return ""
-    how = f" with {', '.join(clients.mechanisms)}" if clients.mechanisms else ""
-    said = (
-        f"its clients log in themselves{how}: {name} must know the same users and mechanisms, which kproxy cannot try"
+    mechanisms = f" with {', '.join(clients.mechanisms)}" if clients.mechanisms else ""
+    warning = (
+        f"its clients log in themselves{mechanisms}: {name} must know the same users and mechanisms, which kproxy"
+        " cannot try"
     )
     if active.tls and not to.tls:
-        said += f"; and kproxy has no TLS to {name}: what they log in with would go there unencrypted"
-    return said
+        warning += f"; and kproxy has no TLS to {name}: what they log in with would go there unencrypted"
+    return warning
 
 
 _NAMED = 3
 
 
 def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return f" ({', '.join(names[:_NAMED])}{f' and {rest} more' if rest > 0 else ''})" if names else ""
+    more = len(names) - _NAMED
+    return f" ({', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''})" if names else ""

@@ -1,15 +1,15 @@
-"""One cluster of one kproxy during a switch: a state machine. Pure.
+"""The state machine of one cluster of one kproxy during a switch: a participant of a two-phase commit. Pure.
 
     SERVING --hold--> HOLDING --settled--> HELD --flip--> FLIPPED --commit--> COMMITTED --release--> SERVING
-    HOLDING, HELD, FLIPPED --undo, or the deadline--> SERVING, on the upstream from before
-    COMMITTED --undo with force--> likewise
+    HOLDING, HELD, FLIPPED --undo, or the deadline--> SERVING, on the former upstream
+    COMMITTED --undo with force--> the same
 
-Nobody's writes reach the new upstream before each kproxy has committed, and one that has committed does not go back by
+No write reaches the new upstream before each kproxy has committed, and a kproxy that has committed does not go back by
 itself. So a kproxy that has not committed may always go back: no deadline, clock or lost message can make two upstreams
 take writes.
 
-Each step returns the next state and what to do for it. The process must write the state down before it does it.
-Times are Unix seconds.
+Each function returns a transition: the next state and its effects. The process must write the state to disk before it
+executes the effects. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 MAX_HOLD_SECONDS = 25
-"""Clients give a request up after 30 s (`request.timeout.ms`)."""
+"""Clients give up a request after 30 s (`request.timeout.ms`)."""
 
 
 class Phase(StrEnum):
-    """HOLDING: writes wait, but some from before have no answer yet. HELD: none. FLIPPED: sessions reach the other
-    upstream, their writes wait. COMMITTED: the same, and only its driver can end that."""
+    """The phases of a participant."""
 
     SERVING = "serving"
     HOLDING = "holding"
+    """New writes wait; some earlier writes have no response yet."""
     HELD = "held"
+    """New writes wait; no write is without a response."""
     FLIPPED = "flipped"
+    """Sessions use the other upstream; their writes wait."""
     COMMITTED = "committed"
+    """The same, and only the driver can end this."""
 
 
 class CommandType(StrEnum):
-    """CLAIM: from now on only this driver, or a later one, is obeyed for this switch."""
+    """The commands of a driver."""
 
     HOLD = "hold"
     FLIP = "flip"
@@ -42,94 +45,99 @@ class CommandType(StrEnum):
     RELEASE = "release"
     UNDO = "undo"
     CLAIM = "claim"
+    """From now on, accept commands of this switch only from this driver, or from a later one."""
 
 
 class SwitchOutcome(StrEnum):
+    """The outcome of a switch in one kproxy."""
+
     RELEASED = "released"
     UNDONE = "undone"
 
 
 class Effect(StrEnum):
-    """What the process does, in this order. FLIP: lead to the state's active upstream, and cut all connections in the
-    same step."""
+    """The effects of a transition, which the process executes in this order."""
 
     HOLD = "hold"
     FLIP = "flip"
+    """Route clients to the state's active upstream, and cut all connections in the same step."""
     RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What somebody asks for. `driver` orders those who drive one switch: the later one has the greater text.
+    """A command of a driver."""
 
-    For HOLD: `to`, for how many `seconds` at most, and `after`, the state's count as the driver saw it: a hold that
-    arrives late, when another one was undone or forbidden in between, is refused. None: whatever it is.
-    `force`, for UNDO: also if committed.
-    """
-
-    do: CommandType
+    type: CommandType
     switch: str
     driver: str = ""
+    """The id of the driver: of two drivers of one switch, the later one has the greater text."""
     to: str = ""
+    """For HOLD: the upstream to switch to."""
     seconds: float = 0.0
+    """For HOLD: how long writes may wait at most."""
     after: int | None = None
+    """For HOLD: the state's count as the driver saw it, so that a hold is refused that arrives late, after another hold
+    was undone or forbidden. None: any count."""
     force: bool = False
+    """For UNDO: undo even if committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastSwitch:
-    """The last switch here that ended, why, at what time, and for how many seconds writes were held. `flipped`:
-    sessions were led to the other upstream, perhaps for a while only."""
+    """The last switch that has ended in this kproxy."""
 
     switch: str
     to: str
     outcome: SwitchOutcome
     why: str
     at: float
+    """When it ended."""
     held: float
+    """For how many seconds writes were held."""
     flipped: bool = True
+    """Sessions were routed to the other upstream, perhaps for a while only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantState:
-    """Of one cluster. While it serves, only `active`, `count` and `last` say something.
-
-    `former`: the upstream that undoing leads back to. `since`: when the hold began. `count`: how many holds were taken
-    or forbidden; it only grows.
-    """
+    """The state of one cluster. In phase SERVING, only `active`, `count` and `last` have a meaning."""
 
     active: str
     phase: Phase = Phase.SERVING
     switch: str = ""
     driver: str = ""
     former: str = ""
+    """The upstream to which an undo routes clients."""
     to: str = ""
     since: float = 0.0
+    """When the hold began."""
     deadline: float | None = None
     count: int = 0
+    """How many holds were taken or forbidden; it only grows."""
     last: LastSwitch | None = None
 
     @property
     def holds(self) -> bool:
+        """True while the cluster is in a switch, and holds writes."""
         return self.phase is not Phase.SERVING
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchConditions:
-    """What the process knows as of now.
-
-    `upstreams`: by name, why sessions cannot be led there, or "". `refuses`: why it takes no hold, or "".
-    `unanswered`: writes that were sent on and have no answer. `doubts`: clients that may repeat a write that the broker
-    has, a line each.
-    """
+    """The conditions for a hold and a flip, as the process knows them now."""
 
     upstreams: Mapping[str, str] = field(default_factory=dict)
-    refuses: str = ""
+    """By name: why sessions cannot be routed to this upstream, or ""."""
+    hold_refusal: str = ""
+    """Why the process accepts no hold, or ""."""
     unanswered: int = 0
+    """Writes that were sent upstream and have no response."""
     doubts: Sequence[str] = ()
+    """Clients that may repeat a write that the broker has, a line each."""
 
     @property
-    def unsettled(self) -> str:
+    def flip_refusal(self) -> str:
         """Why it is not safe to flip, or ""."""
         if self.unanswered:
             return f"{self.unanswered} {'write has' if self.unanswered == 1 else 'writes have'} no answer yet"
@@ -141,41 +149,47 @@ class SwitchConditions:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What comes of an event: the next state, what to do when it is written down, or the reason why nothing changes."""
+    """The result of an event: the next state, its effects, or the problem that keeps the state as it is."""
 
     state: ParticipantState
     effects: tuple[Effect, ...] = ()
     problem: str = ""
 
 
-def apply(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
-    """A command. What is already so is no problem: a driver repeats what it has had no answer to."""
+def apply(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
+    """Return the transition for a command.
+
+    A command that is already executed is no problem: a driver repeats requests that have no reply.
+    """
     if not state.holds:
-        return _while_serving(state, command, facts, now)
+        return _while_serving(state, command, conditions, now)
     if command.switch != state.switch:
         return _refused(state, f"switch {state.switch} is under way ({state.phase}); finish it or undo it first")
     if command.driver < state.driver:
         return _refused(state, f"another driver ({state.driver}) has taken over switch {state.switch}")
     state = replace(state, driver=command.driver)
-    return _COMMANDS[command.do](state, command, facts, now)
+    return _COMMANDS[command.type](state, command, conditions, now)
 
 
-def settle(state: ParticipantState, facts: SwitchConditions) -> Transition:
-    """The process believes that no write is unanswered now."""
-    if state.phase is not Phase.HOLDING or facts.unsettled:
+def settle(state: ParticipantState, conditions: SwitchConditions) -> Transition:
+    """Return the transition when the process believes that no write is without a response."""
+    if state.phase is not Phase.HOLDING or conditions.flip_refusal:
         return Transition(state)
     return Transition(replace(state, phase=Phase.HELD))
 
 
 def expire(state: ParticipantState, now: float) -> Transition:
-    """The deadline, if there is one, is over."""
+    """Return the transition when the deadline, if the state has one, has passed."""
     if state.deadline is None:
         return Transition(state)
     return _back(state, f"its deadline passed while it was {state.phase}", now)
 
 
 def restart(state: ParticipantState, now: float) -> Transition:
-    """A process begins with this state, which another left. A clock that was put back must not make a hold long."""
+    """Return the transition when a process starts with the state that another one left.
+
+    A clock that was put back must not make a hold long.
+    """
     deadline = state.deadline
     if deadline is not None and deadline <= now:
         state = expire(state, now).state
@@ -184,22 +198,22 @@ def restart(state: ParticipantState, now: float) -> Transition:
     return Transition(state, (Effect.HOLD,) if state.holds else ())
 
 
-def _while_serving(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+def _while_serving(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     last = state.last
     if last is not None and last.switch == command.switch:
         return _after_its_end(state, last, command)
-    match command.do:
+    match command.type:
         case CommandType.HOLD:
-            return _hold(state, command, facts, now)
+            return _hold(state, command, conditions, now)
         case CommandType.UNDO | CommandType.CLAIM:
-            # Its hold may still be on the way: the count makes sure that it comes too late.
+            # A hold of this switch may still be in flight: the count makes sure that it is refused.
             return Transition(replace(state, count=state.count + 1))
         case _:
             return _refused(state, f"there is no switch {command.switch} under way here")
 
 
 def _after_its_end(state: ParticipantState, last: LastSwitch, command: Command) -> Transition:
-    match (command.do, last.outcome):
+    match (command.type, last.outcome):
         case (CommandType.CLAIM, _) | (CommandType.UNDO, SwitchOutcome.UNDONE):
             return Transition(state)
         case (CommandType.FLIP | CommandType.COMMIT | CommandType.RELEASE, SwitchOutcome.RELEASED):
@@ -210,8 +224,8 @@ def _after_its_end(state: ParticipantState, last: LastSwitch, command: Command) 
             return _refused(state, f"switch {last.switch} has ended here ({last.outcome}): {last.why}")
 
 
-def _hold(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
-    problem = _why_no_hold(state, command, facts)
+def _hold(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
+    problem = _why_no_hold(state, command, conditions)
     if problem:
         return _refused(state, problem)
     return Transition(
@@ -230,35 +244,35 @@ def _hold(state: ParticipantState, command: Command, facts: SwitchConditions, no
     )
 
 
-def _why_no_hold(state: ParticipantState, command: Command, facts: SwitchConditions) -> str:
-    if facts.refuses:
-        return facts.refuses
+def _why_no_hold(state: ParticipantState, command: Command, conditions: SwitchConditions) -> str:
+    if conditions.hold_refusal:
+        return conditions.hold_refusal
     if command.after is not None and command.after != state.count:
         return f"this hold is out of date (after {command.after}, now {state.count}): look at the state again"
-    if command.to not in facts.upstreams:
-        return f"there is no upstream {command.to}; there are {', '.join(facts.upstreams) or 'none'}"
+    if command.to not in conditions.upstreams:
+        return f"there is no upstream {command.to}; there are {', '.join(conditions.upstreams) or 'none'}"
     if command.to == state.active:
         return f"{command.to} is already the active upstream"
     if not 1 <= command.seconds <= MAX_HOLD_SECONDS:
         return f"a hold may last from 1 to {MAX_HOLD_SECONDS} seconds"
-    return facts.upstreams[command.to]
+    return conditions.upstreams[command.to]
 
 
-def _again(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
-    """What this command asks for is so, or was and more has happened since."""
+def _again(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
+    """Return the state as it is: the command was executed already."""
     return Transition(state)
 
 
-def _flip(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+def _flip(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase in (Phase.FLIPPED, Phase.COMMITTED):
         return Transition(state)
-    problem = facts.unsettled or facts.upstreams.get(state.to, f"there is no upstream {state.to} any more")
+    problem = conditions.flip_refusal or conditions.upstreams.get(state.to, f"there is no upstream {state.to} any more")
     if state.phase is Phase.HOLDING or problem:
         return _refused(state, problem or "it is not held yet")
     return Transition(replace(state, phase=Phase.FLIPPED, active=state.to), (Effect.FLIP,))
 
 
-def _commit(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+def _commit(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED:
         return Transition(state)
     if state.phase is not Phase.FLIPPED:
@@ -266,17 +280,17 @@ def _commit(state: ParticipantState, command: Command, facts: SwitchConditions, 
     return Transition(replace(state, phase=Phase.COMMITTED, deadline=None))
 
 
-def _release(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+def _release(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase not in (Phase.FLIPPED, Phase.COMMITTED):
         return _refused(state, f"it has not flipped yet ({state.phase})")
-    return Transition(_ended(state, state.active, SwitchOutcome.RELEASED, "as it was told", now), (Effect.RELEASE,))
+    return Transition(_ended(state, state.active, SwitchOutcome.RELEASED, "by command of the driver", now), (Effect.RELEASE,))
 
 
-def _undo(state: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
+def _undo(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED and not command.force:
         text = "it has committed: another kproxy may have been released; --resume or --abort of its driver decides"
         return _refused(state, text)
-    return _back(state, "as it was told", now)
+    return _back(state, "by command of the driver", now)
 
 
 def _back(state: ParticipantState, why: str, now: float) -> Transition:

@@ -1,7 +1,7 @@
 """Parts: some clients of a cluster, named by their client ids, that are switched by themselves. Pure.
 
-A part and a cluster without it are two *units*: each has a state of its own (`state`), and leads its clients to an
-upstream of its own. What a unit is called:
+A part and a cluster without it are two *units*: each has a state of its own (`participant`), and routes its clients to
+an upstream of its own. The names of units:
 
     default           the cluster, and all of its clients that belong to no part
     default/reports   its part `reports`
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from kproxy.base.printable import one_line
 
 MAX_PARTS = 50
-"""Of one cluster."""
+"""Parts of one cluster."""
 MAX_CLIENT_IDS = 1_000
 MAX_BYTES = 32 * 1024
-"""That all client ids of one part have together, as JSON."""
+"""The size of all client ids of one part, as JSON."""
 MAX_CLIENT_ID = 100
 ANY_SUFFIX, NUMBER_SUFFIX = "*", "#"
 _BETWEEN = "/"
@@ -30,40 +30,43 @@ _BETWEEN = "/"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`clients`: client ids. One that ends with `*` stands for all that begin so, and one that ends with `#` for those
-    that end with a number instead."""
+    """Some clients of a cluster.
+
+    `clients` are patterns of client ids. A pattern that ends with `*` stands for all client ids with this prefix, and
+    one that ends with `#` for those that have a number after the prefix.
+    """
 
     name: str
     clients: tuple[str, ...]
 
     def has(self, client_id: str) -> bool:
-        """Whether a client with this id belongs to it."""
-        return any(_matches(one, client_id) for one in self.clients)
+        """Return True if a client with this id belongs to the part."""
+        return any(_matches(pattern, client_id) for pattern in self.clients)
 
 
-def _matches(named: str, client_id: str) -> bool:
-    if named == client_id:
+def _matches(pattern: str, client_id: str) -> bool:
+    if pattern == client_id:
         return True
-    beginning = named[:-1]
-    if not client_id.startswith(beginning):
+    prefix = pattern[:-1]
+    if not client_id.startswith(prefix):
         return False
-    rest = client_id[len(beginning) :]
-    return named.endswith(ANY_SUFFIX) or (named.endswith(NUMBER_SUFFIX) and rest.isascii() and rest.isdigit())
+    suffix = client_id[len(prefix) :]
+    return pattern.endswith(ANY_SUFFIX) or (pattern.endswith(NUMBER_SUFFIX) and suffix.isascii() and suffix.isdigit())
 
 
 def unit_name(cluster: str, part: str = "") -> str:
-    """What a part is called, or, for "", the cluster without its parts."""
+    """Return the name of a part as a unit; for part "", that of the cluster without its parts."""
     return f"{cluster}{_BETWEEN}{part}" if part else cluster
 
 
 def split_unit(name: str) -> tuple[str, str]:
-    """The cluster and the part of a unit."""
+    """Return the cluster and the part of a unit; the part is "" for the cluster itself."""
     cluster, _, part = name.partition(_BETWEEN)
     return cluster, part
 
 
 def check_part(part: Part) -> None:
-    """Raises ValueError, in one line, if there can be no such part."""
+    """Raise ValueError, with one line, if a part must not have this name or these client ids."""
     if not re.fullmatch(r"[a-z0-9-]{1,63}", part.name):
         raise ValueError("the name of a part has 1 to 63 of a-z, 0-9 and -")
     if not part.clients:
@@ -72,31 +75,34 @@ def check_part(part: Part) -> None:
         raise ValueError(
             f"part {part.name} has more than {MAX_CLIENT_IDS} client ids, or they are longer than kproxy keeps"
         )
-    for one in part.clients:
-        if not one or len(one) > MAX_CLIENT_ID or one_line(one, MAX_CLIENT_ID) != one:
+    for client in part.clients:
+        if not client or len(client) > MAX_CLIENT_ID or one_line(client, MAX_CLIENT_ID) != client:
             raise ValueError(f"part {part.name}: a client id has 1 to {MAX_CLIENT_ID} printable characters")
-        if one in (ANY_SUFFIX, NUMBER_SUFFIX):
-            raise ValueError(f"part {part.name}: {one} alone would be all clients, or nobody in particular")
+        if client in (ANY_SUFFIX, NUMBER_SUFFIX):
+            raise ValueError(f"part {part.name}: {client} alone would be all clients, or nobody in particular")
 
 
 def overlap_problem(part: Part, others: Iterable[Part]) -> str:
-    """Why this part cannot be beside the others, as a client would belong to two; or ""."""
+    """Return why this part overlaps with one of the others, or "".
+
+    A client must not belong to two parts.
+    """
     for other in others:
-        for one in part.clients:
-            for theirs in other.clients:
-                if _overlap(one, theirs):
-                    return f"client id {one} is in part {other.name} already" + (
-                        "" if one == theirs else f", as {theirs}"
+        for client in part.clients:
+            for other_pattern in other.clients:
+                if _overlap(client, other_pattern):
+                    return f"client id {client} is in part {other.name} already" + (
+                        "" if client == other_pattern else f", as {other_pattern}"
                     )
     return ""
 
 
-def _overlap(one: str, other: str) -> bool:
-    if _matches(one, other) or _matches(other, one):
+def _overlap(pattern: str, other_pattern: str) -> bool:
+    if _matches(pattern, other_pattern) or _matches(other_pattern, pattern):
         return True
-    first, second = (named[:-1] for named in (one, other))
-    if not {one[-1:], other[-1:]} <= {ANY_SUFFIX, NUMBER_SUFFIX}:
+    prefix, other_prefix = (each[:-1] for each in (pattern, other_pattern))
+    if not {pattern[-1:], other_pattern[-1:]} <= {ANY_SUFFIX, NUMBER_SUFFIX}:
         return False
-    # Of two that stand for many, the shorter beginning has the longer one, whatever their ends say: that errs on the
+    # Of two patterns with a prefix, the shorter prefix covers the longer one, whatever their ends are: that errs on the
     # safe side.
-    return first.startswith(second) or second.startswith(first)
+    return prefix.startswith(other_prefix) or other_prefix.startswith(prefix)

@@ -1,17 +1,18 @@
-"""Which positions in partitions a consumer may have from the cluster that it speaks to now. Pure.
+"""The positions in partitions that a consumer may use in the cluster that it is connected to now. Pure.
 
 A consumer asks for its position once, with OffsetFetch or ListOffsets, and remembers it. The same offset is another
-record in another cluster. So after a switch a client that has fetched before is believed only what it was told since:
-its first Fetch of a partition in a session must begin where it was told. What follows in that session is the consumer's
-own counting.
+record in another cluster. So after a switch, a client that has fetched before may only use offsets that it has received
+since: its first Fetch of a partition in a session must start at one of them. The client counts on from there by itself.
 
-A client is known again by its identity only, and several clients may have the same. So what a session has fetched says
-nothing about other sessions, until it ends: then the client may come back on another connection. Or until it has not
-asked for the partition for a while: another broker leads it now, and the client goes on there.
+kproxy recognises a client by its identity only, and several clients may have the same identity. So the fetches of one
+session prove nothing about other sessions, with two exceptions: when the session ends, the client may continue on
+another connection; and when the session has not asked for the partition for a while, another broker leads the
+partition, and the client continues there.
 
 Some programs have many consumers and keep the positions themselves: a Spark query makes a new consumer for each task
-that is repeated, on any host, and gives it a position of its checkpoint. They number them (`consumer-GROUP-7`). So
-after a switch a client whose name is that of one that has fetched before, but for the number, is doubted like that one.
+that is repeated, on any host, and gives it a position of its checkpoint. Such consumers are numbered
+(`consumer-GROUP-7`). So after a switch kproxy also doubts a client whose name differs only in the number from that of a
+client that has fetched before.
 """
 
 from __future__ import annotations
@@ -28,23 +29,22 @@ Position = tuple[bytes, int, int]
 """The same with an offset."""
 
 MAX_CLIENTS = 20_000
-"""Clients that are known one by one; if more have fetched, each client is taken for one that has."""
+"""Clients that are tracked one by one; if more have fetched, each client is treated as one that has."""
 MAX_SAVED_CLIENTS = 2_000
-"""Clients that a kproxy which ends tells the next one."""
+"""Clients that a kproxy writes to its state file when it ends."""
 MAX_OFFSETS = 8
-"""Offsets of one partition that are kept as told to one client: the last ones."""
+"""Offsets of one partition that are kept as received by one client: the last ones."""
 MAX_PARTITIONS = 50_000
-"""Partitions that are kept of one client; of more, those are forgotten that it was told first."""
+"""Partitions that are kept of one client; of more, the oldest are forgotten."""
 MAX_WAITING = 1_000
 ABANDONED_AFTER = 5.0
-"""Seconds in which a session has not asked for a partition, after which another one may go on with it. A consumer that
+"""Seconds after which another session may continue with a partition for which a session has not asked. A consumer that
 has a partition asks for it about twice a second (`fetch.max.wait.ms` is 500)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingConsumer:
-    """A client that gets nothing, since nobody has told it the position that it asks for. `topic` is as it came. The
-    `offset` is 0 if the client has the broker examine its position first."""
+    """A client that gets no records, because its position is not one that this cluster has returned."""
 
     identity: ClientIdentity
     topic: bytes
@@ -54,7 +54,7 @@ class WaitingConsumer:
 
 
 class ClientPositions:
-    """What one client was told since the switch, and what sessions of it that have ended have fetched."""
+    """The offsets that one client has received since the switch, and the partitions that its ended sessions fetched."""
 
     __slots__ = ("_begun", "_followed", "_told", "open")
 
@@ -65,60 +65,65 @@ class ClientPositions:
         self._begun: OrderedDict[Partition, None] = OrderedDict()
 
     @property
-    def has_moved(self) -> bool:
-        """Whether it was told anything."""
+    def has_new_offsets(self) -> bool:
+        """True if the client has received any offset since the switch."""
         return bool(self._told or self._followed)
 
-    def tell(self, topic: bytes, partition: int, offset: int) -> None:
-        """The broker has told it this offset."""
+    def note_offset(self, topic: bytes, partition: int, offset: int) -> None:
+        """Note that the broker has returned this offset to the client."""
         if offset < 0:
             return
         key = (topic, partition)
-        known = self._told.pop(key, ())
-        self._told[key] = (*(one for one in known if one != offset), offset)[-MAX_OFFSETS:]
+        offsets = self._told.pop(key, ())
+        self._told[key] = (*(earlier for earlier in offsets if earlier != offset), offset)[-MAX_OFFSETS:]
         if len(self._told) > MAX_PARTITIONS:
             self._told.popitem(last=False)
 
-    def was_told(self, topic: bytes, partition: int) -> bool:
-        """Whether it was told anything of this partition."""
+    def has_offsets(self, topic: bytes, partition: int) -> bool:
+        """Return True if the client has received any offset of this partition."""
         return (topic, partition) in self._told or (topic, partition) in self._followed
 
-    def may_begin(self, topic: bytes, partition: int, offset: int) -> bool:
-        """Whether a session of it may begin to fetch there."""
+    def may_start_at(self, topic: bytes, partition: int, offset: int) -> bool:
+        """Return True if a session of the client may start to fetch at this offset."""
         key = (topic, partition)
         return key in self._followed or offset in self._told.get(key, ())
 
     def may_commit(self, topic: bytes, partition: int, offset: int) -> bool:
-        """Whether this may be a position in this cluster: the client was told it, or has begun to fetch there."""
-        return (topic, partition) in self._begun or self.may_begin(topic, partition, offset)
+        """Return True if this can be a position in this cluster.
 
-    def begin(self, partitions: Iterable[Partition]) -> None:
-        """A session of it has begun to fetch these from where the client was told."""
+        The client has received it, or has started to fetch from a position of this cluster.
+        """
+        return (topic, partition) in self._begun or self.may_start_at(topic, partition, offset)
+
+    def note_started(self, partitions: Iterable[Partition]) -> None:
+        """Note that a session has started to fetch these partitions at offsets that the client has received."""
         _note(self._begun, partitions)
 
-    def follow(self, partitions: Iterable[Partition]) -> None:
-        """A session that has fetched these has ended: the client goes on from wherever it is."""
+    def note_followed(self, partitions: Iterable[Partition]) -> None:
+        """Note that a session that fetched these partitions has ended: the client may continue at any offset."""
         _note(self._followed, partitions)
 
 
-def _note(known: OrderedDict[Partition, None], partitions: Iterable[Partition]) -> None:
-    for one in partitions:
-        known[one] = None
-        if len(known) > MAX_PARTITIONS:
-            known.popitem(last=False)
+def _note(noted: OrderedDict[Partition, None], partitions: Iterable[Partition]) -> None:
+    for partition in partitions:
+        noted[partition] = None
+        if len(noted) > MAX_PARTITIONS:
+            noted.popitem(last=False)
 
 
 def client_series(client_id: str) -> str:
-    """What the names of a program's clients have in common that it numbers; "" if this one has no number."""
+    """Return the common part of the client ids of a program that numbers its clients; "" without a number."""
     name, _, number = client_id.rpartition("-")
     return name if number.isascii() and number.isdigit() else ""
 
 
 class PositionTracker:
-    """The clients of one cluster since it was switched: those in `stale` have fetched in the former cluster, of those
-    in `right` it is known that they have positions of this one. `everyone`: each client that comes is taken for one
-    that has fetched in the former cluster; so it is for a while if kproxy was started anew meanwhile, and cannot know.
-    `full`: so it is for good, since they are too many."""
+    """The clients of one cluster since it was switched.
+
+    `stale`: clients that have fetched in the former cluster. `right`: clients that are known to have positions of this
+    cluster. `everyone`: each client is treated as one that has fetched in the former cluster; that is so for a while if
+    kproxy was restarted meanwhile, and cannot know. `full`: the same for good, because there are too many clients.
+    """
 
     def __init__(
         self, stale: Iterable[ClientIdentity] = (), right: Iterable[ClientIdentity] = (), *, everyone: bool = False
@@ -132,7 +137,7 @@ class PositionTracker:
             self.note_stale(identity)
 
     def note_stale(self, identity: ClientIdentity) -> None:
-        """This client has fetched in the former cluster."""
+        """Note that this client has fetched in the former cluster."""
         if identity not in self._clients:
             if len(self._clients) >= MAX_CLIENTS:
                 self.full = True
@@ -142,16 +147,19 @@ class PositionTracker:
                 self._series.add(name)
 
     def client(self, identity: ClientIdentity) -> ClientPositions | None:
-        """What this client was told; None if neither it nor one of its series has fetched in the former cluster."""
-        known = self._clients.get(identity)
-        if known is None and self._may_be_stale(identity):
+        """Return the offsets that this client has received; None if it is not doubted.
+
+        A client is doubted if it, or another one of its series, has fetched in the former cluster.
+        """
+        client = self._clients.get(identity)
+        if client is None and self._may_be_stale(identity):
             if len(self._clients) >= 2 * MAX_CLIENTS:
                 self._clients.pop(next(iter(self._clients)))
-            known = self._clients[identity] = ClientPositions()
-        return known
+            client = self._clients[identity] = ClientPositions()
+        return client
 
-    def has_seen(self, identity: ClientIdentity) -> bool:
-        """Whether this very client has fetched in the former cluster, or may have and has been here since."""
+    def is_tracked(self, identity: ClientIdentity) -> bool:
+        """Return True if this client itself has fetched in the former cluster, or may have, and has connected since."""
         return identity in self._clients
 
     def _may_be_stale(self, identity: ClientIdentity) -> bool:
@@ -161,35 +169,35 @@ class PositionTracker:
             or (identity not in self._right and client_series(identity.client_id) in self._series)
         )
 
-    def has_moved(self, identity: ClientIdentity) -> bool:
-        """Whether this client may have a position of this cluster, and no more that of the former one."""
-        known = self._clients.get(identity)
-        return known is None or known.has_moved
+    def has_new_offsets(self, identity: ClientIdentity) -> bool:
+        """Return True if this client may have a position of this cluster, and none of the former one."""
+        client = self._clients.get(identity)
+        return client is None or client.has_new_offsets
 
     # Who waits
 
     def note_waiting(self, identity: ClientIdentity, position: Position, now: float) -> bool:
-        """This client was not given what it asked for; return whether it is the first time."""
+        """Note that this client did not get the records that it asked for; return True for the first time."""
         before = self._waiting.pop(identity, None)
         self._waiting[identity] = WaitingConsumer(identity, *position, now if before is None else before.since)
         if len(self._waiting) > MAX_WAITING:
             self._waiting.popitem(last=False)
         return before is None
 
-    def waits_untold(self, identity: ClientIdentity) -> bool:
-        """Whether this client waits and was told nothing since the switch."""
+    def waits_without_offsets(self, identity: ClientIdentity) -> bool:
+        """Return True if this client waits and has received no offset since the switch."""
         if identity not in self._waiting:
             return False
-        known = self._clients.get(identity)
-        return known is not None and not known.has_moved
+        client = self._clients.get(identity)
+        return client is not None and not client.has_new_offsets
 
     @property
-    def waits(self) -> bool:
-        """Whether any client waits."""
+    def has_waiting(self) -> bool:
+        """True if any client waits."""
         return bool(self._waiting)
 
     def note_served(self, identity: ClientIdentity) -> None:
-        """This client waits no more."""
+        """Note that this client no longer waits."""
         self._waiting.pop(identity, None)
 
     @property
@@ -199,7 +207,10 @@ class PositionTracker:
 
 
 class SessionPositions:
-    """The partitions that one session has fetched from a position that it was told. Times are seconds of any clock."""
+    """The partitions that one session has fetched from offsets that the client has received.
+
+    Times are seconds of any one clock.
+    """
 
     __slots__ = ("_all", "_client", "_forgotten", "partitions")
 
@@ -210,55 +221,58 @@ class SessionPositions:
         self._forgotten: set[Partition] = set()  # those that are no part of that any more
         client.open.add(self)
 
-    def unknown(self, positions: Iterable[Position]) -> bool:
-        """Whether the client was told nothing of one of these partitions."""
+    def lacks_offsets(self, positions: Iterable[Position]) -> bool:
+        """Return True if the client has received no offset of one of these partitions."""
         return not all(
-            (topic, partition) in self.partitions or self._client.was_told(topic, partition)
+            (topic, partition) in self.partitions or self._client.has_offsets(topic, partition)
             for topic, partition, _ in positions
         )
 
     def may_commit(self, positions: Iterable[Position]) -> bool:
-        """Whether all of these may be positions in this cluster."""
-        return all(self._client.may_commit(*one) for one in positions)
+        """Return True if all of these can be positions in this cluster."""
+        return all(self._client.may_commit(*position) for position in positions)
 
     def end(self) -> None:
-        """The session has ended."""
+        """Note that the session has ended."""
         self._client.open.discard(self)
-        self._client.follow(self.partitions)
+        self._client.note_followed(self.partitions)
 
-    def stale(self, positions: Iterable[Position], now: float) -> Position | None:
-        """The first of these that the client was not told; None: it may fetch them all, and follows them now."""
-        begun = []
+    def first_stale(self, positions: Iterable[Position], now: float) -> Position | None:
+        """Return the first of these positions that the client has not received; None if it may fetch them all.
+
+        If None, the session follows these partitions from now on.
+        """
+        started = []
         asked = self.partitions
         for topic, partition, offset in positions:
             key = topic, partition
             if key in asked:
                 asked[key] = now
-            elif self._client.may_begin(topic, partition, offset) or self._was_left(key, now):
-                begun.append(key)
+            elif self._client.may_start_at(topic, partition, offset) or self._was_left(key, now):
+                started.append(key)
             else:
                 return topic, partition, offset
-        if begun:
-            asked.update(dict.fromkeys(begun, now))
-            self._client.begin(begun)
+        if started:
+            asked.update(dict.fromkeys(started, now))
+            self._client.note_started(started)
         if self._forgotten:
             self._forgotten.difference_update([(topic, partition) for topic, partition, _ in positions])
         return None
 
-    def ask_all(self, forgotten: Iterable[Partition], now: float) -> None:
-        """It has asked for all partitions of its fetch session (KIP-227), but for these from now on."""
+    def note_fetch_all(self, forgotten: Iterable[Partition], now: float) -> None:
+        """Note a request for all partitions of its fetch session (KIP-227), from now on without the forgotten ones."""
         self._all = now
         self._forgotten.update(key for key in forgotten if key in self.partitions)
 
-    def is_elsewhere(self, position: Position) -> bool:
-        """Whether another session of the client follows this partition."""
+    def is_followed_elsewhere(self, position: Position) -> bool:
+        """Return True if another session of the client follows this partition."""
         return any(position[:2] in other.partitions for other in self._client.open if other is not self)
 
     def _was_left(self, key: Partition, now: float) -> bool:
-        return any(other is not self and other.has_left(key, now) for other in self._client.open)
+        return any(other is not self and other.has_abandoned(key, now) for other in self._client.open)
 
-    def has_left(self, key: Partition, now: float) -> bool:
-        """Whether it has followed this partition, and has not asked for it for a while."""
+    def has_abandoned(self, key: Partition, now: float) -> bool:
+        """Return True if this session has followed the partition, and has not asked for it for a while."""
         if key not in self.partitions:
             return False
         asked = self.partitions[key]

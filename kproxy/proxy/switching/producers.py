@@ -1,4 +1,4 @@
-"""How a producer writes, as its Produce requests show it. Pure."""
+"""The kind of a producer, as its Produce requests show it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, read
 
 
 class ProducerKind(StrEnum):
-    """PLAIN: without a producer id, so a broker knows no sequence numbers of it."""
+    """The kind of a producer; a PLAIN one has no producer id, so brokers have no sequence numbers of it."""
 
     PLAIN = "plain"
     IDEMPOTENT = "idempotent"
@@ -25,8 +25,10 @@ _TOPIC_ID = 16  # bytes
 
 
 def producer_kind(request: Buffer, at: int, end: int, version: int) -> ProducerKind | None:
-    """How the producer of the Produce request at request[at:end] writes: by its transactional id, else by the producer
-    id of its first batch. None if the beginning that is here does not tell."""
+    """Return the kind of the producer that sent the Produce request at request[at:end].
+
+    A transactional id decides, or else the producer id of the first batch. None if these bytes end too early to tell.
+    """
     if version < _TRANSACTIONAL_ID:
         return ProducerKind.PLAIN
     try:
@@ -57,7 +59,7 @@ def _producer_kind(request: Buffer, at: int, end: int, version: int) -> Producer
 
 
 def _count(request: Buffer, at: int, end: int, flexible: bool) -> tuple[int, int]:
-    """The length of an array, or of records."""
+    """Read the length of an array, or of records."""
     if flexible:
         count, at = read_uvarint(request, at, end)
         return count - 1, at

@@ -1,7 +1,7 @@
-"""What kproxy reads of the requests of a client that has lived through a switch, and answers to some itself. Pure.
+"""The requests that kproxy reads of a client that was connected during a switch, and its own responses. Pure.
 
 Requests are whole frames, from their size field on, in the versions up to those of `caps`. Each function raises
-Underflow or WireError if a frame is not what it says it is.
+Underflow or WireError if a frame is malformed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from struct import error as StructError
+from struct import error as struct_error
 
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, string, uvarint
@@ -25,7 +25,7 @@ _NO_RECORDS = Struct(">hq")  # an error or none, an unknown high watermark
 
 
 def _body(request: Buffer) -> tuple[ResponseReader, int, int, bool]:
-    """Its fields behind the header; version, correlation id, and whether it is of a flexible version."""
+    """Return a reader after the header, the version, the correlation id, and whether the version is flexible."""
     _, key, version, correlation_id = _head(request)
     flexible = version >= APIS[key].flexible
     client_id = INT16.unpack_from(request, 12)[0]
@@ -35,7 +35,7 @@ def _body(request: Buffer) -> tuple[ResponseReader, int, int, bool]:
 
 
 class _ResponseWriter:
-    """Makes an answer: what stands behind its size."""
+    """Writes a response: all bytes after its size."""
 
     def __init__(self, correlation_id: int, compact: bool) -> None:
         self._out = bytearray(INT32.pack(correlation_id))
@@ -68,20 +68,22 @@ class _ResponseWriter:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A Fetch request. `positions` are those that it names: all of the client's if it is no part of a fetch session.
-    `forgotten`: partitions, as topic and number, that the session goes on without."""
+    """A Fetch request."""
 
     version: int
     correlation_id: int
     flexible: bool
     max_wait: int
     in_session: bool
+    """It continues a fetch session (KIP-227)."""
     positions: tuple[Position, ...]
+    """The positions in the request; outside of a fetch session, all positions of the client."""
     forgotten: tuple[tuple[bytes, int], ...] = ()
+    """The partitions, as topic and number, that leave the fetch session."""
 
 
 def read_fetch(request: Buffer) -> FetchRequest:
-    """Of version 12 and before."""
+    """Read a Fetch request of version 12 or older."""
     reader, version, correlation_id, flexible = _body(request)
     reader.int32()  # the replica: a consumer is none
     max_wait = reader.int32()
@@ -114,12 +116,12 @@ def read_fetch(request: Buffer) -> FetchRequest:
 
 
 def _fixed_size(version: int) -> int:
-    """The size of the fields before the topics."""
+    """Return the size of the fields before the topics."""
     return 12 + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7)
 
 
 def _partition_struct(version: int) -> Struct:
-    """Of a partition its number and position."""
+    """Return the struct of a partition: its number and position."""
     parts = ("i", "4x" * (version >= 9), "q", "4x" * (version >= 12), "8x" * (version >= 5), "4x")
     return Struct(">" + "".join(parts) + "x" * (version >= _COMPACT))
 
@@ -131,11 +133,14 @@ _PARTITIONS = [_partition_struct(version) for version in range(_COMPACT + 1)]
 
 
 def read_fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | None:
-    """What `read_fetch` has as positions, and as `in_session`, several times as fast, for each Fetch passes here; None
-    if the request is not quite as all clients send it, or forgets partitions, and must be read by that."""
+    """Return `positions` and `in_session` of `read_fetch`, several times as fast.
+
+    Each Fetch passes here. None if the request differs from what all clients usually send, or forgets partitions: then
+    `read_fetch` must read it.
+    """
     try:
         return _read_fetch_positions(request)
-    except (IndexError, StructError):
+    except (IndexError, struct_error):
         return None
 
 
@@ -150,7 +155,7 @@ def _read_fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | 
     at += compact + _FIXED[version]
     session, epoch = _SESSION(request, at - 8) if version >= _SESSIONS else (0, -1)
     unpack, size = _PARTITIONS[version].unpack_from, _PARTITIONS[version].size
-    found: list[Position] = []
+    positions: list[Position] = []
     topics = request[at] - 1 if compact else INT32.unpack_from(request, at)[0]
     at += 1 if compact else 4
     if not 0 <= topics < _ONE_BYTE:
@@ -169,14 +174,14 @@ def _read_fetch_positions(request: Buffer) -> tuple[Sequence[Position], bool] | 
             at += size
             if compact and request[at - 1]:
                 return None
-            found.append((topic, number, offset))
+            positions.append((topic, number, offset))
         if compact:
             if request[at]:
                 return None
             at += 1
     if version >= _SESSIONS and (request[at] - 1 if compact else INT32.unpack_from(request, at)[0]):
         return None  # it forgets some
-    return found, session != 0 and epoch > 0
+    return positions, session != 0 and epoch > 0
 
 
 _ONE_BYTE = 0x7F
@@ -184,8 +189,10 @@ _ONE_BYTE = 0x7F
 
 
 def empty_fetch_response(fetch: FetchRequest, out_of_range: Position | None = None) -> bytes:
-    """The answer that there is nothing new, outside of any fetch session; and that this position, if there is one, is
-    out of range."""
+    """Return a response without new records, outside of any fetch session.
+
+    `out_of_range`: the position that gets OFFSET_OUT_OF_RANGE.
+    """
     out = _ResponseWriter(fetch.correlation_id, fetch.flexible)
     if fetch.version >= 1:
         out.put(INT32.pack(0))  # not throttled
@@ -194,9 +201,9 @@ def empty_fetch_response(fetch: FetchRequest, out_of_range: Position | None = No
         out.put(INT32.pack(0))
     # In a fetch session a request names only what has changed. The client is told to begin another one, and then it
     # names everything.
-    named = () if fetch.in_session else fetch.positions
+    positions = () if fetch.in_session else fetch.positions
     topics: dict[bytes, list[tuple[int, int]]] = {}
-    for position in named:
+    for position in positions:
         error = OFFSET_OUT_OF_RANGE if position == out_of_range else 0
         topics.setdefault(position[0], []).append((position[1], error))
     out.count(len(topics))
@@ -227,7 +234,7 @@ _INT64 = Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class PositionsRequest:
-    """A request about positions: OffsetCommit, or OffsetForLeaderEpoch, whose offsets are all 0 here."""
+    """A request with positions: OffsetCommit, or OffsetForLeaderEpoch, whose offsets are all 0 here."""
 
     version: int
     correlation_id: int
@@ -236,7 +243,7 @@ class PositionsRequest:
 
 
 def read_commit(request: Buffer) -> PositionsRequest:
-    """Of version 9 and before."""
+    """Read an OffsetCommit request of version 9 or older."""
     reader, version, correlation_id, flexible = _body(request)
     reader.raw()  # the group
     if version >= 1:
@@ -262,9 +269,11 @@ def read_commit(request: Buffer) -> PositionsRequest:
 
 
 def commit_refusal(commit: PositionsRequest, *, keeps_positions: bool = False) -> bytes:
-    """The answer that the client is no member of the group. `keeps_positions`: at that answer the client would join
-    again with the partitions and positions that it has, as franz-go does in a cooperative group; so it is told that the
-    group is being balanced, and hears from its next heartbeat that it is no member."""
+    """Return a response that refuses a commit, because the client is no member of the group.
+
+    `keeps_positions`: at that error the client would join again and keep its partitions and positions, as franz-go does
+    in a cooperative group. So it gets REBALANCE_IN_PROGRESS, and learns from its next heartbeat that it is no member.
+    """
     error = INT16.pack(REBALANCE_IN_PROGRESS if keeps_positions else UNKNOWN_MEMBER_ID)
     out = _ResponseWriter(commit.correlation_id, commit.flexible)
     if commit.version >= 3:
@@ -277,7 +286,7 @@ def commit_refusal(commit: PositionsRequest, *, keeps_positions: bool = False) -
 
 
 def deletion_refusal(request: Buffer) -> bytes:
-    """The answer to a DeleteRecords request of any version that its offsets are not there."""
+    """Return a response to a DeleteRecords request of any version: its offsets are out of range."""
     reader, _, correlation_id, flexible = _body(request)
     positions: list[Position] = []
 
@@ -297,7 +306,7 @@ def deletion_refusal(request: Buffer) -> bytes:
 
 
 def read_epochs(request: Buffer) -> PositionsRequest:
-    """Of any version."""
+    """Read an OffsetForLeaderEpoch request of any version."""
     reader, version, correlation_id, flexible = _body(request)
     if version >= 3:
         reader.int32()  # the replica
@@ -315,8 +324,11 @@ def read_epochs(request: Buffer) -> PositionsRequest:
 
 
 def epochs_refusal(epochs: PositionsRequest, *, for_good: bool = False) -> bytes:
-    """The answer that the broker does not lead the partitions: the client asks again later, and fetches nothing before
-    it knows. `for_good`: that it has nothing of these epochs, so the client's position is out of range."""
+    """Return a response that the broker does not lead the partitions.
+
+    The client asks again later, and fetches nothing before. `for_good`: the broker has nothing of these epochs, so the
+    client's position is out of range.
+    """
     out = _ResponseWriter(epochs.correlation_id, epochs.flexible)
     if epochs.version >= 2:
         out.put(INT32.pack(0))
@@ -326,7 +338,7 @@ def epochs_refusal(epochs: PositionsRequest, *, for_good: bool = False) -> bytes
     return out.frame()
 
 
-def _put_errors(out: _ResponseWriter, positions: tuple[Position, ...], one: Callable[[int], bytes]) -> None:
+def _put_errors(out: _ResponseWriter, positions: tuple[Position, ...], entry: Callable[[int], bytes]) -> None:
     topics: dict[bytes, list[int]] = {}
     for topic, number, _ in positions:
         topics.setdefault(topic, []).append(number)
@@ -335,7 +347,7 @@ def _put_errors(out: _ResponseWriter, positions: tuple[Position, ...], one: Call
         out.text(topic)
         out.count(len(numbers))
         for number in numbers:
-            out.put(one(number))
+            out.put(entry(number))
             out.tags()
         out.tags()
 

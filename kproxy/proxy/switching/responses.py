@@ -1,7 +1,7 @@
-"""What kproxy reads in the responses to a client that has lived through a switch, and changes in a few. Pure.
+"""The responses that kproxy reads for a client that was connected during a switch, and its changes to some. Pure.
 
-Responses are whole frames, from their size field on. Each function raises Underflow or WireError if a frame is not what
-it says it is.
+Responses are whole frames, from their size field on. Each function raises Underflow or WireError if a frame is
+malformed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def _body(response: Buffer, key: int, version: int) -> ResponseReader:
 
 
 def read_offsets(response: Buffer, key: int, version: int) -> list[Position]:
-    """The positions that a response to OffsetFetch, ListOffsets or OffsetForLeaderEpoch names; -1 is none."""
+    """Return the positions in a response to OffsetFetch, ListOffsets or OffsetForLeaderEpoch; offset -1 means none."""
     reader = _body(response, key, version)
-    found: list[Position] = []
+    positions: list[Position] = []
     if key == OFFSET_FETCH:
-        _read_offset_fetch(reader, version, found)
+        _read_offset_fetch(reader, version, positions)
     elif key == LIST_OFFSETS:
-        _read_list_offsets(reader, version, found)
+        _read_list_offsets(reader, version, positions)
     elif key == OFFSET_FOR_LEADER_EPOCH:
-        _read_epochs(reader, version, found)
-    return found
+        _read_epochs(reader, version, positions)
+    return positions
 
 
-def _read_offset_fetch(reader: ResponseReader, version: int, found: list[Position]) -> None:
+def _read_offset_fetch(reader: ResponseReader, version: int, positions: list[Position]) -> None:
     def partition(topic: bytes) -> None:
-        found.append((topic, reader.int32(), reader.int64()))
+        positions.append((topic, reader.int32(), reader.int64()))
         if version >= 5:
             reader.int32()  # the leader's epoch
         reader.raw()  # metadata
@@ -62,15 +62,15 @@ def _read_offset_fetch(reader: ResponseReader, version: int, found: list[Positio
             reader.tags()
 
 
-def _read_list_offsets(reader: ResponseReader, version: int, found: list[Position]) -> None:
+def _read_list_offsets(reader: ResponseReader, version: int, positions: list[Position]) -> None:
     def partition(topic: bytes) -> None:
         number = reader.int32()
         reader.int16()  # the error; then the offset is -1
         if version == 0:
-            found.extend((topic, number, offset) for offset in reader.array(reader.int64))
+            positions.extend((topic, number, offset) for offset in reader.array(reader.int64))
             return
         reader.int64()  # the time
-        found.append((topic, number, reader.int64()))
+        positions.append((topic, number, reader.int64()))
         if version >= 4:
             reader.int32()  # the leader's epoch
         reader.tags()
@@ -80,13 +80,13 @@ def _read_list_offsets(reader: ResponseReader, version: int, found: list[Positio
     _each_topic(reader, partition)
 
 
-def _read_epochs(reader: ResponseReader, version: int, found: list[Position]) -> None:
+def _read_epochs(reader: ResponseReader, version: int, positions: list[Position]) -> None:
     def partition(topic: bytes) -> None:
         reader.int16()
         number = reader.int32()
         if version >= 1:
             reader.int32()
-        found.append((topic, number, reader.int64()))
+        positions.append((topic, number, reader.int64()))
         reader.tags()
 
     if version >= 2:
@@ -95,7 +95,10 @@ def _read_epochs(reader: ResponseReader, version: int, found: list[Position]) ->
 
 
 def has_retriable_error(response: Buffer, version: int) -> bool:
-    """Whether a Produce response, of version 12 and before, has an error at which a client may send a batch again."""
+    """Return True if a Produce response has an error at which a client may send a batch again.
+
+    The response has version 12 or older.
+    """
     reader = _body(response, PRODUCE, version)
     errors: list[int] = []
 
@@ -120,54 +123,61 @@ def has_retriable_error(response: Buffer, version: int) -> bool:
 
 
 def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
-    """Where the error codes stand of a response to OffsetCommit, or to a heartbeat."""
+    """Yield the offsets of the error codes in a response to OffsetCommit, or to a heartbeat."""
     reader = _body(response, key, version)
     if key != OFFSET_COMMIT:
         if key != HEARTBEAT or version:
             reader.int32()  # throttled
-        place = reader.at
+        offset = reader.at
         reader.int16()
-        yield place
+        yield offset
         return
-    places: list[int] = []
+    offsets: list[int] = []
 
     def partition(topic: bytes) -> None:
         reader.int32()
-        places.append(reader.at)
+        offsets.append(reader.at)
         reader.int16()
         reader.tags()
 
     if version >= 3:
         reader.int32()
     _each_topic(reader, partition)
-    yield from places
+    yield from offsets
 
 
 def replace_unknown_group(response: Buffer, key: int, version: int) -> Buffer:
-    """A response to OffsetCommit, or to a heartbeat of KIP-848 and its kin, to a member of a group that the former
-    cluster had. At GROUP_ID_NOT_FOUND such a client gives up; at UNKNOWN_MEMBER_ID it joins the group again."""
+    """Replace GROUP_ID_NOT_FOUND by UNKNOWN_MEMBER_ID in a response to OffsetCommit or a heartbeat (KIP-848).
+
+    The member's group exists in the former cluster only. At GROUP_ID_NOT_FOUND such a client gives up; at
+    UNKNOWN_MEMBER_ID it joins the group again.
+    """
     changed: bytearray | None = None
-    for place in _error_offsets(response, key, version):
-        if INT16.unpack_from(response, place)[0] == GROUP_ID_NOT_FOUND:
+    for offset in _error_offsets(response, key, version):
+        if INT16.unpack_from(response, offset)[0] == GROUP_ID_NOT_FOUND:
             changed = bytearray(response) if changed is None else changed
-            INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
+            INT16.pack_into(changed, offset, UNKNOWN_MEMBER_ID)
     return response if changed is None else changed
 
 
 def replace_success_by_unknown_member(response: Buffer, key: int, version: int) -> Buffer:
-    """A response to a heartbeat, as a group answers that does not know the member: it joins the group again, and asks
-    for its positions. Nothing changes if there is an error already."""
+    """Replace success by UNKNOWN_MEMBER_ID in a response to a heartbeat.
+
+    The client joins the group again, and asks for its positions. Other errors stay.
+    """
     changed = bytearray(response)
-    for place in _error_offsets(response, key, version):
-        if not INT16.unpack_from(response, place)[0]:
-            INT16.pack_into(changed, place, UNKNOWN_MEMBER_ID)
+    for offset in _error_offsets(response, key, version):
+        if not INT16.unpack_from(response, offset)[0]:
+            INT16.pack_into(changed, offset, UNKNOWN_MEMBER_ID)
     return replace_unknown_group(changed, key, version)
 
 
 def remove_leader_epochs(response: Buffer, version: int, shown: set[bytes]) -> Buffer:
-    """A Metadata response that tells no epoch (-1) of the leaders of the topics that are not in `shown`, which are
-    added to it. librdkafka takes no leader whose epoch is lower than one it knows, not even of a topic with another id
-    (librdkafka #4898). Since 2.8 it takes one without an epoch, and any after that."""
+    """Set the leader epochs to -1 in a Metadata response, for topics that are not in `shown`; add them to it.
+
+    librdkafka takes no leader whose epoch is lower than one that it knows, not even of a topic with another id
+    (librdkafka #4898). Since 2.8 it takes one without an epoch, and any after that.
+    """
     if version < 7:
         return response
     reader, changed = _body(response, METADATA, version), bytearray(response)
@@ -194,10 +204,10 @@ def remove_leader_epochs(response: Buffer, version: int, shown: set[bytes]) -> B
             reader.int16()
             reader.int32()
             reader.int32()  # the leader
-            place = reader.at
+            offset = reader.at
             reader.int32()
             if first:
-                INT32.pack_into(changed, place, -1)
+                INT32.pack_into(changed, offset, -1)
             for _ in range(3):
                 reader.int32s()  # replicas: all, those in sync, those that are away
             reader.tags()

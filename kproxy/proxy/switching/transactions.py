@@ -1,13 +1,13 @@
-"""What a transactional producer is told whose producer id the new cluster does not know. Pure.
+"""Error codes for a transactional producer whose producer id the new cluster does not know. Pure.
 
-Its transaction was begun in the former cluster, where it is aborted; the new one answers INVALID_PRODUCER_ID_MAPPING.
-Clients of other libraries, and Java's before version 4, abort the transaction then, ask for a producer id, and go on.
-For Java's since version 4 that answer is fatal. It is told another, at which it does the same; and to the abort itself,
-that it is done: there is nothing to abort. Kafka Streams has the broker's own answer: it takes it for the loss of its
-tasks, and makes another producer; at any other it ends.
+Its transaction began in the former cluster, where it is aborted; the new cluster returns INVALID_PRODUCER_ID_MAPPING.
+Clients of other libraries, and Java clients before version 4, then abort the transaction, ask for a producer id, and
+continue. For Java clients since version 4 that error is fatal. kproxy returns another error to them, at which they do
+the same; to the abort itself it returns success, because there is nothing to abort. Kafka Streams gets the broker's own
+error: it takes it for the loss of its tasks, and creates another producer; at any other error it ends.
 
 Responses are whole frames, in the versions that `caps` leaves. Each function raises Underflow or WireError if a frame
-is not what it says it is.
+is malformed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,18 @@ _NEWEST_OF_CLIENTS = 3
 
 
 def needs_substitute(software: str, client_id: str) -> bool:
-    """Whether a client, as it calls itself, cannot survive the broker's answer: a Java producer, unless it is one of
-    Kafka Streams. A lie harms only the one that says it."""
+    """Return True if this client cannot survive the broker's error: a Java producer, unless it is one of Streams.
+
+    `software` and `client_id` are what the client says of itself. A wrong name harms only that client.
+    """
     return software.startswith("apache-kafka-java") and not is_streams_producer(client_id)
 
 
 def is_commit(request: Buffer) -> bool:
-    """Whether an EndTxn request, a whole frame of version 4 and before, commits; else it aborts."""
+    """Return True if an EndTxn request commits, False if it aborts.
+
+    The request is a whole frame of version 4 or older.
+    """
     version, client_id = INT16.unpack_from(request, 6)[0], INT16.unpack_from(request, 12)[0]
     reader = ResponseReader(request, 14 + max(0, client_id), compact=version >= APIS[END_TXN].flexible)
     reader.tags()
@@ -56,13 +61,16 @@ def is_commit(request: Buffer) -> bool:
 
 
 def substitute_errors(response: Buffer, key: int, version: int, *, aborts: bool = False) -> Buffer:
-    """A response to a Java producer, as it can survive it. `aborts`: it answers an EndTxn that aborts."""
-    instead = 0 if aborts else _SUBSTITUTES[key]
+    """Return a response to a Java producer with errors that the producer survives.
+
+    `aborts`: the response belongs to an EndTxn that aborts.
+    """
+    substitute = 0 if aborts else _SUBSTITUTES[key]
     changed: bytearray | None = None
-    for place in _error_offsets(response, key, version):
-        if INT16.unpack_from(response, place)[0] == INVALID_PRODUCER_ID_MAPPING:
+    for offset in _error_offsets(response, key, version):
+        if INT16.unpack_from(response, offset)[0] == INVALID_PRODUCER_ID_MAPPING:
             changed = bytearray(response) if changed is None else changed
-            INT16.pack_into(changed, place, instead)
+            INT16.pack_into(changed, offset, substitute)
     return response if changed is None else changed
 
 
@@ -94,7 +102,7 @@ def _pass_error(reader: ResponseReader) -> int:
 
 
 def _skip_partition(reader: ResponseReader, version: int) -> None:
-    """Pass over a partition of a Produce response, from behind its error on."""
+    """Skip the rest of a partition of a Produce response, after its error code."""
     reader.int64()  # the first offset
     if version >= 2:
         reader.int64()  # the time

@@ -1,6 +1,6 @@
-"""What the one who drives a switch over all kproxies plans, knows, is told and wants. Pure.
+"""The values of the coordinator of a switch: its plan, its state, its events and its next actions. Pure.
 
-`whole` is the machine that works with these.
+`coordinator` is the state machine that works with them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kproxy.proxy.switching.participant import Command, CommandType, Participant
 
 
 class Stage(StrEnum):
+    """The stages of a switch over all kproxies."""
+
     ASK = "ask"
     HOLD = "hold"
     WORK = "work"
@@ -25,11 +27,11 @@ class Stage(StrEnum):
 
 
 class KnownPhase(StrEnum):
-    """What the driver knows of one kproxy. SERVING: it leads to the former upstream, this switch is not under way
-    there. LOST: it does not answer now. ODD: it does what it must not, and only a person can say why."""
+    """The phase of a participant, as the coordinator knows it."""
 
     UNKNOWN = "unknown"
     SERVING = "serving"
+    """It routes clients to the former upstream, and is not in this switch."""
     HOLDING = "holding"
     HELD = "held"
     FLIPPED = "flipped"
@@ -37,88 +39,103 @@ class KnownPhase(StrEnum):
     RELEASED = "released"
     UNDONE = "undone"
     LOST = "lost"
+    """It does not reply now."""
     ODD = "odd"
+    """It is in a phase that it must not be in, and only a person can say why."""
 
 
 class Work(StrEnum):
-    """DRAIN: end what is open on the former upstream (its transactions). COPY: the last records. VERIFY: compare them.
-    TRANSLATE: the last positions of the groups."""
+    """The work of the driver while all kproxies hold writes."""
 
     DRAIN = "drain"
+    """End the open transactions of the former upstream."""
     COPY = "copy"
+    """Copy the last records."""
     VERIFY = "verify"
+    """Compare the last records."""
     TRANSLATE = "translate"
+    """Translate the last positions of the groups."""
 
 
 class JournalDecision(StrEnum):
-    """What the journal says of a switch. BEGUN: before the first hold. The others are decisions."""
+    """The record of a switch in the journal."""
 
     BEGUN = "begun"
+    """Written before the first hold; the others are decisions."""
     RELEASED = "released"
     UNDONE = "undone"
 
 
 class CoordinatorOutcome(StrEnum):
-    """How a driver ends. INCOMPLETE: not everywhere yet, or it could not decide; --resume or --abort goes on.
-    TAKEN_OVER: another driver does."""
+    """The outcome of one driver."""
 
     RELEASED = "released"
     UNDONE = "undone"
     INCOMPLETE = "incomplete"
+    """Not all kproxies are released or undone, or the driver could not decide; --resume or --abort continues."""
     TAKEN_OVER = "taken over"
+    """Another driver continues the switch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchPlan:
-    """One driver's. `driver`: greater than that of each former driver of this switch; see `later`. `kproxies`: their
-    names. `takes_over`: a former driver has begun this switch. `decided`: what the journal says then. `abort`: do not
-    go forward if there is a choice."""
+    """The plan of one driver."""
 
     switch: str
     driver: str
+    """Greater than that of each former driver of this switch; see `driver_id`."""
     kproxies: tuple[str, ...]
+    """The names of all kproxies."""
     former: str
     to: str
     seconds: float = 20.0
     work: tuple[Work, ...] = tuple(Work)
     takes_over: bool = False
+    """A former driver has begun this switch."""
     decided: JournalDecision = JournalDecision.BEGUN
+    """The decision in the journal, for a driver that takes over."""
     abort: bool = False
+    """Undo the switch if the driver may choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """`known` and `counts` (`State.count`, as a kproxy told it) in the order of the plan. `done`: how much of its work.
-    `written`: what this driver has written in the journal last. `tried`: a kproxy may have committed. `why`: what went
-    wrong, a line each."""
+    """The state of the coordinator; tuples are in the order of the plan's kproxies."""
 
     plan: SwitchPlan
     stage: Stage = Stage.ASK
-    known: tuple[KnownPhase, ...] = ()
+    phases: tuple[KnownPhase, ...] = ()
     counts: tuple[int, ...] = ()
-    done: int = 0
-    written: JournalDecision | None = None
-    tried: bool = False
+    """`ParticipantState.count` of each kproxy."""
+    finished_work: int = 0
+    """How many items of the plan's work are finished."""
+    last_record: JournalDecision | None = None
+    """The last record that this driver has written to the journal."""
+    may_have_committed: bool = False
+    """A kproxy may have committed."""
     why: tuple[str, ...] = ()
+    """The problems so far, a line each."""
     end: CoordinatorOutcome | None = None
 
 
-# What a driver is told
+# Events
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantReply:
-    """A kproxy has answered `did` (None: a question only) with its state; `problem`: that it refused it."""
+    """The reply of a kproxy with its state."""
 
     kproxy: str
     state: ParticipantState
-    did: CommandType | None = None
+    command_type: CommandType | None = None
+    """The command that was sent; None if only the state was asked for."""
     problem: str = ""
+    """Why the kproxy refused the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantLost:
-    """A kproxy has not answered for as long as the driver has patience, or not as a kproxy does."""
+    """A kproxy has not replied in time, or not as a kproxy does."""
 
     kproxy: str
     why: str = ""
@@ -133,7 +150,7 @@ class RecordWritten:
 
 @dataclass(frozen=True, slots=True)
 class WorkFinished:
-    """A piece of work is done, or has failed for a reason."""
+    """An item of work is done, or has failed with this problem."""
 
     work: Work
     problem: str = ""
@@ -141,14 +158,14 @@ class WorkFinished:
 
 @dataclass(frozen=True, slots=True)
 class StageTimedOut:
-    """The time that the driver gives this stage is over."""
+    """The stage has taken longer than the driver allows."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AbortRequested:
-    """Somebody wants to go back (Ctrl-C)."""
+    """The operator wants to undo the switch (Ctrl-C)."""
 
     why: str = ""
 
@@ -160,29 +177,36 @@ CoordinatorEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class NextActions:
-    """`journal`: write this, and nothing else until it is written. `requests`: by kproxy, None: ask for its state;
-    while there is work, now and then. `work`: do this. `end`: nothing more to do."""
+    """The next actions of the driver."""
 
     journal: JournalDecision | None = None
+    """Write this record, and do nothing else until it is written."""
     requests: Mapping[str, Command | None] = field(default_factory=dict)
+    """The command to send to each kproxy; None: ask for its state. During work, now and then."""
     work: Work | None = None
     end: CoordinatorOutcome | None = None
+    """Nothing more to do."""
 
 
 def driver_id(number: int, token: str) -> str:
-    """A `driver`: of two, that with the greater number is the later one; `token` is random, so no two are the same.
-    The number is one more than the greatest in the journal and in the answers of the kproxies; see `number_of`."""
+    """Return the id of a driver; of two ids, the greater text is the later driver.
+
+    `number` is one more than the greatest in the journal and in the replies of the kproxies; see `driver_number`.
+    `token` is random, so that no two ids are equal.
+    """
     return f"{number:06d}-{token}"
 
 
 def driver_number(driver: str) -> int:
-    """The number in a `driver`, 0 if there is none."""
+    """Return the number in the id of a driver, 0 if it has none."""
     digits = driver.partition("-")[0]
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
 def last_decision(records: Sequence[tuple[str, JournalDecision]]) -> JournalDecision:
-    """What the journal says, by all its records of a switch: (driver, record). The last driver's decision counts: a
-    former one may have written late, when nobody obeyed it any more."""
-    decided = [one for one in records if one[1] is not JournalDecision.BEGUN]
-    return max(decided, key=lambda one: one[0])[1] if decided else JournalDecision.BEGUN
+    """Return the decision in the journal, given all its records of a switch: (driver, record).
+
+    The last driver's decision counts: a former driver may have written late, when all kproxies already refused it.
+    """
+    decisions = [record for record in records if record[1] is not JournalDecision.BEGUN]
+    return max(decisions, key=lambda record: record[0])[1] if decisions else JournalDecision.BEGUN

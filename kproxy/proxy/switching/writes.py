@@ -1,7 +1,7 @@
-"""Which requests are writes: while kproxy holds the writes of a cluster, all others pass. Pure.
+"""The requests that are writes: while kproxy holds the writes of a cluster, all others pass. Pure.
 
-A write is a request whose effect must not be in both clusters, or in the one that the clients leave: what it changes
-would be lost, or done twice. So each API that is not a mere question is a write.
+A write is a request whose effect must not be in both clusters, nor in the cluster that the clients leave: it would be
+lost, or done twice. So each API that is not a mere read is a write.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _RECORDS = "it writes records"
 _POSITIONS = "it changes the position of a group, which is copied once no write is under way"
 _TRANSACTION = "it begins, changes or ends a transaction"
 _CONTENTS = "it changes topics, or what they contain"
-_RIGHTS = "it changes who may do what"
+_RIGHTS = "it changes access rights"
 _SETTINGS = "it changes settings"
 _CLUSTER = "it changes the cluster itself"
 
@@ -50,7 +50,7 @@ WRITES: Mapping[int, str] = MappingProxyType(
         54: _CLUSTER,  # EndQuorumEpoch
         56: _CLUSTER,  # AlterPartition
         57: _CLUSTER,  # UpdateFeatures
-        58: _CLUSTER,  # Envelope: another request, on behalf of somebody
+        58: _CLUSTER,  # Envelope: another request, on behalf of a client
         62: _CLUSTER,  # BrokerRegistration
         63: _CLUSTER,  # BrokerHeartbeat
         64: _CLUSTER,  # UnregisterBroker
@@ -74,7 +74,7 @@ READS = frozenset(
     {
         1,  # Fetch
         2,  # ListOffsets
-        3,  # Metadata. It may create a topic, which the copy then lacks; the check of the copy says so
+        3,  # Metadata. It may create a topic, which the copy then lacks; the verification of the copy reports that
         9,  # OffsetFetch
         10,  # FindCoordinator
         # The membership of a group, which no other cluster has: the members join again there, and meanwhile must not
@@ -93,6 +93,6 @@ READS = frozenset(
 """API keys of all others. Each API is in one of the two; a test compares them with `wire.api`."""
 
 HARMFUL_IF_REPEATED = frozenset({0, 21, 33, 44})
-"""Writes that do harm if a client repeats them in the other cluster since it has seen no answer: records come twice,
-DeleteRecords names an offset of the former cluster, and a setting may be appended to. Of the others, the other cluster
-refuses the second, or it changes nothing."""
+"""Writes that do harm if a client that got no response repeats them in the other cluster: records exist twice,
+DeleteRecords names an offset of the former cluster, and a setting may be appended to. The other cluster refuses all
+other repeated writes, or they change nothing."""

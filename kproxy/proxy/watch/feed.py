@@ -59,16 +59,16 @@ class Filter:
             raise ValueError("slow: allowed is a number of seconds") from None
         return cls(**names, slow=seconds, errors=query.get("errors", ["0"])[-1] not in ("0", "false", ""))
 
-    def wants(self, where: SessionLabels, exchange: Exchange) -> bool:
+    def wants(self, labels: SessionLabels, exchange: Exchange) -> bool:
         """Whether this one is asked for."""
-        if self.cluster is not None and self.cluster != where.cluster:
+        if self.cluster is not None and self.cluster != labels.cluster:
             return False
-        if self.node is not None and self.node != where.node:
+        if self.node is not None and self.node != labels.node:
             return False
         if self.api is not None and self.api.lower() != exchange.api.lower():
             return False
         if self.client is not None and not any(
-            self.client in text for text in (where.client, exchange.client_id, exchange.software)
+            self.client in text for text in (labels.client, exchange.client_id, exchange.software)
         ):
             return False
         if self.slow is not None and (exchange.seconds is None or exchange.seconds < self.slow):
@@ -79,26 +79,26 @@ class Filter:
 class FeedListener(Protocol):
     """One who looks on."""
 
-    def offer(self, passed: ObservedExchange) -> None:
+    def offer(self, observed: ObservedExchange) -> None:
         """Something has passed. It is called in the data plane, and must be quick."""
 
 
 class Subscription:
     """One who looks on from outside, and may be slow."""
 
-    def __init__(self, wanted: Filter) -> None:
-        self._wanted = wanted
+    def __init__(self, filter_: Filter) -> None:
+        self._wanted = filter_
         self._waiting: deque[ObservedExchange] = deque()
         self._lost = 0
 
-    def offer(self, passed: ObservedExchange) -> None:
+    def offer(self, observed: ObservedExchange) -> None:
         """Keep it, if it is asked for and there is room."""
-        if not self._wanted.wants(passed.where, passed.exchange):
+        if not self._wanted.wants(observed.where, observed.exchange):
             return
         if len(self._waiting) >= MOST_WAITING:
             self._lost += 1
         else:
-            self._waiting.append(passed)
+            self._waiting.append(observed)
 
     def take(self) -> bytes:
         """Some lines of what there is."""
@@ -130,16 +130,16 @@ class Feed:
         if not self._listeners:
             self._watch(None)
 
-    def publish(self, where: SessionLabels, exchange: Exchange) -> None:
+    def publish(self, labels: SessionLabels, exchange: Exchange) -> None:
         """Something has passed."""
-        passed = ObservedExchange(time() - (perf_counter() - exchange.at), where, exchange)
+        passed = ObservedExchange(time() - (perf_counter() - exchange.at), labels, exchange)
         for listener in self._listeners:
             listener.offer(passed)
 
-    def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
+    def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
         self._check_room()
-        return self._lines(Subscription(wanted))
+        return self._lines(Subscription(filter_))
 
     def _check_room(self) -> None:
         if self.readers >= MOST_READERS:

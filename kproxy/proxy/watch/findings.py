@@ -80,7 +80,9 @@ class FindingTracker:
     ) -> list[tuple[float, LiveFinding]]:
         """Look again; the oldest come first."""
         for cluster in clusters:
-            for finding in _of_cluster(now, tally, cluster, [one for one in sessions if one.cluster == cluster.name]):
+            for finding in _of_cluster(
+                now, tally, cluster, [session for session in sessions if session.cluster == cluster.name]
+            ):
                 self.note(finding, now)
         self._found = {key: one for key, one in self._found.items() if now - one.last <= _shown_for(one.finding)}
         shown = [(one.finding.since or one.first, one.finding) for one in self._found.values()]
@@ -158,20 +160,27 @@ def _blocked(
         missed = [
             node
             for node in cluster.nodes
-            if node.kind == "broker" and node.present and node.bound and node.reachable
+            if node.kind == "broker"
+            and node.present
+            and node.bound
+            and node.reachable
             and node.node not in reached[client.address]
-        ]  # fmt: skip
+        ]
         if missed and (client.address, client.client_id) in asking:
             yield LiveFinding(
-                Fault.CLIENT_BLOCKED, "problem", cluster.name, _blocked_text(client, doing, asked, now, missed),
-                missed[0].node if len(missed) == 1 else None, _named(client),
-            )  # fmt: skip
+                Fault.CLIENT_BLOCKED,
+                "problem",
+                cluster.name,
+                _blocked_text(client, doing, asked, now, missed),
+                missed[0].node if len(missed) == 1 else None,
+                _named(client),
+            )
 
 
 def _blocked_text(
-    client: ClientKey, doing: ClientActivity, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
+    client: ClientKey, activity: ClientActivity, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
 ) -> str:
-    some = ", ".join(f"{node.name} ({doing.told.get(node.advertised, node.local)})" for node in missed[:3])
+    some = ", ".join(f"{node.name} ({activity.told.get(node.advertised, node.local)})" for node in missed[:3])
     if len(missed) > 3:
         some += f" and {len(missed) - 3} more"
     whom = some if len(missed) == 1 else f"any of {some}"
@@ -207,10 +216,13 @@ def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, Client
         if len(times) >= _REFUSALS:
             every = (times[-1] - times[0]) / (len(times) - 1)
             yield LiveFinding(
-                Fault.CREDENTIALS_REFUSED, "problem", cluster.name,
+                Fault.CREDENTIALS_REFUSED,
+                "problem",
+                cluster.name,
                 f"{_named(client)} logs in and fails, {len(times)} times in the last minute, every {_duration(every)}.",
-                None, _named(client),
-            )  # fmt: skip
+                None,
+                _named(client),
+            )
 
 
 def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[LiveFinding]:
@@ -228,15 +240,17 @@ def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[LiveFinding]:
             if own >= _SLOW and own >= _TIMES_SLOWER * theirs:
                 told.add(node)
                 yield LiveFinding(
-                    Fault.SLOW_NODE, "problem", cluster.name,
+                    Fault.SLOW_NODE,
+                    "problem",
+                    cluster.name,
                     f"Node {node} answers {api} {own / theirs:.0f} times slower than its peers: half of its responses "
                     f"take longer than {_duration(own)}, theirs {_duration(theirs)}.",
                     node,
-                )  # fmt: skip
+                )
 
 
 def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterator[LiveFinding]:
-    for (node, client_id), count in Counter((one.node, one.client_id) for one in sessions).items():
+    for (node, client_id), count in Counter((session.node, session.client_id) for session in sessions).items():
         if count >= _LEAK:
             who = f"client id {client_id}" if client_id else "clients without a client id"
             yield LiveFinding(

@@ -55,9 +55,9 @@ class CapturedFrame:
     frame: RedactedFrame
 
     @classmethod
-    def now(cls, place: CaptureSession, frame: RedactedFrame) -> CapturedFrame:
+    def now(cls, session: CaptureSession, frame: RedactedFrame) -> CapturedFrame:
         """One that passes now, by the clock of `perf_counter`."""
-        return cls(time() - (perf_counter() - frame.at), place, frame)
+        return cls(time() - (perf_counter() - frame.at), session, frame)
 
     @property
     def cost(self) -> int:
@@ -65,11 +65,11 @@ class CapturedFrame:
         return len(self.frame.data) + _EACH
 
 
-def format_line(copied: CapturedFrame) -> bytes:
+def format_line(captured: CapturedFrame) -> bytes:
     """One line."""
-    frame, place = copied.frame, copied.place
+    frame, place = captured.frame, captured.place
     value: dict[str, Any] = {
-        "time": round(copied.time, 6),
+        "time": round(captured.time, 6),
         "cluster": place.where.cluster,
         "node": place.where.node,
         "client": place.where.client,
@@ -89,15 +89,15 @@ def format_line(copied: CapturedFrame) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def matches(wanted: Filter, copied: CapturedFrame) -> bool:
+def matches(filter_: Filter, captured: CapturedFrame) -> bool:
     """Whether a filter lets this one through; the API of a remark about a whole session is any."""
-    where, frame = copied.place.where, copied.frame
-    if wanted.cluster not in (None, where.cluster) or wanted.node not in (None, where.node):
+    where, frame = captured.place.where, captured.frame
+    if filter_.cluster not in (None, where.cluster) or filter_.node not in (None, where.node):
         return False
-    if wanted.api is not None and frame.api and wanted.api.lower() != frame.api.lower():
+    if filter_.api is not None and frame.api and filter_.api.lower() != frame.api.lower():
         return False
-    return wanted.client is None or any(
-        wanted.client in text for text in (where.client, frame.client_id, frame.software)
+    return filter_.client is None or any(
+        filter_.client in text for text in (where.client, frame.client_id, frame.software)
     )
 
 
@@ -113,13 +113,13 @@ class FrameQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, copied: CapturedFrame) -> None:
+    def add(self, captured: CapturedFrame) -> None:
         """Keep it, if there is room."""
-        if self.bytes + copied.cost > self._most or len(self._waiting) >= MOST_WAITING:
+        if self.bytes + captured.cost > self._most or len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             return
-        self._waiting.append(copied)
-        self.bytes += copied.cost
+        self._waiting.append(captured)
+        self.bytes += captured.cost
 
     def take(self) -> CapturedFrame:
         """The first one."""
@@ -133,8 +133,8 @@ class FrameQueue:
 
 
 class _FrameReader:
-    def __init__(self, wanted: Filter) -> None:
-        self.wanted = wanted
+    def __init__(self, filter_: Filter) -> None:
+        self.wanted = filter_
         self.queue = FrameQueue(MOST_BYTES)
 
     def take(self) -> bytes:
@@ -156,17 +156,17 @@ class FrameFeed:
         self._capture = capture
         self._readers: set[_FrameReader] = set()
 
-    def publish(self, place: CaptureSession, frame: RedactedFrame) -> None:
+    def publish(self, session: CaptureSession, frame: RedactedFrame) -> None:
         """A frame has passed."""
-        copied = CapturedFrame.now(place, frame)
+        copied = CapturedFrame.now(session, frame)
         for reader in self._readers:
             if matches(reader.wanted, copied):
                 reader.queue.add(copied)
 
-    def subscribe(self, wanted: Filter) -> AsyncGenerator[bytes, None]:
+    def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
         """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
         self._check_room()
-        return self._lines(_FrameReader(wanted))
+        return self._lines(_FrameReader(filter_))
 
     def _check_room(self) -> None:
         if len(self._readers) >= MOST_READERS:

@@ -33,11 +33,11 @@ class ObservedExchange:
     exchange: Exchange
 
 
-def format_line(passed: ObservedExchange) -> bytes:
+def format_line(observed: ObservedExchange) -> bytes:
     """One line. Names of clients were escaped when they were read."""
-    exchange, where = passed.exchange, passed.where
+    exchange, where = observed.exchange, observed.where
     value: dict[str, Any] = {
-        "time": round(passed.time, 6),
+        "time": round(observed.time, 6),
         "cluster": where.cluster,
         "node": where.node,
         "client": where.client,

@@ -117,7 +117,9 @@ class Live:
         found = findings.second(now, tally, status.clusters, sessions)
         clusters = []
         for cluster in status.clusters:
-            clusters.append(self._cluster(tally, cluster, [one for one in sessions if one.cluster == cluster.name]))
+            clusters.append(
+                self._cluster(tally, cluster, [session for session in sessions if session.cluster == cluster.name])
+            )
             await asyncio.sleep(0)  # the data plane shares this thread
         value = {
             "version": status.version,
@@ -139,11 +141,11 @@ class Live:
             asdict(node) | {"traffic": self._shown(tally.nodes.get((cluster.name, node.node), _NOTHING))}
             for node in cluster.nodes
         ]
-        value["forwards"] = [asdict(one) for one in cluster.forwards]
-        value["upstreams"] = [_upstream(one) for one in cluster.upstreams]
+        value["forwards"] = [asdict(forward) for forward in cluster.forwards]
+        value["upstreams"] = [_upstream(upstream) for upstream in cluster.upstreams]
         value["switch"] = None if cluster.switch is None else asdict(cluster.switch)
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
-        value["bootstrap_sessions"] = sum(one.node == "bootstrap" for one in sessions)
+        value["bootstrap_sessions"] = sum(session.node == "bootstrap" for session in sessions)
         apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
         apis.sort(key=lambda one: -one[2].requests)
         value["apis"] = [{"node": node, "api": api, **self._shown(rates)} for node, api, rates in apis[:_APIS]]
@@ -151,8 +153,10 @@ class Live:
 
     def _clients(self, tally: Tally, name: str, sessions: Sequence[SessionStatus]) -> dict[str, Any]:
         of_client: dict[ClientKey, list[SessionStatus]] = defaultdict(list)
-        for one in sessions:
-            of_client[ClientKey(name, one.client.rpartition(":")[0], one.client_id, one.software)].append(one)
+        for session in sessions:
+            of_client[ClientKey(name, session.client.rpartition(":")[0], session.client_id, session.software)].append(
+                session
+            )
         clients = {client: doing for client, doing in tally.clients.items() if client.cluster == name}
         busiest = sorted(
             of_client.keys() | clients.keys(),
@@ -181,9 +185,18 @@ class Live:
 
 
 _OF_CLUSTERS = (
-    "name", "cluster_id", "bootstrap_servers", "via", "listen", "bootstrap", "problem", "answered", "searched", "full",
+    "name",
+    "cluster_id",
+    "bootstrap_servers",
+    "via",
+    "listen",
+    "bootstrap",
+    "problem",
+    "answered",
+    "searched",
+    "full",
     "sessions",
-)  # fmt: skip
+)
 
 
 def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:

@@ -74,9 +74,9 @@ class Tally:
         self.groups: dict[tuple[str, str], GroupActivity] = {}
         """Exchanges of the last second that could not be counted."""
 
-    def offer(self, passed: ObservedExchange) -> None:
+    def offer(self, observed: ObservedExchange) -> None:
         """Something has passed."""
-        where, exchange = passed.where, passed.exchange
+        where, exchange = observed.where, observed.exchange
         api = exchange.api
         sizes = exchange.request_size, exchange.response_size, exchange.seconds
         node = self.nodes.get((where.cluster, where.node))
@@ -90,30 +90,30 @@ class Tally:
         doing = _get_or_add(self.clients, client, ClientActivity, "client")
         if doing is not None:
             counted.append(doing.rates)
-            doing.heard = passed.time
+            doing.heard = observed.time
             doing.nodes.add(where.node)
             if api == "Metadata":
-                doing.asked.append(passed.time)
+                doing.asked.append(observed.time)
                 doing.told = dict(exchange.rewritten) or doing.told
                 if exchange.metadata:
                     doing.metadata = exchange.version, exchange.metadata
             elif api == "SaslAuthenticate" and exchange.error:
-                doing.refused.append(passed.time)
+                doing.refused.append(observed.time)
         for rates in counted:
             rates.add(*sizes)
         if exchange.error:
-            error = LastError(api, exchange.error, passed.time)
+            error = LastError(api, exchange.error, observed.time)
             for rates in counted:
                 rates.add_error(error)
         if exchange.group:
-            self._note_group(passed)
+            self._note_group(observed)
 
-    def _note_group(self, passed: ObservedExchange) -> None:
-        where, exchange = passed.where, passed.exchange
+    def _note_group(self, observed: ObservedExchange) -> None:
+        where, exchange = observed.where, observed.exchange
         group = _get_or_add(self.groups, (where.cluster, exchange.group), GroupActivity, "group")
         if group is None:
             return
-        group.node, group.heard = where.node, passed.time
+        group.node, group.heard = where.node, observed.time
         if exchange.api == "LeaveGroup":
             group.members.pop(where.client, None)
         elif where.client in group.members or len(group.members) < _MEMBERS:

@@ -223,7 +223,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         "node-ports": "3000-3001", "map": "a=b", "via": "ssh://c", "connect-timeout": "1s", "retire-after": "2s",
         "max-connections": "3", "max-request-size": "4KiB", "admin": "127.0.0.1:5000", "drain-timeout": "6s",
         "reuse-port": None, "admin-host": "kproxy.example", "admin-quit": None, "admin-token-file": "t",
-        "admin-token-reads": None, "admin-reload": None, "watch-config": None, "state-dir": "states",
+        "admin-require-token-for-reads": None, "admin-reload": None, "watch-config": None, "state-dir": "states",
         "exit-with": "ended",
         "log-format": "json", "log-level": "warning", "ready-requires": "none",
         "forward": "8081=registry:8081",
@@ -249,7 +249,7 @@ def test_every_option_is_a_flag(app: App) -> None:
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
     given = {"max-connections": 3, "tls": True}
-    given |= dict.fromkeys(("admin-quit", "admin-token-reads", "admin-reload", "watch-config", "reuse-port"), True)
+    given |= dict.fromkeys(("admin-quit", "admin-require-token-for-reads", "admin-reload", "watch-config", "reuse-port"), True)
     assert shown == values | given
 
 

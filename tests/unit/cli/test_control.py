@@ -126,7 +126,7 @@ def test_the_reasons_need_the_token(
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o600)
-    with running("--admin-token-file", str(file), "--admin-token-reads") as admin:
+    with running("--admin-token-file", str(file), "--admin-require-token-for-reads") as admin:
         ask = ["wait", "--admin", admin, "--timeout"]
         while "only to those who show its token" not in capsys.readouterr().err:
             assert invoke([*ask, "0"]) == 1

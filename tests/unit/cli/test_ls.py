@@ -296,7 +296,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Running, Authority, Path]]:
             nodes=(),
         )  # fmt: skip
         here.status |= json.loads(asjson.write(Status(version="1", draining=False, clusters=(one,))))
-        here.set(token=TOKEN, token_reads=True)
+        here.set(token=TOKEN, require_token_for_reads=True)
         yield here, authority, file
 
 
@@ -326,7 +326,7 @@ def test_a_kproxy_with_tls_and_a_token(
     own = tmp_path / "kproxy.yaml"
     own.write_text(
         f"admin: {admin}\nadmin-tls-cert: {cert}\nadmin-tls-key: {key}\nadmin-token-file: {file}\n"
-        "admin-token-reads: true\n"
+        "admin-require-token-for-reads: true\n"
     )
     monkeypatch.delenv("KPROXY_ADMIN")
     assert served("-c", str(own))  # the file of the kproxy itself says all of it

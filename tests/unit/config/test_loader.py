@@ -166,10 +166,10 @@ def test_variables_that_are_no_options() -> None:
             ],
         ),
         (
-            {"bootstrap_servers": "a", "admin_token_reads": True},
+            {"bootstrap_servers": "a", "admin_require_token_for_reads": True},
             {},
             [
-                "--admin-token-reads: needs a token, and there is none; "
+                "--admin-require-token-for-reads: needs a token, and there is none; "
                 "allowed: together with admin-token-file, or with admin-token"
             ],
         ),

@@ -25,7 +25,7 @@ EVERYTHING: dict[str, object] = {
     "via": ("ssh://me@bastion", "http://proxy:3128"),
     "max_request_size": "1000001", "admin": "off", "ready_requires": "all", "drain_timeout": "1.5",
     "reuse_port": True, "admin_host": ("kproxy.example", "*"), "admin_token_file": "/run/secrets/admin",
-    "admin_token_reads": True, "admin_tls_cert": "admin.pem", "admin_tls_key": "admin.key",
+    "admin_require_token_for_reads": True, "admin_tls_cert": "admin.pem", "admin_tls_key": "admin.key",
     "exit_with": ("ended", "http://localhost:4040"),
     "log_format": "json", "log_level": "debug", "tls": "yes", "tls_ca": "ca.p12", "tls_cert": "me.pem",
     "tls_key": "me.key", "tls_server_name": "*", "tls_insecure": "no", "client_tls_cert": "kproxy.pem",
@@ -60,7 +60,7 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "admin-reload: false  # default\n"
         "# admin-token: none\n"
         "# admin-token-file: none\n"
-        "admin-token-reads: false  # default\n"
+        "admin-require-token-for-reads: false  # default\n"
         "ready-requires: one  # default\n"
         "# exit-with: none\n"
         "drain-timeout: 10s  # default\n"

@@ -132,7 +132,7 @@ def test_one_is_hostile_from_a_step_on(site: Site, how: str, do: CommandType) ->
     broken = threading.Event()
 
     def harm(_: FakeKproxy, command: Command | None) -> bytes | None:
-        if command is not None and command.do is do:
+        if command is not None and command.type is do:
             broken.set()
         if not broken.is_set():
             return None
@@ -282,7 +282,7 @@ def test_the_driver_dies(site: Site, do: CommandType, at: int, abort: bool) -> N
     def harm(_: FakeKproxy, command: Command | None) -> bytes | None:
         nonlocal count
         with lock:
-            if command is not None and command.do is do and not dead.is_set():
+            if command is not None and command.type is do and not dead.is_set():
                 count += 1
                 if count > at:
                     dead.set()

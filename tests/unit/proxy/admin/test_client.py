@@ -107,14 +107,14 @@ def test_refusals_say_what_to_do(running: Running) -> None:
 def test_over_tls(encrypted: Running, authority: Authority) -> None:
     encrypted.status["version"] = "1"
     address = encrypted.admin.address
-    encrypted.set(token=TOKEN, token_reads=True)
+    encrypted.set(token=TOKEN, require_token_for_reads=True)
     client = AdminClient(address, TOKEN, tls=authority.client_context())
     assert client.get("/status") == {"version": "1"}
     assert client.wait_ready(0, "all") == ["node 2 is missing"]
     without = AdminClient(address, tls=authority.client_context())
     assert "requires a token" in refusal(lambda: without.get("/status"))
     assert without.wait_ready(0, "all") == [
-        "not ready; kproxy tells the reasons only to those who show its token (--admin-token-reads)"
+        "not ready; kproxy tells the reasons only to those who show its token (--admin-require-token-for-reads)"
     ]
 
 

@@ -250,7 +250,7 @@ def test_reads_are_open_unless_they_are_closed(running: Running) -> None:
     assert {route.path for route in reads if route.needs is TokenRequirement.NEVER} == {*open_to_all, "/echo"}
     for route in reads:
         assert ask(running, route, Authorization="")[0] == open_to_all.get(route.path, 200)
-    running.set(token_reads=True)
+    running.set(require_token_for_reads=True)
     for route in reads:
         status, answer = ask(running, route, Authorization="")
         assert status == (401 if route.needs is TokenRequirement.READS else open_to_all.get(route.path, 200))
@@ -259,10 +259,10 @@ def test_reads_are_open_unless_they_are_closed(running: Running) -> None:
 
 
 def test_why_it_is_not_ready_is_told_with_the_token(running: Running) -> None:
-    running.set(token_reads=True)
+    running.set(require_token_for_reads=True)
     running.not_ready.append("node kafka-2.internal is missing")
     answers = [running.ask("/readyz", Authorization=shown) for shown in ("", "Bearer no", f"Bearer {TOKEN}")]
-    withheld = b"not ready; kproxy tells the reasons only to those who show its token (--admin-token-reads)\n"
+    withheld = b"not ready; kproxy tells the reasons only to those who show its token (--admin-require-token-for-reads)\n"
     assert [body for _, body in answers] == [withheld, withheld, b"node kafka-2.internal is missing\n"]
     running.not_ready.clear()
     assert running.ask("/readyz")[1] == b"ok\n"
@@ -270,7 +270,7 @@ def test_why_it_is_not_ready_is_told_with_the_token(running: Running) -> None:
 
 
 def test_a_browser_shows_the_token_as_a_password(running: Running) -> None:
-    running.set(token_reads=True)
+    running.set(require_token_for_reads=True)
     response, answer = running.ask("/status", Sec_Fetch_Site="none")
     assert (response.status, response.headers["WWW-Authenticate"]) == (401, 'Basic realm="kproxy"')
     assert b"in a browser, give the token as the password of any user" in answer
@@ -281,7 +281,7 @@ def test_a_browser_shows_the_token_as_a_password(running: Running) -> None:
 
 
 def test_reads_without_any_token_are_not_answered(running: Running) -> None:
-    running.set(token_reads=True, token=None)
+    running.set(require_token_for_reads=True, token=None)
     assert running.ask("/status")[0].status == 403
     assert running.ask("/livez")[0].status == 200
 

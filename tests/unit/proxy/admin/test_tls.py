@@ -337,7 +337,7 @@ def test_certificates_are_followed(running: Running, authority: Authority, caplo
 
 def test_the_rules_of_the_table_hold(running: Running) -> None:
     running.enable_quit()
-    running.set(token=TOKEN, token_reads=True)
+    running.set(token=TOKEN, require_token_for_reads=True)
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert running.ask("/status")[0].status == 401
     assert running.ask("/status", **right)[0].status == 200
@@ -345,7 +345,7 @@ def test_the_rules_of_the_table_hold(running: Running) -> None:
     assert running.ask("/quit", "POST", Origin="https://127.0.0.1", **right)[0].status == 403
     assert running.ask("/quit", "POST", Host="evil.example", **right)[0].status == 421
     assert running.quits == []
-    running.set(token=None, token_reads=False)
+    running.set(token=None, require_token_for_reads=False)
     assert running.ask("/quit", "POST")[0].status == 202  # it knows that this is its own machine
 
 

@@ -101,7 +101,7 @@ class Bench:
     def to(self, *commands: Command) -> None:
         for command in commands:
             assert self.switch.apply(command) == ""
-            if command.do is CommandType.HOLD:
+            if command.type is CommandType.HOLD:
                 assert self.process.settled is not None
                 self.process.settled()
 

@@ -309,7 +309,7 @@ def test_what_was_told_on_another_connection_counts_while_a_fetch_waits() -> Non
     talk.client(fetch(3, 5))
     client = talk.rules.positions.client(ME)
     assert client is not None
-    client.tell(b"a", 0, 5)
+    client.note_offset(b"a", 0, 5)
     assert talk.release() == fetch(3, 5)
 
 

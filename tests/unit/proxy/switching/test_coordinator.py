@@ -169,7 +169,7 @@ def test_after_the_decision_it_only_goes_forward() -> None:
         ParticipantReply("k1", UNDONE, CommandType.RELEASE, "it has ended here"),
         ParticipantReply("k2", RELEASED, CommandType.RELEASE),
     )
-    assert (driver.end, driver.known) == (CoordinatorOutcome.INCOMPLETE, (KnownPhase.ODD, KnownPhase.RELEASED))
+    assert (driver.end, driver.phases) == (CoordinatorOutcome.INCOMPLETE, (KnownPhase.ODD, KnownPhase.RELEASED))
     assert after(forward(Stage.RELEASE), StageTimedOut("the journal is not there")).end is CoordinatorOutcome.INCOMPLETE
     lost = after(
         forward(Stage.RELEASE),

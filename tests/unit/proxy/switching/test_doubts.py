@@ -47,7 +47,7 @@ def test_only_the_same_client_at_the_same_node_clears_it(
 ) -> None:
     doubts = DoubtTracker()
     doubts.note(APP, "1", 100.0, 1000.0)
-    assert doubts.reconnected(identity, node, opened, opened + seconds) is clears
+    assert doubts.clear_if_repeated(identity, node, opened, opened + seconds) is clears
     assert doubts.of(APP) is not clears
 
 
@@ -57,8 +57,8 @@ def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
     doubts.note(APP, "2", 101.0, 10.0)
     doubts.note(APP, "1", 102.0, 10.0)
     assert [doubt.node for doubt in doubts.left(103.0)] == ["2", "1"]
-    assert not doubts.reconnected(APP, "1", 101.0, 200.0), "this connection is from before the second time"
-    assert doubts.reconnected(APP, "1", 103.0, 200.0)
+    assert not doubts.clear_if_repeated(APP, "1", 101.0, 200.0), "this connection is from before the second time"
+    assert doubts.clear_if_repeated(APP, "1", 103.0, 200.0)
     assert doubts.of(APP)
     assert [doubt.node for doubt in doubts.left(110.0)] == ["2"]
     assert not doubts.left(111.0)

@@ -39,13 +39,13 @@ class WaysOut:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.tried: set[object] = set()
+        self.may_have_committed: set[object] = set()
 
     def __call__(self, world: World) -> None:
         situation = (frozenset(world.kproxies), world.journal, world.copied, world.dirty, world.moved)
-        if not world.journal or situation in self.tried:
+        if not world.journal or situation in self.may_have_committed:
             return  # nothing has begun that anybody could take over
-        self.tried.add(situation)
+        self.may_have_committed.add(situation)
         for abort in (False, True):
             way_out(self._model, world, abort=abort)
 
@@ -73,7 +73,7 @@ def test_what_must_not_be_does_not_come_about(bounds: Bounds, worlds: int) -> No
     explored = explore(model, ways)
     assert explored.found == "", explored.path
     assert explored.worlds > worlds
-    assert len(ways.tried) > 10
+    assert len(ways.may_have_committed) > 10
 
 
 class Wanderer(RuleBasedStateMachine):
@@ -133,14 +133,14 @@ def expires_though_committed(kproxy: ParticipantState, now: float) -> Transition
 
 
 def holds_again(kproxy: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
-    if command.do is CommandType.HOLD and kproxy.last is not None:
+    if command.type is CommandType.HOLD and kproxy.last is not None:
         kproxy = replace(kproxy, last=None, count=0)
     return participant.apply(kproxy, command, facts, now)
 
 
 def forbids_no_late_hold(kproxy: ParticipantState, command: Command, facts: SwitchConditions, now: float) -> Transition:
     step = participant.apply(kproxy, command, facts, now)
-    return replace(step, state=kproxy) if command.do is CommandType.UNDO and not kproxy.holds else step
+    return replace(step, state=kproxy) if command.type is CommandType.UNDO and not kproxy.holds else step
 
 
 def settles_too_early(kproxy: ParticipantState, facts: SwitchConditions) -> Transition:
@@ -154,8 +154,8 @@ def obeys_former_drivers(kproxy: ParticipantState, command: Command, facts: Swit
 def believes_that_the_lost_went_back(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
     driver = coordinator.handle(driver, event)
     if isinstance(event, ParticipantLost) and driver.stage is Stage.ASK and driver.plan.takes_over:
-        known = tuple(KnownPhase.UNDONE if one is KnownPhase.LOST else one for one in driver.known)
-        return replace(driver, known=known, stage=Stage.UNDO) if KnownPhase.UNKNOWN not in known else driver
+        known = tuple(KnownPhase.UNDONE if one is KnownPhase.LOST else one for one in driver.phases)
+        return replace(driver, phases=known, stage=Stage.UNDO) if KnownPhase.UNKNOWN not in known else driver
     return driver
 
 
@@ -174,11 +174,11 @@ def asks_without_claiming(driver: CoordinatorState) -> NextActions:
 def takes_an_answer_for_a_claim(driver: CoordinatorState, event: CoordinatorEvent) -> CoordinatorState:
     if (
         isinstance(event, ParticipantReply)
-        and event.did is None
+        and event.command_type is None
         and driver.stage is Stage.ASK
         and driver.plan.takes_over
     ):
-        event = replace(event, did=CommandType.CLAIM)
+        event = replace(event, command_type=CommandType.CLAIM)
     return coordinator.handle(driver, event)
 
 

@@ -110,7 +110,7 @@ def test_a_command_is_refused(before: ParticipantState, command: Command, says: 
 @pytest.mark.parametrize(
     ("facts", "says"),
     [
-        (SwitchConditions(FACTS.upstreams, refuses="kproxy is stopping"), "kproxy is stopping"),
+        (SwitchConditions(FACTS.upstreams, hold_refusal="kproxy is stopping"), "kproxy is stopping"),
         (SwitchConditions({"blue": "", "green": "green does not answer"}), "green does not answer"),
     ],
 )

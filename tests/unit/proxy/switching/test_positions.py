@@ -58,13 +58,13 @@ def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     followed = SessionPositions(client)
-    assert followed.stale([(T, 0, 10)], 1.0) == (T, 0, 10)
-    client.tell(T, 0, 10)
-    assert followed.stale([(T, 0, offset)], 1.0) == (T, 0, offset)
-    assert followed.stale([(T, 1, 10)], 1.0) == (T, 1, 10), "another partition"
-    assert followed.stale([(b"other", 0, 10)], 1.0) == (b"other", 0, 10)
-    assert followed.stale([(T, 0, 10)], 1.0) is None
-    assert followed.stale([(T, 0, offset)], 1.0) is None, "from there on it counts itself"
+    assert followed.first_stale([(T, 0, 10)], 1.0) == (T, 0, 10)
+    client.note_offset(T, 0, 10)
+    assert followed.first_stale([(T, 0, offset)], 1.0) == (T, 0, offset)
+    assert followed.first_stale([(T, 1, 10)], 1.0) == (T, 1, 10), "another partition"
+    assert followed.first_stale([(b"other", 0, 10)], 1.0) == (b"other", 0, 10)
+    assert followed.first_stale([(T, 0, 10)], 1.0) is None
+    assert followed.first_stale([(T, 0, offset)], 1.0) is None, "from there on it counts itself"
 
 
 def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() -> None:
@@ -72,33 +72,33 @@ def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() ->
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for partition in (0, 1):
-        client.tell(T, partition, 10)
+        client.note_offset(T, partition, 10)
     one, other = SessionPositions(client), SessionPositions(client)
-    assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
-    assert one.stale([(T, 1, 20)], 3.0) is None
-    assert other.stale([(T, 0, 77)], 5.9) == (T, 0, 77), "it may be another client of that name"
-    assert other.is_elsewhere((T, 0, 77))
-    assert not other.is_elsewhere((T, 2, 77))
-    assert other.stale([(T, 0, 77)], 6.0) is None
+    assert one.first_stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
+    assert one.first_stale([(T, 1, 20)], 3.0) is None
+    assert other.first_stale([(T, 0, 77)], 5.9) == (T, 0, 77), "it may be another client of that name"
+    assert other.is_followed_elsewhere((T, 0, 77))
+    assert not other.is_followed_elsewhere((T, 2, 77))
+    assert other.first_stale([(T, 0, 77)], 6.0) is None
     assert client.may_commit(T, 0, 80)
-    assert other.stale([(T, 1, 99)], 7.9) == (T, 1, 99), "one still asks for it"
-    assert one.stale([(T, 0, 20)], 8.0) is None, "it comes back"
+    assert other.first_stale([(T, 1, 99)], 7.9) == (T, 1, 99), "one still asks for it"
+    assert one.first_stale([(T, 0, 20)], 8.0) is None, "it comes back"
 
 
 def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for partition in (0, 1):
-        client.tell(T, partition, 10)
+        client.note_offset(T, partition, 10)
     one, other = SessionPositions(client), SessionPositions(client)
-    assert one.stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
-    one.ask_all([(T, 1), (T, 9)], 3.0)
-    one.ask_all([], 30.0)
-    assert other.stale([(T, 0, 77)], 34.9) == (T, 0, 77)
-    assert other.stale([(T, 9, 77)], 34.9) == (T, 9, 77), "nobody has followed it"
-    assert other.stale([(T, 1, 77)], 34.9) is None
-    assert one.stale([(T, 1, 20)], 36.0) is None, "a part of it again"
-    one.ask_all([], 50.0)
+    assert one.first_stale([(T, 0, 10), (T, 1, 10)], 1.0) is None
+    one.note_fetch_all([(T, 1), (T, 9)], 3.0)
+    one.note_fetch_all([], 30.0)
+    assert other.first_stale([(T, 0, 77)], 34.9) == (T, 0, 77)
+    assert other.first_stale([(T, 9, 77)], 34.9) == (T, 9, 77), "nobody has followed it"
+    assert other.first_stale([(T, 1, 77)], 34.9) is None
+    assert one.first_stale([(T, 1, 20)], 36.0) is None, "a part of it again"
+    one.note_fetch_all([], 50.0)
     other.end()
     one.end()
     assert not client.open
@@ -107,48 +107,48 @@ def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() ->
 def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
-    client.tell(T, 0, 10)
+    client.note_offset(T, 0, 10)
     followed = SessionPositions(client)
-    assert followed.stale([(T, 0, 10), (T, 1, 5)], 1.0) == (T, 1, 5)
+    assert followed.first_stale([(T, 0, 10), (T, 1, 5)], 1.0) == (T, 1, 5)
     assert not followed.partitions
-    client.tell(T, 1, 5)
-    assert followed.stale([(T, 0, 10), (T, 1, 5)], 1.0) is None
+    client.note_offset(T, 1, 5)
+    assert followed.first_stale([(T, 0, 10), (T, 1, 5)], 1.0) is None
 
 
 def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> None:
     """Two members of a group may have the same name and address, and one of them may not know of the switch yet."""
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
-    client.tell(T, 0, 10)
+    client.note_offset(T, 0, 10)
     one, other = SessionPositions(client), SessionPositions(client)
-    assert one.stale([(T, 0, 10)], 1.0) is None
-    assert one.stale([(T, 0, 999)], 1.0) is None
-    assert other.stale([(T, 0, 777)], 1.0) == (T, 0, 777)
+    assert one.first_stale([(T, 0, 10)], 1.0) is None
+    assert one.first_stale([(T, 0, 999)], 1.0) is None
+    assert other.first_stale([(T, 0, 777)], 1.0) == (T, 0, 777)
     one.end()
-    assert SessionPositions(client).stale([(T, 0, 1234)], 1.0) is None, "it comes back on another connection"
+    assert SessionPositions(client).first_stale([(T, 0, 1234)], 1.0) is None, "it comes back on another connection"
 
 
 def test_no_offset_is_no_position() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
-    client.tell(T, 0, -1)
-    assert not client.was_told(T, 0)
-    assert SessionPositions(client).unknown([(T, 0, 0)])
-    client.tell(T, 0, 0)
-    assert not SessionPositions(client).unknown([(T, 0, 0)])
-    assert SessionPositions(client).unknown([(T, 0, 0), (T, 1, 0)])
+    client.note_offset(T, 0, -1)
+    assert not client.has_offsets(T, 0)
+    assert SessionPositions(client).lacks_offsets([(T, 0, 0)])
+    client.note_offset(T, 0, 0)
+    assert not SessionPositions(client).lacks_offsets([(T, 0, 0)])
+    assert SessionPositions(client).lacks_offsets([(T, 0, 0), (T, 1, 0)])
 
 
 def test_the_last_offsets_of_a_partition_count() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for offset in [5, *range(100, 100 + MAX_OFFSETS - 1)]:
-        client.tell(T, 0, offset)
-    client.tell(T, 0, 5)  # again: it is the newest now
-    client.tell(T, 0, 500)
-    assert client.may_begin(T, 0, 5)
-    assert not client.may_begin(T, 0, 100)
-    assert client.may_begin(T, 0, 101)
+        client.note_offset(T, 0, offset)
+    client.note_offset(T, 0, 5)  # again: it is the newest now
+    client.note_offset(T, 0, 500)
+    assert client.may_start_at(T, 0, 5)
+    assert not client.may_start_at(T, 0, 100)
+    assert client.may_start_at(T, 0, 101)
 
 
 def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +162,9 @@ def test_a_crowd_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     client = known.client(OLD)
     assert client is not None
     for number in range(100):
-        client.tell(T, number, 1)
-    client.follow((T, number) for number in range(100, 200))
-    assert [number for number in range(200) if client.was_told(T, number)] == [*range(90, 100), *range(190, 200)]
+        client.note_offset(T, number, 1)
+    client.note_followed((T, number) for number in range(100, 200))
+    assert [number for number in range(200) if client.has_offsets(T, number)] == [*range(90, 100), *range(190, 200)]
 
 
 def test_who_waits_is_told_once_and_as_often_as_it_begins_anew() -> None:

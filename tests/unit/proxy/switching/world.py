@@ -204,7 +204,7 @@ class Model:
         yield from self._another(world)
 
     def _delivered(self, world: World, at: int, command: Command | None) -> Iterator[tuple[str, World]]:
-        what = "ask" if command is None else f"{command.do} of {command.driver}"
+        what = "ask" if command is None else f"{command.type} of {command.driver}"
         for kproxy, answered, problem in self.obeyed(world.kproxies[at], command):
             if problem == "killed":
                 # The effects and the file differ for a moment: others may see it so before it begins again.
@@ -218,7 +218,7 @@ class Model:
                 wanted = self._wants(driver).requests
                 name = driver.plan.kproxies[at]
                 if name in wanted and wanted[name] == command:
-                    answer = ParticipantReply(name, answered, None if command is None else command.do, problem)
+                    answer = ParticipantReply(name, answered, None if command is None else command.type, problem)
                     yield f"{at} {what}, answered", self._told(there, number, answer)
                     if self.bounds.late_answers and all(
                         (number, name) != (to, one.kproxy) for to, one in world.answers
@@ -336,7 +336,7 @@ def canonical(world: World, numbers: Numbers) -> World:
             (
                 world.kproxies[at],
                 world.sent[at],
-                tuple((driver.known[at], driver.counts[at]) for driver in world.drivers),
+                tuple((driver.phases[at], driver.counts[at]) for driver in world.drivers),
             )
         )
         for at in many
@@ -349,7 +349,7 @@ def canonical(world: World, numbers: Numbers) -> World:
         return tuple(values[at] for at in order)
 
     drivers = tuple(
-        replace(driver, known=sorted_by(driver.known), counts=sorted_by(driver.counts)) for driver in world.drivers
+        replace(driver, phases=sorted_by(driver.phases), counts=sorted_by(driver.counts)) for driver in world.drivers
     )
     return world._replace(kproxies=sorted_by(world.kproxies), sent=sorted_by(world.sent), drivers=drivers)
 
@@ -380,7 +380,7 @@ def way_out(model: Model, world: World, *, abort: bool) -> None:
             after, answered, problem = model.obeyed(world.kproxies[at], command)[0]
             world = model.judged(_with(world, at, after))
             driver = machines.step(
-                driver, ParticipantReply(name, answered, None if command is None else command.do, problem)
+                driver, ParticipantReply(name, answered, None if command is None else command.type, problem)
             )
     if driver.end not in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE):
         raise Spoilt(f"there is no way out: {driver.stage} {driver.end}")

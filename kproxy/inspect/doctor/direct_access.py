@@ -25,8 +25,8 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
     said = "; ".join(f"{one.advertised or one.address}: {cause.why}" for one, cause in causes[:_NAMED])
     more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
     why = (
-        f"kproxy reaches the cluster with {with_means(examination)}. A client connects without that, and does not reach it"
-        f" from this machine: {said}{more}."
+        f"kproxy reaches the cluster with {with_means(examination)}. A client connects without that, and does not reach"
+        f" it from this machine: {said}{more}."
     )
     about = tuple(str(one.advertised or one.address) for one in lost)
     yield DoctorFinding(

@@ -94,7 +94,8 @@ def _of_certificate(fault: Fault, contact: Contact, examination: Examination) ->
     if fault is Fault.CERTIFICATE_EXPIRED:
         return (
             "keytool -list -v -keystore broker.p12   # shows the dates; have the CA sign the same key again",
-            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates{_there(examination)}",
+            f"openssl s_client -connect {address} -showcerts </dev/null | openssl x509 -noout -dates"
+            f"{_there(examination)}",
         )
     if fault is Fault.CERTIFICATE_NOT_YET_VALID:
         return ("timedatectl status   # is this machine's clock right, and was that of the CA?",)
@@ -172,4 +173,5 @@ def _tool(name: str, examination: Examination) -> str:
     """One of Kafka's tools, as far as its bootstrap server: it cannot use a hop, so kproxy goes along it."""
     if examination.through:
         return f"{shlex.join(examination.through)} {name} --bootstrap-server '{{bootstrap}}'"
-    return f"{name} --bootstrap-server {examination.asked.address if examination.asked is not None else examination.bootstrap[0].address}"
+    contact = examination.bootstrap[0] if examination.asked is None else examination.asked
+    return f"{name} --bootstrap-server {contact.address}"

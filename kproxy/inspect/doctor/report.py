@@ -165,8 +165,8 @@ def _nothing_wrong(examination: Examination) -> str:
         ]
         return (
             f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
-            f" are its own, as its admin endpoint at {examination.neighbour.admin} says. Behind it, nothing was checked:"
-            f" {shell(words)}"
+            f" are its own, as its admin endpoint at {examination.neighbour.admin} says. Behind it, nothing was checked"
+            f": {shell(words)}"
         )
     means = direct_access.with_means(examination)
     if examination.means and direct_access.is_reached(examination) is None:

@@ -125,7 +125,7 @@ async def readyz(sources: AdminSources, request: Request) -> Reply:
         return text_reply(HTTPStatus.BAD_REQUEST, f"requires: {error}")
     reasons, missing = state.reasons, state.missing
     if request.withheld:
-        reasons = [f"not ready; kproxy tells the reasons {request.withheld}"] if reasons else []
+        reasons = [f"not ready; kproxy gives the reasons {request.withheld}"] if reasons else []
         missing = []
     if reasons:
         return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))

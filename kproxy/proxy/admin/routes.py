@@ -203,7 +203,7 @@ def _withheld(sources: AdminSources, request: Request) -> str:
     token, shown = sources.expected(), request.headers.get("authorization", "")
     if token is not None and bearer.has_token(shown, token, basic=True):
         return ""
-    return "only to those who show its token (--admin-require-token-for-reads)"
+    return "only to requests with its token (--admin-require-token-for-reads)"
 
 
 async def _body(route: AdminRoute, request: Request, read_body: ReadBody) -> object:

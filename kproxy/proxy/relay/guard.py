@@ -211,7 +211,8 @@ class Guard:
         if self._fetch_until is None:
             wait = min(max(fetch.max_wait / 1000, _SHORTEST_WAIT), _LONGEST_WAIT)
             self._fetch_until = now + wait
-            if not followed.is_followed_elsewhere(stale):  # else it may be the same client, at the partition's next leader
+            # Otherwise it may be the same client, at the partition's next leader.
+            if not followed.is_followed_elsewhere(stale):
                 self._note_waiting(stale, now)
             self._judge_again(wait)
             return self._hold()

@@ -22,6 +22,9 @@ MAX_HOLD_SECONDS = 25
 """Clients give up a request after 30 s (`request.timeout.ms`)."""
 
 
+_BY_COMMAND = "by command of the driver"
+
+
 class Phase(StrEnum):
     """The phases of a participant."""
 
@@ -283,14 +286,15 @@ def _commit(state: ParticipantState, command: Command, conditions: SwitchConditi
 def _release(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase not in (Phase.FLIPPED, Phase.COMMITTED):
         return _refused(state, f"it has not flipped yet ({state.phase})")
-    return Transition(_ended(state, state.active, SwitchOutcome.RELEASED, "by command of the driver", now), (Effect.RELEASE,))
+    after = _ended(state, state.active, SwitchOutcome.RELEASED, _BY_COMMAND, now)
+    return Transition(after, (Effect.RELEASE,))
 
 
 def _undo(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase is Phase.COMMITTED and not command.force:
         text = "it has committed: another kproxy may have been released; --resume or --abort of its driver decides"
         return _refused(state, text)
-    return _back(state, "by command of the driver", now)
+    return _back(state, _BY_COMMAND, now)
 
 
 def _back(state: ParticipantState, why: str, now: float) -> Transition:

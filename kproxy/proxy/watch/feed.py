@@ -143,7 +143,7 @@ class Feed:
 
     def _check_room(self) -> None:
         if self.readers >= MOST_READERS:
-            raise TooManyReaders(f"{MOST_READERS} readers look on already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_READERS} readers are connected already: kproxy serves no more")
 
     async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
         # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.

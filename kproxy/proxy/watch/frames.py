@@ -170,7 +170,7 @@ class FrameFeed:
 
     def _check_room(self) -> None:
         if len(self._readers) >= MOST_READERS:
-            raise TooManyReaders(f"{MOST_READERS} readers capture frames already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_READERS} readers capture frames already: kproxy serves no more")
 
     async def _lines(self, reader: _FrameReader) -> AsyncGenerator[bytes, None]:
         # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.

@@ -64,7 +64,7 @@ class Live:
 
     def _check_room(self) -> None:
         if self._viewers >= MOST_VIEWERS:
-            raise TooManyReaders(f"{MOST_VIEWERS} pages look on already, the most that kproxy serves")
+            raise TooManyReaders(f"{MOST_VIEWERS} pages are connected already: kproxy serves no more")
 
     async def _view(self) -> AsyncGenerator[bytes, None]:
         self._check_room()

@@ -249,7 +249,8 @@ def test_every_option_is_a_flag(app: App) -> None:
         for value in [getattr(app.configs[0].clusters[0] if setting.in_cluster else app.configs[0], setting.name)]
     }
     given = {"max-connections": 3, "tls": True}
-    given |= dict.fromkeys(("admin-quit", "admin-require-token-for-reads", "admin-reload", "watch-config", "reuse-port"), True)
+    switches = ("admin-quit", "admin-require-token-for-reads", "admin-reload", "watch-config", "reuse-port")
+    given |= dict.fromkeys(switches, True)
     assert shown == values | given
 
 

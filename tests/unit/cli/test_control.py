@@ -128,7 +128,7 @@ def test_the_reasons_need_the_token(
     file.chmod(0o600)
     with running("--admin-token-file", str(file), "--admin-require-token-for-reads") as admin:
         ask = ["wait", "--admin", admin, "--timeout"]
-        while "only to those who show its token" not in capsys.readouterr().err:
+        while "only to requests with its token" not in capsys.readouterr().err:
             assert invoke([*ask, "0"]) == 1
         assert invoke([*ask, "0", "--admin-token-file", str(file)]) == 1
         assert "cluster default: " in capsys.readouterr().err

@@ -114,7 +114,7 @@ def test_over_tls(encrypted: Running, authority: Authority) -> None:
     without = AdminClient(address, tls=authority.client_context())
     assert "requires a token" in refusal(lambda: without.get("/status"))
     assert without.wait_ready(0, "all") == [
-        "not ready; kproxy tells the reasons only to those who show its token (--admin-require-token-for-reads)"
+        "not ready; kproxy gives the reasons only to requests with its token (--admin-require-token-for-reads)"
     ]
 
 

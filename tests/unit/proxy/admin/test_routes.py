@@ -262,7 +262,8 @@ def test_why_it_is_not_ready_is_told_with_the_token(running: Running) -> None:
     running.set(require_token_for_reads=True)
     running.not_ready.append("node kafka-2.internal is missing")
     answers = [running.ask("/readyz", Authorization=shown) for shown in ("", "Bearer no", f"Bearer {TOKEN}")]
-    withheld = b"not ready; kproxy tells the reasons only to those who show its token (--admin-require-token-for-reads)\n"
+    option = b"--admin-require-token-for-reads"
+    withheld = b"not ready; kproxy gives the reasons only to requests with its token (" + option + b")\n"
     assert [body for _, body in answers] == [withheld, withheld, b"node kafka-2.internal is missing\n"]
     running.not_ready.clear()
     assert running.ask("/readyz")[1] == b"ok\n"

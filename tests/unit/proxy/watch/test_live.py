@@ -128,7 +128,7 @@ async def test_too_many_viewers(events: EventLog, monkeypatch: pytest.MonkeyPatc
     page = Page(events)
     stream = page.live.view()
     await snapshot(stream)
-    with pytest.raises(TooManyReaders, match="1 pages look on already"):
+    with pytest.raises(TooManyReaders, match="1 pages are connected already"):
         page.live.view()
     await stream.aclose()
     page.live.view()

@@ -1,6 +1,6 @@
-"""Reads text and says what is wrong with it; opens no connection.
+"""Rooms that read text and explain what is wrong in it; they open no connection.
 
-explain   what a message or a log means
+explain   the meaning of a message or a log
 lint      mistakes in the configuration files of brokers and clients
-remedies  the table of what can be wrong between a client and its brokers
+remedies  the table of faults between a client and its brokers
 """

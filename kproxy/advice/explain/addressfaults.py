@@ -1,4 +1,4 @@
-"""What an address in a message adds to its words: whose name it is, and where it can work."""
+"""Faults that the address in a message shows: a name or an address that cannot work for clients."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kproxy.advice.remedies import Fault, Program
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 
 
-def refine(finding: MessageMatch, servers: Collection[str]) -> MessageMatch:
-    """The finding, with a more precise fault if its address shows one.
+def refine(match: MessageMatch, servers: Collection[str]) -> MessageMatch:
+    """Return the match with a more precise fault if its address shows one.
 
-    A bootstrap server is the user's own choice. Only an advertised address can be wrong in the broker.
+    The user chooses the bootstrap servers, so only an advertised address can be a fault of the broker.
     """
-    facts = finding.facts
-    certain = len(finding.faults) == 1 or set(finding.faults) <= _NOT_REACHED
-    if not certain or not facts.address or finding.broker or finding.program is Program.KPROXY:
-        return finding
+    facts = match.facts
+    certain = len(match.faults) == 1 or set(match.faults) <= _NOT_REACHED
+    if not certain or not facts.address or match.broker or match.program is Program.KPROXY:
+        return match
     if facts.address in servers or facts.bootstrap is True:
-        return finding
+        return match
     unclear = facts.bootstrap is None and not servers
-    if unclear and finding.faults[0] is not Fault.NAME_NOT_RESOLVED:
-        return finding
-    fault = _by_address(finding.faults[0], host_of(facts.address)) if finding.faults else None
-    return replace(finding, faults=(fault,)) if fault else finding
+    if unclear and match.faults[0] is not Fault.NAME_NOT_RESOLVED:
+        return match
+    fault = _by_address(match.faults[0], host_of(facts.address)) if match.faults else None
+    return replace(match, faults=(fault,)) if fault else match
 
 
 def _by_address(fault: Fault, host: str) -> Fault | None:
@@ -48,6 +48,6 @@ def _by_address(fault: Fault, host: str) -> Fault | None:
 
 
 def host_of(address: str) -> str:
-    """The host of an address, or the address if it has no port."""
+    """Return the host of an address, or the address if it has no port."""
     host, colon, port = address.rpartition(":")
     return host if colon and port.isdigit() else address

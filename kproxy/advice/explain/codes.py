@@ -1,4 +1,4 @@
-"""Kafka's error codes: their names in Java, in kafka-python and in the protocol, whether to try again, and their fault."""
+"""Kafka's error codes: their names in Java, kafka-python and the protocol, whether clients retry, and their fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.advice.remedies import Fault
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
 
-# By what the protocol's name contains; the first that fits.
+# The fault of a code whose protocol name contains the text; the first that fits.
 _FAULTS = (
     ("AUTHORIZATION_FAILED", Fault.NOT_AUTHORIZED),
     ("UNSUPPORTED_SASL_MECHANISM", Fault.SASL_MECHANISM),
@@ -64,42 +64,42 @@ class KafkaErrorCode:
 @cache
 def _errors() -> dict[int, type[Exception]]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its version in an old way
+        warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python uses a deprecated API
         from kafka.errors import kafka_errors
     return dict(kafka_errors)
 
 
 @cache
 def codes_by_number() -> dict[int, KafkaErrorCode]:
-    """All codes, from kafka-python."""
-    found = {}
+    """Return all error codes of kafka-python by their number."""
+    by_number = {}
     for number, error in _errors().items():
         if isinstance(number, int) and number != 0:
             name = str(getattr(error, "message", None) or error.__name__)
             text = " ".join(str(getattr(error, "description", None) or "").split())
             fault = next((fault for part, fault in _FAULTS if part in name), None)
-            found[number] = KafkaErrorCode(number, name, text, bool(getattr(error, "retriable", False)), fault)
-    return found
+            by_number[number] = KafkaErrorCode(number, name, text, bool(getattr(error, "retriable", False)), fault)
+    return by_number
 
 
 @cache
 def codes_by_name() -> dict[str, KafkaErrorCode]:
-    """The codes by each spelling of their names."""
-    found: dict[str, KafkaErrorCode] = {}
+    """Return the error codes by each spelling of their names."""
+    by_name: dict[str, KafkaErrorCode] = {}
     for number, code in codes_by_number().items():
         stem = "".join(word.capitalize() for word in code.name.split("_"))
         python = _errors()[number].__name__
         spellings = {code.name, python, python.removesuffix("Error") + "Exception", stem + "Exception", stem + "Error"}
-        found.update(dict.fromkeys(spellings - {"TimeoutException", "UnknownError", "InvalidRequestError"}, code))
-    return found
+        by_name.update(dict.fromkeys(spellings - {"TimeoutException", "UnknownError", "InvalidRequestError"}, code))
+    return by_name
 
 
 def find_code(line: str) -> KafkaErrorCode | None:
-    """The code that a line names or numbers."""
+    """Return the error code that a line names or numbers."""
     for match in _NAME.finditer(line):
-        if found := codes_by_name().get(match[0]):
-            return found
+        if code := codes_by_name().get(match[0]):
+            return code
     for match in _NUMBER.finditer(line):
-        if found := codes_by_number().get(int(match[1])):
-            return found
+        if code := codes_by_number().get(int(match[1])):
+            return code
     return None

@@ -1,9 +1,9 @@
-"""Whether lines are about Kafka. Words such as "connection refused" alone prove nothing."""
+"""Words that show whether lines are about Kafka. Words such as "connection refused" alone prove nothing."""
 
 from __future__ import annotations
 
-# Only Kafka's programs and libraries say these.
-_SURE = (
+# Only Kafka's programs and libraries use these words.
+_KAFKA_WORDS = (
     "org.apache.kafka", "rdkafka", "aiokafka", "kafka.errors", "kafka.net", "kafka.conn", "kafka.client", "kafka.coordinator",
     "kafka.consumer", "kafka.producer", "kafka.admin", "kafka.cluster", "kafka.sasl", "kafka.server.", "kafka.network.", "kafka.log.",
     "kafka.utils.", "kafka.tools", "KafkaError", "KafkaException", "KafkaConnection", "KafkaTimeoutError", "KafkaProducer",
@@ -14,7 +14,7 @@ _SURE = (
 )  # fmt: skip
 
 # Other programs, which may run beside Kafka or on a machine named after it.
-_FOREIGN = (
+_OTHER_PROGRAMS = (
     "postgres", "psql", "psycopg", "pgbouncer", "mysql", "mariadb", "jdbc", "redis", "jedis", "lettuce", "mongo", "elastic",
     "opensearch", "rabbitmq", "amqp", "pika.", "celery", "kombu", "cassandra", "datastax", "http://", "https://", "urllib", "requests.",
     "okhttp", "httpclient", "HttpHostConnect", "nginx", "upstream", "ssh:", "sshd", "git@", "fatal:", "docker:", "kubectl", "kubelet",
@@ -25,17 +25,17 @@ _FOREIGN = (
 _CLIENT_PORTS = (":9092", ":9093", ":9094", ":9095", ":9096", ":9098", ":19092", ":29092", ":9192")
 
 
-def is_sure(text: str) -> bool:
-    """Whether a record has words that only Kafka's programs say."""
-    return any(word in text for word in _SURE)
+def names_kafka(text: str) -> bool:
+    """Check whether a record has words that only Kafka's programs use."""
+    return any(word in text for word in _KAFKA_WORDS)
 
 
-def is_likely(text: str) -> bool:
-    """Whether a record without such words is about Kafka all the same: it names Kafka or its ports, and nothing else."""
+def looks_like_kafka(text: str) -> bool:
+    """Check whether a record without such words names Kafka or its ports, and no other program."""
     lower = text.lower()
-    return ("kafka" in lower or any(port in lower for port in _CLIENT_PORTS)) and not is_foreign(lower)
+    return ("kafka" in lower or any(port in lower for port in _CLIENT_PORTS)) and not names_other_program(lower)
 
 
-def is_foreign(lower: str) -> bool:
-    """Whether a record names a program that is not Kafka."""
-    return any(word.lower() in lower for word in _FOREIGN)
+def names_other_program(lower: str) -> bool:
+    """Check whether a record names a program that is not Kafka."""
+    return any(word.lower() in lower for word in _OTHER_PROGRAMS)

@@ -1,4 +1,4 @@
-"""What is said about a text: the causes, and the commands to go on with."""
+"""The explanation of a text: its causes, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -7,50 +7,60 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
-from kproxy.advice.explain.linereader import MOST, LineReader
+from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.remedies import Fault, remedy_of
 from kproxy.advice.remedies.own import OwnMessage
 
-# With these, kproxy beside the client helps at once.
-_HELPS = frozenset(
+# Faults that kproxy beside the client solves at once.
+_SOLVED_BY_KPROXY = frozenset(
     {
-        Fault.NAME_NOT_RESOLVED, Fault.NAME_RESOLVES_WRONGLY, Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED,
-        Fault.CONTAINER_NAME_ADVERTISED, Fault.KUBERNETES_NAME_ADVERTISED, Fault.PRIVATE_ADDRESS_ADVERTISED, Fault.FILTERED,
-        Fault.NO_ROUTE, Fault.PORT_CLOSED, Fault.WRONG_LISTENER,
+        Fault.NAME_NOT_RESOLVED,
+        Fault.NAME_RESOLVES_WRONGLY,
+        Fault.LOOPBACK_ADVERTISED,
+        Fault.WILDCARD_ADVERTISED,
+        Fault.CONTAINER_NAME_ADVERTISED,
+        Fault.KUBERNETES_NAME_ADVERTISED,
+        Fault.PRIVATE_ADDRESS_ADVERTISED,
+        Fault.FILTERED,
+        Fault.NO_ROUTE,
+        Fault.PORT_CLOSED,
+        Fault.WRONG_LISTENER,
     }
-)  # fmt: skip
+)
 _PLACEHOLDER = "HOST:PORT"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`server` is the bootstrap server that is assumed, `server_line` the line that names it (0: none)."""
+    """The explanation of a text."""
 
     causes: tuple[Cause, ...]
     server: str
+    """The assumed bootstrap server; empty if the text names none."""
     server_line: int
+    """The line that names it, or 0."""
     lines: int
     bytes_read: int
     complete: bool
 
     @property
     def doctor_command(self) -> str:
-        """The command that looks at the real cluster."""
-        return f"kproxy doctor {_argument(self.server)}"
+        """The command that examines the real cluster."""
+        return f"kproxy doctor {_server_argument(self.server)}"
 
     def run_command(self, cause: Cause) -> str:
-        """The command that makes it work now, if kproxy can."""
+        """Return the command that starts kproxy, if kproxy solves the cause; empty if not."""
         others = [address for address in cause.addresses() if address != self.server]
-        reachable = len(cause.faults) == 1 and cause.faults[0] in _HELPS and (others or not self.server)
-        return f"kproxy run -b {_argument(self.server)}" if reachable else ""
+        reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
+        return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""
 
     def as_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the explanation as JSON values."""
         return {
             "known": bool(self.causes),
-            "causes": [self._cause(cause) for cause in self.causes],
+            "causes": [self._cause_json(cause) for cause in self.causes],
             "bootstrap": {"address": self.server, "line": self.server_line} if self.server else None,
             "doctor": self.doctor_command,
             "lines": self.lines,
@@ -58,74 +68,74 @@ class Explanation:
             "complete": self.complete,
         }
 
-    def _cause(self, cause: Cause) -> dict[str, object]:
+    def _cause_json(self, cause: Cause) -> dict[str, object]:
         return {
             "faults": [fault.value for fault in cause.faults],
             "title": title(cause),
             "sentence": sentence(cause),
             "remedies": [
                 {
-                    "fault": one.value,
-                    "cause": remedy_of(one).cause,
-                    "check": fill_in(remedy_of(one).check, cause, self.server),
-                    "fix": fill_in(remedy_of(one).fix, cause, self.server),
+                    "fault": fault.value,
+                    "cause": remedy_of(fault).cause,
+                    "check": fill_in(remedy_of(fault).check, cause, self.server),
+                    "fix": fill_in(remedy_of(fault).fix, cause, self.server),
                 }
-                for one in cause.faults
+                for fault in cause.faults
             ],
-            "meanings": [row.meaning for row in own_messages(cause)],
+            "meanings": [message.meaning for message in own_messages(cause)],
             "numbers": [{"number": number, "meaning": meaning} for number, meaning in decoded_numbers(cause).items()],
             "codes": [
-                {"code": one.number, "name": one.name, "text": one.text, "retriable": one.retriable}
-                for one in dict.fromkeys(finding.code for finding in cause.matches)
-                if one
+                {"code": code.number, "name": code.name, "text": code.text, "retriable": code.retriable}
+                for code in dict.fromkeys(match.code for match in cause.matches)
+                if code
             ],
             "addresses": cause.addresses(),
-            "nodes": sorted({one.facts.node for one in cause.matches if one.facts.node is not None}),
-            "topics": sorted({one.facts.topic for one in cause.matches if one.facts.topic}),
-            "said": [_finding(one) for one in merge_by_message(cause.matches)],
-            "follows": [_finding(one) for one in merge_by_message(cause.consequences)],
+            "nodes": sorted({match.facts.node for match in cause.matches if match.facts.node is not None}),
+            "topics": sorted({match.facts.topic for match in cause.matches if match.facts.topic}),
+            "said": [_match_json(match) for match in merge_by_message(cause.matches)],
+            "follows": [_match_json(match) for match in merge_by_message(cause.consequences)],
             "run": self.run_command(cause) or None,
         }
 
 
-def explain(stream: BinaryIO, most: int = MOST) -> Explanation:
-    """Read a text to its end, or to `most` bytes, and say what is wrong."""
-    reading = LineReader(stream, most)
-    found = search(reading.line_blocks())
-    server, line = _server(found)
-    causes = causes_of(found.matches.values(), found.bootstrap_servers)
-    return Explanation(tuple(causes), server, line, found.lines, reading.bytes_read, reading.complete)
+def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:
+    """Read a text to its end, or to `max_bytes`, and explain it."""
+    reading = LineReader(stream, max_bytes)
+    result = search(reading.line_blocks())
+    server, line = _assumed_server(result)
+    causes = causes_of(result.matches.values(), result.bootstrap_servers)
+    return Explanation(tuple(causes), server, line, result.lines, reading.bytes_read, reading.complete)
 
 
 def own_messages(cause: Cause) -> list[OwnMessage]:
-    """What kproxy's own messages mean."""
-    rows = (finding.pattern.own_message for finding in cause.matches if finding.pattern)
-    return list(dict.fromkeys(row for row in rows if row))
+    """Return the entries of kproxy's own messages in a cause."""
+    messages = (match.pattern.own_message for match in cause.matches if match.pattern)
+    return list(dict.fromkeys(message for message in messages if message))
 
 
 def decoded_numbers(cause: Cause) -> dict[int, str]:
-    """Sizes and keys that were none, and what they are."""
-    return {one.decoded.number: one.decoded.meaning for one in cause.matches if one.decoded}
+    """Return numbers that are another protocol's bytes, with their meanings."""
+    return {match.decoded.number: match.decoded.meaning for match in cause.matches if match.decoded}
 
 
-def _server(found: SearchResult) -> tuple[str, int]:
-    """The first bootstrap server in a setting, or else the first that a message calls so."""
-    if found.bootstrap_servers:
-        return next(iter(found.bootstrap_servers.items()))
-    called = (one for one in found.matches.values() if one.facts.bootstrap and ":" in one.facts.address)
-    first = min(called, key=lambda one: one.first, default=None)
+def _assumed_server(result: SearchResult) -> tuple[str, int]:
+    """Return the first bootstrap server in a setting, or else the first that a message names, and its line."""
+    if result.bootstrap_servers:
+        return next(iter(result.bootstrap_servers.items()))
+    called = (match for match in result.matches.values() if match.facts.bootstrap and ":" in match.facts.address)
+    first = min(called, key=lambda match: match.first, default=None)
     return (first.facts.address, first.first) if first else ("", 0)
 
 
-def _finding(finding: MessageMatch) -> dict[str, object]:
+def _match_json(match: MessageMatch) -> dict[str, object]:
     return {
-        "program": finding.program.value if finding.program else None,
-        "text": finding.text,
-        "count": finding.count,
-        "first": finding.first,
-        "last": finding.last,
+        "program": match.program.value if match.program else None,
+        "text": match.text,
+        "count": match.count,
+        "first": match.first,
+        "last": match.last,
     }
 
 
-def _argument(server: str) -> str:
+def _server_argument(server: str) -> str:
     return shlex.quote(server) if server else _PLACEHOLDER

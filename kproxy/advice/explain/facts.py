@@ -1,4 +1,4 @@
-"""What a line says beside its message: addresses, nodes, topics. Nothing else of a line is ever shown."""
+"""Facts of a line beside its message: addresses, nodes, topics. Nothing else of a line is ever shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-# Each begins where no other begins within its run of characters, so the search is linear.
+# A match cannot begin within another match's run of characters, so the search is linear.
 _ADDRESS = re.compile(
     r"(?<![\w.@%-])(?P<host>\[[0-9A-Fa-f:.]{2,45}(?:%[\w.]{1,20})?\]|[A-Za-z0-9_][\w.-]{0,252})(?:/[\w.:<>]{1,64})?:(?P<port>\d{1,5})(?![\w@.]| ms\b)",
     re.ASCII,
@@ -51,7 +51,7 @@ _BOOTSTRAP = (
 
 @dataclass(frozen=True, slots=True)
 class LineFacts:
-    """`bootstrap`: the address is a bootstrap server. None where the line does not say."""
+    """Facts of one line. A missing fact is empty or None."""
 
     address: str = ""
     node: int | None = None
@@ -59,12 +59,13 @@ class LineFacts:
     mechanism: str = ""
     client: str = ""
     bootstrap: bool | None = None
+    """True if the address is a bootstrap server; None if the line does not show it."""
 
 
 def facts_of(line: str) -> LineFacts:
-    """What a line says."""
-    found = addresses(line)
-    address = found[0] if found else ""
+    """Return the facts of a line."""
+    line_addresses = addresses(line)
+    address = line_addresses[0] if line_addresses else ""
     if not address and (match := _UNPORTED.search(line)):
         address = match[1].rstrip(".")
     node = next((int(match[1]) for match in _NODE.finditer(line)), None)
@@ -83,7 +84,7 @@ def facts_of(line: str) -> LineFacts:
 
 
 def addresses(text: str) -> list[str]:
-    """The hosts with ports, in their order; no times and no lines of source files."""
+    """Return the hosts with ports in their order, without times and without lines of source files."""
     bare = [match[1] for match in _BARE_IPV6.finditer(text)]
     bare += [
         f"{host}:{match[2]}" if ":" not in (host := match[1]) else f"[{host}]:{match[2]}"
@@ -97,11 +98,11 @@ def addresses(text: str) -> list[str]:
 
 
 def bootstrap_servers(line: str) -> list[str]:
-    """The bootstrap servers in a setting or on a command line."""
-    found: list[str] = []
+    """Return the bootstrap servers in a setting or on a command line."""
+    servers: list[str] = []
     for match in _SERVERS.finditer(line):
-        found += addresses(match[1].replace("://", ": "))
-    return found
+        servers += addresses(match[1].replace("://", ": "))
+    return servers
 
 
 def _is_host(host: str) -> bool:
@@ -109,17 +110,17 @@ def _is_host(host: str) -> bool:
         return True
     if re.fullmatch(r"[\d.]+", host):
         return is_ip(host)
-    return any(c.isalpha() for c in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
+    return any(char.isalpha() for char in host) and not _SOURCE.search(host) and not re.search(r"\dT\d\d$", host)
 
 
 def _topic(match: re.Match[str]) -> str:
-    """The topic's name; that of a partition ends with its number."""
+    """Return the topic's name, without the partition's number at its end."""
     name = match[1].rstrip(".")
     return re.sub(r"-\d{1,6}$", "", name) if match[0].startswith("partition") else name
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host is an address of IPv4 or IPv6."""
+    """Check whether a host is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The lines of a text that may be endless, binary or one line of megabytes, in bounded memory."""
+"""A reader of lines from a text that may be endless, binary or one line of megabytes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-# So much is read; a log is mostly explained by its beginning.
-MOST = 1 << 30
-# So much of a line is looked at.
+# The first bytes of a log mostly explain it.
+MAX_BYTES = 1 << 30
+# The bytes of a line that are searched.
 LONGEST_LINE = 64 * 1024
 _CHUNK = 128 * 1024
 
@@ -20,30 +20,31 @@ _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 @dataclass(slots=True)
 class LineReader:
-    """Hands out whole lines, and remembers how much it has read. `complete` is False if there was more than `most`."""
+    """Reads whole lines, and counts the bytes."""
 
     stream: BinaryIO
-    max_bytes: int = MOST
+    max_bytes: int = MAX_BYTES
     bytes_read: int = 0
     complete: bool = True
+    """False if the text has more than `max_bytes`."""
 
     def line_blocks(self) -> Iterator[list[bytes]]:
-        """Groups of lines, without their ends and colours."""
-        rest, skipping = b"", False
+        """Yield groups of lines, without their ends and colours."""
+        pending, skipping = b"", False
         for data in self._utf8():
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, pending = (pending + data).split(b"\n")
             if skipping and lines:
                 lines, skipping = lines[1:], False
-            if len(rest) > LONGEST_LINE:
+            if len(pending) > LONGEST_LINE:
                 if not skipping:
-                    lines.append(rest)
-                rest, skipping = b"", True
+                    lines.append(pending)
+                pending, skipping = b"", True
             yield [_cleaned(line) for line in lines]
-        if rest and not skipping:
-            yield [_cleaned(rest)]
+        if pending and not skipping:
+            yield [_cleaned(pending)]
 
     def _utf8(self) -> Iterator[bytes]:
-        """The bytes; those of PowerShell, which writes UTF-16, converted."""
+        """Yield the bytes; those of PowerShell, which writes UTF-16, are converted."""
         decoder: codecs.IncrementalDecoder | None = None
         for data in self._chunks():
             if self.bytes_read == len(data):

@@ -1,4 +1,4 @@
-"""Numbers that are another protocol's first bytes, because Kafka takes the first four bytes for a size."""
+"""Numbers that are another protocol's first bytes, because Kafka reads the first four bytes as a size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class DecodedNumber:
-    """A number, what it is, and which fault that is."""
+    """A number, its meaning, and its fault."""
 
     number: int
     meaning: str
@@ -39,7 +39,7 @@ class DecodedNumber:
 
 
 def decode_size(number: int) -> DecodedNumber | None:
-    """What the first four bytes were, if they were no size."""
+    """Decode a size that is the first four bytes of another protocol; None if it may be a size."""
     if not -(1 << 31) <= number < 1 << 31:
         return None
     first = (number & 0xFFFFFFFF).to_bytes(4, "big")
@@ -62,23 +62,25 @@ def decode_size(number: int) -> DecodedNumber | None:
 
 
 def decode_key(number: int) -> DecodedNumber | None:
-    """What bytes 5 and 6 were, if they were no API key: a hello's length and type, or text."""
+    """Decode an API key that is bytes 5 and 6 of another protocol: a hello's length and type, or text."""
     if number in APIS or not -(1 << 15) <= number < 1 << 15:
         return None
-    two = (number & 0xFFFF).to_bytes(2, "big")
-    if two[1] == 1:  # ClientHello (RFC 8446 §4)
-        return DecodedNumber(number, f"the start of a TLS handshake (0x{two.hex()})", Fault.TLS_TO_PLAINTEXT)
-    if all(0x20 <= byte < 0x7F for byte in two):
-        return DecodedNumber(number, f"two characters of text, {two.decode()!r} (0x{two.hex()})", Fault.NOT_KAFKA)
+    two_bytes = (number & 0xFFFF).to_bytes(2, "big")
+    if two_bytes[1] == 1:  # ClientHello (RFC 8446 §4)
+        return DecodedNumber(number, f"the start of a TLS handshake (0x{two_bytes.hex()})", Fault.TLS_TO_PLAINTEXT)
+    if all(0x20 <= byte < 0x7F for byte in two_bytes):
+        return DecodedNumber(
+            number, f"two characters of text, {two_bytes.decode()!r} (0x{two_bytes.hex()})", Fault.NOT_KAFKA
+        )
     return None
 
 
 def decode(line: str) -> DecodedNumber | None:
-    """The first number of a line that is another protocol's bytes."""
+    """Decode the first number of a line that is another protocol's bytes."""
     for match in _SIZE.finditer(line):
-        if found := decode_size(int(match[1])):
-            return found
+        if decoded := decode_size(int(match[1])):
+            return decoded
     for match in _KEY.finditer(line):
-        if found := decode_key(int(match[1])):
-            return found
+        if decoded := decode_key(int(match[1])):
+            return decoded
     return None

@@ -1,6 +1,6 @@
-"""The messages of the tables, made ready to be found in lines: by one word first, then by their literal parts in order.
+"""The messages of the tables, prepared for the search: first by one word, then by their literal parts in order.
 
-No regular expression is involved, so no line can make the search slow.
+The search uses no regular expression, so no line can make it slow.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kproxy.advice.remedies.own import OwnMessage, sections
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
-# Words of Kafka's alone. A message without one needs them beside it.
-_OF_KAFKA = (
+# Words that only Kafka's programs use. A message without such a word counts only beside one.
+_KAFKA_WORDS = (
     "kafka", "Kafka", "bootstrap", "Bootstrap broker", "node assignment", "Node may not be available", "Broker may not be available", "artition", "ipv4#",
     "ipv6#", "Failed to resolve '", "ApiVersion", "API_VERSIONS", "correlation id", "Invalid receive (size", "Invalid response size",
     "receive.message.max.bytes", "unable to dial:", "in-flight-requests", "Failed to connect to broker", "eplica",
@@ -41,45 +41,47 @@ _OF_KAFKA = (
 
 @dataclass(frozen=True, slots=True)
 class MessagePattern:
-    """A message. `row` is set for kproxy's own. `alone`: its words are Kafka's or kproxy's alone."""
+    """A message to search for."""
 
     program: Program
     text: str
     parts: tuple[str, ...]
     faults: tuple[Fault, ...]
     is_specific: bool
+    """True if only Kafka or kproxy uses these words."""
     own_message: OwnMessage | None = None
+    """Set for kproxy's own messages."""
 
     @property
     def weight(self) -> int:
-        """How much it says: the more, the more precise."""
+        """How specific it is: the number of its literal characters."""
         return sum(map(len, self.parts))
 
     @property
     def has_frame(self) -> bool:
-        """Whether it is the first line of a stack trace and one of its frames."""
+        """True if it is the first line of a stack trace and one of its frames."""
         return " … at " in self.text
 
-    def find(self, line: str, rest: str = "") -> tuple[int, int] | None:
-        """Where the message begins and ends in a line; `rest` is what follows the line in its record."""
+    def find(self, line: str, following: str = "") -> tuple[int, int] | None:
+        """Return start and end of the message in a line; `following` is the rest of the line's record."""
         if self.has_frame:
-            return self._find((self.parts[0].strip(),), line) if self.parts[1].strip() in rest else None
+            return self._find((self.parts[0].strip(),), line) if self.parts[1].strip() in following else None
         return self._find(self.parts, line)
 
     def _find(self, parts: tuple[str, ...], line: str) -> tuple[int, int] | None:
         begin = end = -1
         position = 0
         for part in parts:
-            found = line.find(part, position)
-            whole = begin < 0 and self.text.startswith(part)
-            while whole and found > 0 and part[0].isalnum() and line[found - 1].isalnum():
-                found = line.find(part, found + 1)  # the end of a longer word
-            if found < 0:
+            index = line.find(part, position)
+            at_word_start = begin < 0 and self.text.startswith(part)
+            while at_word_start and index > 0 and part[0].isalnum() and line[index - 1].isalnum():
+                index = line.find(part, index + 1)  # skip a match at the end of a longer word
+            if index < 0:
                 return None
-            begin = found if begin < 0 else begin
-            position = end = found + len(part)
+            begin = index if begin < 0 else begin
+            position = end = index + len(part)
         if self.text.endswith(": ") and line[end:].strip():
-            return None  # nothing follows, and that is what it means
+            return None  # the message has no text after the colon
         if self.text[-1].isalnum() and line[end : end + 1].isalnum():
             return None
         return begin, end
@@ -87,31 +89,31 @@ class MessagePattern:
 
 @cache
 def patterns_by_word() -> dict[bytes, tuple[MessagePattern, ...]]:
-    """The patterns by one word that each line with the message has."""
-    patterns = _all()
-    often = Counter(word for one in patterns for word in set(_words(one)))
-    found: dict[bytes, list[MessagePattern]] = {}
-    for one in patterns:
-        rarest = min(_words(one), key=lambda word: often[word] - len(word))
-        found.setdefault(rarest.encode(), []).append(one)
-    return {word: tuple(group) for word, group in found.items()}
+    """Return the patterns by one word that each line with the message has."""
+    patterns = _all_patterns()
+    frequency = Counter(word for pattern in patterns for word in set(_whole_words(pattern)))
+    by_word: dict[bytes, list[MessagePattern]] = {}
+    for pattern in patterns:
+        rarest = min(_whole_words(pattern), key=lambda word: frequency[word] - len(word))
+        by_word.setdefault(rarest.encode(), []).append(pattern)
+    return {word: tuple(group) for word, group in by_word.items()}
 
 
-def _words(pattern: MessagePattern) -> list[str]:
-    """The whole words: what stands beside … may be a part of one. `_` joins words."""
+def _whole_words(pattern: MessagePattern) -> list[str]:
+    """Return the whole words of a pattern. A word beside … may be a part of a longer one; `_` joins words."""
     words = []
-    last = len(pattern.parts) - 1
+    last_index = len(pattern.parts) - 1
     open_start, open_end = pattern.text.startswith("…"), pattern.text.endswith("…")
     for number, part in enumerate(pattern.parts[:1] if pattern.has_frame else pattern.parts):
         for match in _WORD.finditer(part):
             cut_start = match.start() == 0 and (number > 0 or open_start)
-            cut_end = match.end() == len(part) and (number < last or open_end)
+            cut_end = match.end() == len(part) and (number < last_index or open_end)
             if not cut_start and not cut_end:
                 words.append(match[0])
     return words
 
 
-def _all() -> list[MessagePattern]:
+def _all_patterns() -> list[MessagePattern]:
     faults: dict[tuple[Program, str, bool], list[Fault]] = {}
     for remedy in remedies.all_remedies():
         if remedy.fault not in BY_ADDRESS:
@@ -119,19 +121,23 @@ def _all() -> list[MessagePattern]:
                 faults.setdefault((message.program, message.text, message.shared), []).append(remedy.fault)
     patterns = [
         MessagePattern(
-            program, text, _parts(text), tuple(found), not shared and any(word in text for word in _OF_KAFKA)
+            program,
+            text,
+            _literal_parts(text),
+            tuple(fault_list),
+            not shared and any(word in text for word in _KAFKA_WORDS),
         )
-        for (program, text, shared), found in faults.items()
+        for (program, text, shared), fault_list in faults.items()
     ]
     for section in sections():
         for row in section.rows if section.own else ():
             for text in row.messages:
-                parts = _parts(text)
+                parts = _literal_parts(text)
                 if len(max(parts, key=len, default="")) >= 12:
                     alone = "kproxy" in text or (sum(map(len, parts)) >= 40 and " " in text)
                     patterns.append(MessagePattern(Program.KPROXY, text, parts, (row.fault,), alone, row))
-    return [one for one in patterns if _words(one)]
+    return [pattern for pattern in patterns if _whole_words(pattern)]
 
 
-def _parts(text: str) -> tuple[str, ...]:
+def _literal_parts(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split("…") if part.strip())

@@ -1,4 +1,4 @@
-"""The entries of `listeners` and `advertised.listeners`, and what a host in an address is (pure)."""
+"""Entries of `listeners` and `advertised.listeners`, and the kinds of hosts in them (pure)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import Enum
 
 from kproxy.advice.lint.value import ConfigValue
 
-_MOST = 100
+_MAX_ENTRIES = 100
 _ENTRY = re.compile(
     r"(?P<name>[^:/\s]+)://(?P<host>\[[^\]]*\]|[^\[\]:/\s]*):(?P<port>\d{1,5}|[^:/\s]*\{[^}]*\}[^:/\s]*)"
 )
 
 
 class HostKind(Enum):
-    """What a host in an address is."""
+    """The kind of a host in an address."""
 
     EMPTY = "empty"
     WILDCARD = "wildcard"
@@ -27,7 +27,7 @@ class HostKind(Enum):
 
 
 def host_kind(host: str) -> HostKind:
-    """What this host is, without asking a resolver."""
+    """Classify a host without asking a resolver."""
     bare = host.strip("[]").partition("%")[0].lower()
     if not bare:
         return HostKind.EMPTY
@@ -44,15 +44,16 @@ def host_kind(host: str) -> HostKind:
 
 @dataclass(frozen=True, slots=True)
 class ListenerEndpoint:
-    """One entry of `listeners` or `advertised.listeners`. `port` is None if a variable decides it."""
+    """One entry of `listeners` or `advertised.listeners`."""
 
     text: str
     index: int
     name: str
     host: str
     port: int | None
+    """None if a variable decides it."""
     value: ConfigValue | None = None
-    """None for an image's own default."""
+    """None for a default of the image."""
 
     @property
     def kind(self) -> HostKind:
@@ -68,18 +69,18 @@ class ListenerEndpoint:
 
 
 def parse_endpoints(value: ConfigValue | str) -> tuple[list[ListenerEndpoint], list[tuple[int, str]]]:
-    """The endpoints of a list, and the entries that are none, with their index."""
-    # Nobody has a hundred listeners; each is compared with each.
+    """Return the endpoints of a list, and each invalid entry with its index."""
+    # Endpoints are compared pairwise, so their number is bounded.
     entries = value.entries if isinstance(value, ConfigValue) else value.split(",")
-    found: list[ListenerEndpoint] = []
-    wrong: list[tuple[int, str]] = []
-    for index, entry in enumerate(entries[:_MOST]):
+    endpoints: list[ListenerEndpoint] = []
+    invalid: list[tuple[int, str]] = []
+    for index, entry in enumerate(entries[:_MAX_ENTRIES]):
         match = _ENTRY.fullmatch(entry)
         port = match["port"] if match else ""
         if match is None or (port.isdigit() and int(port) > 65535):
-            wrong.append((index, entry))
+            invalid.append((index, entry))
             continue
-        given = value if isinstance(value, ConfigValue) else None
+        owner = value if isinstance(value, ConfigValue) else None
         number = int(port) if port.isdigit() else None
-        found.append(ListenerEndpoint(entry, index, match["name"].upper(), match["host"], number, given))
-    return found, wrong
+        endpoints.append(ListenerEndpoint(entry, index, match["name"].upper(), match["host"], number, owner))
+    return endpoints, invalid

@@ -1,4 +1,4 @@
-"""What a file is: told from its content, or by the user."""
+"""The kinds of files, recognised by their content or chosen by the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.advice.lint.source import BOM, SourceFile
 
 
 class FileKind(Enum):
-    """What a file can be; the words of `--as`."""
+    """The kind of a file; the values are those of `--as`."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -33,7 +33,7 @@ _CLIENT = re.compile(
 
 
 def recognise_kind(source: SourceFile) -> FileKind | None:
-    """The kind of a file; None if it is nothing that is known here."""
+    """Return the kind of a file; None if kproxy does not know it."""
     text = source.text.removeprefix(BOM)
     if re.search(r"^apiVersion:", text, re.MULTILINE) and re.search(r"^kind:", text, re.MULTILINE):
         return FileKind.KUBERNETES
@@ -51,12 +51,12 @@ def recognise_kind(source: SourceFile) -> FileKind | None:
 
 
 def _by_name(name: str) -> FileKind | None:
-    """A file that says too little is judged by its name."""
-    last = re.split(r"[/\\]", name)[-1].lower()
-    if re.fullmatch(r"(docker-)?compose[\w.-]*\.ya?ml", last):
+    """Return the kind that a file's name suggests, for a file whose content does not show it."""
+    filename = re.split(r"[/\\]", name)[-1].lower()
+    if re.fullmatch(r"(docker-)?compose[\w.-]*\.ya?ml", filename):
         return FileKind.COMPOSE
-    if last.endswith((".properties", ".conf")):
+    if filename.endswith((".properties", ".conf")):
         for word, kind in (("server", FileKind.SERVER), ("broker", FileKind.SERVER), ("client", FileKind.CLIENT)):
-            if word in last:
+            if word in filename:
                 return kind
     return None

@@ -1,7 +1,7 @@
-"""Corrected files: which findings can be mended, the difference, and writing it.
+"""Corrected files: applying the edits of findings, their diff, and writing it.
 
-A change counts only if linting the changed files again, in memory, no longer finds what it is for, and finds nothing
-new that is wrong.
+A fix counts only if linting the changed files again, in memory, does not return its finding any more, and returns no
+new error or warning.
 """
 
 from __future__ import annotations
@@ -24,71 +24,81 @@ from kproxy.base.errors import ConfigError
 
 _ROUNDS = 200
 # Each round reads all files again.
-_SMALL, _ROUNDS_OF_LARGE = 64 * 1024, 10
-# Mending one of these lets the rules see more of a file: what they find then was wrong before.
-_REVEALING = {"variable-spelling", "byte-order-mark", "listener-syntax", "duplicate-key", "controller-names-missing",
-              "variable-refused", "removed-setting"}  # fmt: skip
+_SMALL_FILES, _ROUNDS_OF_LARGE = 64 * 1024, 10
+# The fix of one of these lets the rules check more of a file: what they then find was wrong before.
+_REVEALING_RULES = {
+    "variable-spelling",
+    "byte-order-mark",
+    "listener-syntax",
+    "duplicate-key",
+    "controller-names-missing",
+    "variable-refused",
+    "removed-setting",
+}
 _LONGEST_KEY = 4000
 _SECRET_KEY = re.compile(r"password|passwd|secret|jaas|credential|passphrase|token|[._]key$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FixResult:
-    """`after` is the report of the changed files, `mended` what is no longer found there."""
+    """The reports before and after all fixes."""
 
     before: LintReport
     after: LintReport
     fixed_findings: Sequence[LintFinding]
+    """The findings of `before` that `after` does not have."""
 
     @property
     def changed(self) -> list[tuple[SourceFile, SourceFile]]:
-        """The files that change, as they are and as they will be."""
+        """The files that change, each as (before, after)."""
         pairs = zip(self.before.sources, self.after.sources, strict=True)
         return [(old, new) for old, new in pairs if old.text != new.text]
 
 
 def fix(before: LintReport, options: LintOptions) -> FixResult:
-    """Mend one finding after the other, as long as that helps."""
+    """Apply the edits of one finding after the other, as long as each removes its finding."""
     now, refused = before, set()
-    small = sum(len(source.text) for source in before.sources) < _SMALL
+    small = sum(len(source.text) for source in before.sources) < _SMALL_FILES
     for _ in range(_ROUNDS if small else _ROUNDS_OF_LARGE):
-        finding = next((one for one in now.findings if one.edits and one.identity not in refused), None)
+        finding = next((other for other in now.findings if other.edits and other.identity not in refused), None)
         if finding is None:
             break
-        after = _applied(now, finding, options)
+        after = _apply(now, finding, options)
         if after is None:
             refused.add(finding.identity)
         else:
             now = after
-    left = {one.identity for one in now.findings}
-    return FixResult(before, now, [one for one in before.findings if one.identity not in left])
+    remaining = {other.identity for other in now.findings}
+    return FixResult(before, now, [other for other in before.findings if other.identity not in remaining])
 
 
-def _applied(now: LintReport, finding: LintFinding, options: LintOptions) -> LintReport | None:
-    """The report after this change; None if the change does not do what it is for."""
+def _apply(now: LintReport, finding: LintFinding, options: LintOptions) -> LintReport | None:
+    """Return the report after this finding's edits; None if they do not remove it, or cause other mistakes."""
     edits = finding.edits
-    if any(overlap([one], [other]) for number, one in enumerate(edits) for other in edits[:number] if one != other):
-        inserted = [one for one in edits if one.start == one.end]
+    if any(overlap([edit], [other]) for number, edit in enumerate(edits) for other in edits[:number] if edit != other):
+        inserted = [edit for edit in edits if edit.start == edit.end]
         if len(inserted) != len(edits):
             return None
     after = lint([source.with_edits(edits) for source in now.sources], replace(options))
-    if finding.identity in {one.identity for one in after.findings}:
+    if finding.identity in {other.identity for other in after.findings}:
         return None
-    known = {(one.rule, one.subject) for one in now.findings}
+    existing = {(other.rule, other.subject) for other in now.findings}
     worse = [
-        one for one in after.findings if one.severity is not Severity.NOTE and (one.rule, one.subject) not in known
+        other
+        for other in after.findings
+        if other.severity is not Severity.NOTE and (other.rule, other.subject) not in existing
     ]
-    return None if worse and finding.rule not in _REVEALING else after
+    return None if worse and finding.rule not in _REVEALING_RULES else after
 
 
 def diff_lines(fixed: FixResult) -> Iterator[str]:
-    """The lines of a unified diff, with secrets hidden."""
+    """Return the lines of a unified diff, with secrets hidden."""
     for old, new in fixed.changed:
         name = redact(old.name)
-        yield from difflib.unified_diff(_shown(old), _shown(new), name, name, lineterm="")
+        yield from difflib.unified_diff(_redacted_lines(old), _redacted_lines(new), name, name, lineterm="")
 
 
-def _shown(source: SourceFile) -> list[str]:
+def _redacted_lines(source: SourceFile) -> list[str]:
     hidden = _secret_lines(source)
     lines = re.split(r"\r\n|\n|\r", source.text)
     if lines and not lines[-1]:
@@ -97,7 +107,7 @@ def _shown(source: SourceFile) -> list[str]:
 
 
 def _secret_lines(source: SourceFile) -> set[int]:
-    """The lines on which a secret goes on that began on an earlier one."""
+    """Return the numbers of lines that continue a secret from an earlier line."""
     hidden: set[int] = set()
     for value in properties.parse(source).all_values:
         if _SECRET_KEY.search(value.key):
@@ -118,14 +128,18 @@ def _secret_lines(source: SourceFile) -> set[int]:
 
 
 def write_files(fixed: FixResult) -> None:
-    """Write the changed files. Raises ConfigError, and then has written none of those not yet written."""
+    """Write the changed files.
+
+    Raises ConfigError if a file has changed since it was read, or cannot be written. Then that file and those after it
+    stay as they are.
+    """
     for old, _ in fixed.changed:
         _check_unchanged(old)
     for old, new in fixed.changed:
         _write(old, new)
 
 
-def _target(source: SourceFile) -> Path:
+def _target_path(source: SourceFile) -> Path:
     if source.path is None:
         raise ConfigError("standard input cannot be written: give the file's name")
     try:
@@ -133,24 +147,24 @@ def _target(source: SourceFile) -> Path:
         if not stat.S_ISREG(target.stat().st_mode):
             raise ConfigError(f"{redact(source.name)}: is not a regular file, so kproxy does not write it")
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{redact(source.name)}: {_said(error)}") from None
+        raise ConfigError(f"{redact(source.name)}: {_error_text(error)}") from None
     return target
 
 
 def _check_unchanged(old: SourceFile) -> Path:
-    target = _target(old)
+    target = _target_path(old)
     try:
         with target.open("rb") as file:
             now = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{redact(old.name)}: {_said(error)}") from None
+        raise ConfigError(f"{redact(old.name)}: {_error_text(error)}") from None
     if now != old.encode():
         raise ConfigError(f"{redact(old.name)}: changed while kproxy looked at it; kproxy did not write it: try again")
     return target
 
 
 def _write(old: SourceFile, new: SourceFile) -> None:
-    """All of it or nothing: into a new file beside it, which then takes its place."""
+    """Write a temporary file beside the target, and replace the target with it."""
     target = _check_unchanged(old)
     temporary = ""
     try:
@@ -168,8 +182,8 @@ def _write(old: SourceFile, new: SourceFile) -> None:
             os.unlink(temporary)
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{redact(old.name)}: cannot be written: {_said(error)}") from None
+        raise ConfigError(f"{redact(old.name)}: cannot be written: {_error_text(error)}") from None
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return (error.strerror or type(error).__name__).lower() if isinstance(error, OSError) else str(error)

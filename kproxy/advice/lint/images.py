@@ -1,4 +1,4 @@
-"""Container images of Kafka: which variables they read, what they demand, and what they start with by default."""
+"""Container images of Kafka: the variables that they read and require, and their default settings."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from dataclasses import dataclass
 
 from kproxy.advice.lint.model import ImageFamily
 
-# The images that have no Kafka broker in them, of the makers whose images have.
+# Confluent's images that contain a Kafka broker.
 _CONFLUENT = {"cp-kafka", "cp-server", "cp-enterprise-kafka", "confluent-local"}
-# Variables of Confluent's and Apache's images that are no properties.
+# Variables of Confluent's and Apache's images that do not set properties.
 NOT_PROPERTIES = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|HEAP_OPTS?|OPTS|JMX_\w+|LOG4J\w*|TOOLS_LOG4J\w*|GC_LOG_OPTS|JVM_PERFORMANCE_OPTS"
     r"|CLASSPATH|CREATE_TOPICS|SSL_\w+_(FILENAME|CREDENTIALS)|REST_\w+|CLUSTER_ID)"
 )
-# Bitnami's image also takes these without CFG.
+# Bitnami's image also accepts these without CFG.
 _ALIASES = {
-    "advertised.listeners", "broker.id", "node.id", "controller.quorum.voters", "process.roles",
-    "default.replication.factor", "inter.broker.listener.name", "listeners", "listener.security.protocol.map",
-    "offsets.topic.replication.factor", "transaction.state.log.min.isr", "transaction.state.log.replication.factor",
+    "advertised.listeners",
+    "broker.id",
+    "node.id",
+    "controller.quorum.voters",
+    "process.roles",
+    "default.replication.factor",
+    "inter.broker.listener.name",
+    "listeners",
+    "listener.security.protocol.map",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
     "zookeeper.connect",
-}  # fmt: skip
+}
 
-# What each image starts with where nothing is said.
-_KRAFT_FILE = {
+# The default settings of each image.
+_KRAFT_DEFAULTS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -35,12 +44,12 @@ _KRAFT_FILE = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
     "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
 }
-_SINGLE = {
+_SINGLE_BROKER = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-_LOCAL = {
+_CONFLUENT_LOCAL = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "listeners": "PLAINTEXT://localhost:29092,CONTROLLER://localhost:29093,PLAINTEXT_HOST://0.0.0.0:9092",
@@ -54,22 +63,23 @@ _LOCAL = {
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image whose rules are known. `version` is Kafka's, if the tag says it."""
+    """A known image."""
 
     family: ImageFamily
     version: tuple[int, int] | None
+    """Kafka's version, if the tag shows it."""
     kraft_only: bool
 
 
 def recognise_image(reference: str) -> Image | None:
-    """What is known of an image by its name; None if it is not one of Kafka's that are known."""
-    repository, tag = _split(reference)
+    """Return the image that a reference names; None if it is no known image of Kafka."""
+    repository, tag = _split_reference(reference)
     maker, _, name = repository.rpartition("/")
     maker = maker.rpartition("/")[2]
     if maker == "apache" and name in ("kafka", "kafka-native"):
         return Image(ImageFamily.APACHE, _version(tag), kraft_only=True)
     if maker == "confluentinc" and name in _CONFLUENT:
-        version = _of_platform(_version(tag))
+        version = _kafka_version(_version(tag))
         family = ImageFamily.CONFLUENT_LOCAL if name == "confluent-local" else ImageFamily.CONFLUENT
         return Image(family, version, kraft_only=version is not None and version >= (4, 0))
     if maker in ("bitnami", "bitnamilegacy", "bitnamisecure") and name == "kafka":
@@ -80,8 +90,8 @@ def recognise_image(reference: str) -> Image | None:
     return None
 
 
-def _split(reference: str) -> tuple[str, str]:
-    """The repository and the tag of an image's name."""
+def _split_reference(reference: str) -> tuple[str, str]:
+    """Return the repository and the tag of an image reference."""
     name = reference.partition("@")[0]
     head, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")
@@ -93,8 +103,8 @@ def _version(tag: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def _of_platform(platform: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The version of Kafka in a version of Confluent Platform."""
+def _kafka_version(platform: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the version of Kafka in a version of Confluent Platform."""
     if platform is None:
         return None
     major, minor = platform
@@ -106,7 +116,7 @@ def _of_platform(platform: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def property_name(family: ImageFamily, variable: str) -> str | None:
-    """The property that a variable sets; None if the image takes it for something else."""
+    """Return the property that a variable sets; None if the image does not take it for a property."""
     if family is ImageFamily.BITNAMI:
         if variable.startswith("KAFKA_CFG_"):
             return variable.removeprefix("KAFKA_CFG_").lower().replace("_", ".")
@@ -122,13 +132,13 @@ def property_name(family: ImageFamily, variable: str) -> str | None:
     return re.sub("_{1,3}", lambda match: parts[match[0]], name)
 
 
-def defaults(family: ImageFamily, given: Mapping[str, object]) -> Mapping[str, str]:
-    """What a broker of this image has where nothing is said, given the properties that are set."""
+def defaults(family: ImageFamily, settings: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the settings that a broker of this image has by default, beside those that are set."""
     if family is ImageFamily.APACHE:
-        return {} if given else {**_KRAFT_FILE, **_SINGLE}
+        return {} if settings else {**_KRAFT_DEFAULTS, **_SINGLE_BROKER}
     if family is ImageFamily.CONFLUENT_LOCAL:
-        return {**_LOCAL, **_SINGLE}
+        return {**_CONFLUENT_LOCAL, **_SINGLE_BROKER}
     if family is ImageFamily.BITNAMI:
-        kept = {key: text for key, text in _KRAFT_FILE.items() if key.startswith(("listener.", "inter."))}
-        return {**(kept if "process.roles" in given else {}), **_SINGLE}
-    return _SINGLE if family is ImageFamily.WURSTMEISTER else {}
+        kept_defaults = {key: text for key, text in _KRAFT_DEFAULTS.items() if key.startswith(("listener.", "inter."))}
+        return {**(kept_defaults if "process.roles" in settings else {}), **_SINGLE_BROKER}
+    return _SINGLE_BROKER if family is ImageFamily.WURSTMEISTER else {}

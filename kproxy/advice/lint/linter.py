@@ -1,4 +1,4 @@
-"""From files to findings: recognise each file, read it into one set-up, and apply all rules to it."""
+"""From files to findings: recognise each file, read all into one set-up, and apply all rules to it."""
 
 from __future__ import annotations
 
@@ -15,35 +15,41 @@ from kproxy.advice.lint.rules.table import new_finding
 from kproxy.advice.lint.source import BOM, Edit, SourceFile
 from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 
-_MOST_FINDINGS = 500
+_MAX_FINDINGS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
-    """What the user says beside the files. `variables`: of each Compose file, by its name."""
+    """Options of the user."""
 
     kind: FileKind | None = None
+    """The kind of all files; None: recognise it."""
     advertise: str = ""
+    """The host by which clients reach the brokers."""
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The variables of each Compose file, by the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What was found, who can connect where, what was not checked, and which files are nothing that kproxy knows."""
+    """The result of linting some files together."""
 
     sources: Sequence[SourceFile]
     findings: Sequence[LintFinding]
     reachability: Sequence[reachability.ListenerReachability]
     unchecked: Sequence[str]
+    """The settings that were not checked, and why."""
     unreadable: Mapping[str, str]
+    """The reason for each file that kproxy cannot read or does not know, by its name."""
 
     @property
     def has_mistakes(self) -> bool:
+        """True if there is an error or a warning."""
         return any(finding.severity is not Severity.NOTE for finding in self.findings)
 
 
 def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> LintReport:
-    """Look at all files together."""
+    """Lint all files together."""
     options = options or LintOptions()
     reading = _SetupReader(options, Setup(list(sources), advertise=options.advertise))
     for source in sources:
@@ -57,23 +63,25 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
     findings += containers.check(setup)
     for client in setup.clients:
         findings += clients.check(client, setup)
-    for one in setup.clusters:
-        assert isinstance(one, operators.OperatorCluster)
-        findings += operator_rules.check(one, setup)
+    for operator_cluster in setup.clusters:
+        assert isinstance(operator_cluster, operators.OperatorCluster)
+        findings += operator_rules.check(operator_cluster, setup)
     order = {source.name: number for number, source in enumerate(sources)}
-    # Services may share a part of the file: a mistake there is said once.
-    once = {(one.rule, one.file, one.location.index, one.text): one for one in reversed(findings)}
-    ordered = sorted(once.values(), key=lambda one: (order[one.file], one.location.index, one.rule))
-    if len(ordered) > _MOST_FINDINGS:
-        setup.add_unchecked(f"{len(ordered) - _MOST_FINDINGS} more mistakes: mend the first {_MOST_FINDINGS}")
-        del ordered[_MOST_FINDINGS:]
+    # Services may share a part of the file: a mistake there is reported once.
+    unique = {
+        (finding.rule, finding.file, finding.location.index, finding.text): finding for finding in reversed(findings)
+    }
+    ordered = sorted(unique.values(), key=lambda finding: (order[finding.file], finding.location.index, finding.rule))
+    if len(ordered) > _MAX_FINDINGS:
+        setup.add_unchecked(f"{len(ordered) - _MAX_FINDINGS} more mistakes: fix the first {_MAX_FINDINGS}")
+        del ordered[_MAX_FINDINGS:]
     return LintReport(
         sources, ordered, list(reachability.listener_reachability(setup)), setup.unchecked, reading.unreadable
     )
 
 
 class _SetupReader:
-    """Fills the set-up, file by file."""
+    """Reads files one by one into the set-up."""
 
     def __init__(self, options: LintOptions, setup: Setup) -> None:
         self.options = options
@@ -86,16 +94,16 @@ class _SetupReader:
         if not source.text.strip(f"{BOM} \t\r\n"):
             self.unreadable[source.name] = "is empty"
         elif kind is None:
-            kinds = ", ".join(one.value for one in FileKind)
+            kinds = ", ".join(file_kind.value for file_kind in FileKind)
             self.unreadable[source.name] = f"is no file that kproxy knows; with --as you can say what it is ({kinds})"
         elif kind in (FileKind.COMPOSE, FileKind.KUBERNETES):
-            self.yaml(source, kind)
+            self.read_yaml(source, kind)
         elif kind is FileKind.SPARK:
             clientfiles.add_spark_clients(source, self.setup)
         else:
-            self.properties(source, kind)
+            self.read_properties(source, kind)
 
-    def yaml(self, source: SourceFile, kind: FileKind) -> None:
+    def read_yaml(self, source: SourceFile, kind: FileKind) -> None:
         try:
             roots = parse_documents(source)
         except MalformedError as error:
@@ -124,7 +132,7 @@ class _SetupReader:
                 new_finding("duplicate-key", duplicate.location, source.name, text, severity=severity, why=why)
             )
 
-    def properties(self, source: SourceFile, kind: FileKind) -> None:
+    def read_properties(self, source: SourceFile, kind: FileKind) -> None:
         read = properties.parse(source)
         for mistake in read.mistakes:
             edits, rule = None, "syntax"
@@ -134,13 +142,15 @@ class _SetupReader:
                 edits, rule = [Edit(source.name, 0, 1, "")], "byte-order-mark"
             self.findings.append(new_finding(rule, mistake.location, source.name, mistake.text, edits))
         if kind is FileKind.SERVER:
-            location = min((one.location for one in read.values.values()), key=lambda one: one.index, default=None)
+            location = min(
+                (value.location for value in read.values.values()), key=lambda location: location.index, default=None
+            )
             if location is not None:
-                # Only where two files have the same name, the name is not enough.
+                # The name of the file is the broker's name, even if two files have the same one.
                 self.setup.brokers.append(BrokerConfig(source.name, ImageFamily.PROPERTIES, location, read.values))
         else:
             clientfiles.add_clients(source, read.values, self.setup)
             if kind in (FileKind.CLIENT, FileKind.CONNECT) and not any(
-                one.location.source is source for one in self.setup.clients
+                client.location.source is source for client in self.setup.clients
             ):
                 self.setup.add_unchecked(f"{source.name}: it has no settings of a client")

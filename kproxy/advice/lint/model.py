@@ -1,4 +1,4 @@
-"""What is linted: brokers with their listeners, clients, and the networks between them (pure)."""
+"""The set-up to lint: brokers with their listeners, clients, and the networks between them (pure)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class ImageFamily(Enum):
-    """Whose image or file it is: it decides the names of variables, and the defaults."""
+    """The maker of an image, or a plain file. It decides the names of variables and the defaults."""
 
     PROPERTIES = "server.properties"
     APACHE = "apache/kafka"
@@ -36,7 +36,7 @@ class PublishedPort:
     container_port: int | None
     value: ConfigValue
     is_single: bool = True
-    """Whether its text has this one port, and not a range."""
+    """True if its text has this one port, and not a range."""
 
     @property
     def is_loopback_only(self) -> bool:
@@ -63,9 +63,9 @@ class ComposeService:
         )
 
 
-@dataclass(eq=False)  # without slots: it keeps what it has worked out
+@dataclass(eq=False)  # without slots, because cached properties need a __dict__
 class BrokerConfig:
-    """One Kafka node: the properties that it is started with, and where."""
+    """One Kafka node and its settings."""
 
     name: str
     family: ImageFamily
@@ -76,10 +76,10 @@ class BrokerConfig:
     version: tuple[int, int] | None = None
     kraft_only: bool = False
     complete: bool = True
-    """Whether all its settings are known: no mounted file, no env_file."""
+    """True if all its settings are known: no mounted file, no env_file."""
 
     def get(self, key: str) -> str:
-        """The effective text of a setting; empty if it has none."""
+        """Return the effective value of a setting; empty if it has none."""
         if key in self.settings:
             return self.settings[key].text
         return self.defaults.get(key, "")
@@ -88,7 +88,7 @@ class BrokerConfig:
         return [part.strip().upper() for part in self.get(key).split(",") if part.strip()]
 
     def variable_for(self, key: str) -> str:
-        """How this setting is written where the broker is configured."""
+        """Return the name of this setting where the broker is configured: a property or a variable."""
         if self.family is ImageFamily.PROPERTIES:
             return key
         prefix = "KAFKA_CFG_" if self.family is ImageFamily.BITNAMI else "KAFKA_"
@@ -112,12 +112,15 @@ class BrokerConfig:
 
     @cached_property
     def listeners(self) -> list[ListenerEndpoint]:
-        """Where it listens. An image may make this of what it advertises."""
+        """The entries of `listeners`. Some images derive them from `advertised.listeners`."""
         if "listeners" in self.settings:
             return parse_endpoints(self.settings["listeners"])[0]
         if self.listeners_derived:
-            found = parse_endpoints(self.settings["advertised.listeners"])[0]
-            return [ListenerEndpoint(e.with_host("0.0.0.0"), e.index, e.name, "0.0.0.0", e.port) for e in found]
+            entries = parse_endpoints(self.settings["advertised.listeners"])[0]
+            return [
+                ListenerEndpoint(endpoint.with_host("0.0.0.0"), endpoint.index, endpoint.name, "0.0.0.0", endpoint.port)
+                for endpoint in entries
+            ]
         return parse_endpoints(self.defaults.get("listeners", "PLAINTEXT://:9092"))[0]
 
     @property
@@ -130,23 +133,27 @@ class BrokerConfig:
 
     @cached_property
     def advertised(self) -> list[ListenerEndpoint]:
-        """What it advertises: its listeners if nothing else is said."""
+        """The entries of `advertised.listeners`; without this setting, those of `listeners`."""
         if "advertised.listeners" in self.settings:
             return parse_endpoints(self.settings["advertised.listeners"])[0]
         if "advertised.listeners" in self.defaults:
             return parse_endpoints(self.defaults["advertised.listeners"])[0]
-        return [one for one in self.listeners if one.name not in self.controller_names]
+        return [endpoint for endpoint in self.listeners if endpoint.name not in self.controller_names]
 
     @property
     def client_endpoints(self) -> list[ListenerEndpoint]:
-        """What it advertises, without the controllers' listeners."""
-        return [one for one in self.advertised if one.name not in self.controller_names] if self.is_broker else []
+        """The advertised endpoints without the controllers' listeners."""
+        return (
+            [endpoint for endpoint in self.advertised if endpoint.name not in self.controller_names]
+            if self.is_broker
+            else []
+        )
 
     def listener(self, name: str) -> ListenerEndpoint | None:
-        return next((one for one in self.listeners if one.name == name), None)
+        return next((endpoint for endpoint in self.listeners if endpoint.name == name), None)
 
     def advertised_endpoint(self, name: str) -> ListenerEndpoint | None:
-        return next((one for one in self.advertised if one.name == name), None)
+        return next((endpoint for endpoint in self.advertised if endpoint.name == name), None)
 
     @cached_property
     def controller_names(self) -> list[str]:
@@ -154,20 +161,20 @@ class BrokerConfig:
 
     @cached_property
     def protocol_map(self) -> dict[str, str]:
-        """Name to protocol, as the broker would have it. A given map replaces Kafka's own."""
+        """Protocols by listener name. A configured map replaces Kafka's default."""
         text = self.get("listener.security.protocol.map")
         if text:
             pairs = (part.strip().partition(":") for part in text.split(","))
             return {name.strip().upper(): protocol.strip().upper() for name, sign, protocol in pairs if sign}
-        own = {name: name for name in PROTOCOLS}
-        if all(one.name in ("PLAINTEXT", *self.controller_names) for one in self.listeners):
-            own |= dict.fromkeys(self.controller_names, "PLAINTEXT")
-        return own
+        default_map = {name: name for name in PROTOCOLS}
+        if all(endpoint.name in ("PLAINTEXT", *self.controller_names) for endpoint in self.listeners):
+            default_map |= dict.fromkeys(self.controller_names, "PLAINTEXT")
+        return default_map
 
     def protocol(self, name: str) -> str:
-        """The protocol of a listener; empty if it has none or a variable decides it."""
-        found = self.protocol_map.get(name, "")
-        return found if found in PROTOCOLS else ""
+        """Return the protocol of a listener; empty if it has none or a variable decides it."""
+        protocol = self.protocol_map.get(name, "")
+        return protocol if protocol in PROTOCOLS else ""
 
     @property
     def inter_broker(self) -> str:
@@ -182,16 +189,16 @@ class BrokerConfig:
         return [(node, address) for node, sign, address in pairs if sign]
 
     def mechanisms(self, listener: str) -> list[str]:
-        """The SASL mechanisms of a listener; none if nothing is said of them."""
-        own = f"listener.name.{listener.lower()}.sasl.enabled.mechanisms"
-        return self.names(own) or self.names("sasl.enabled.mechanisms")
+        """Return the SASL mechanisms of a listener; none if they are not configured."""
+        key = f"listener.name.{listener.lower()}.sasl.enabled.mechanisms"
+        return self.names(key) or self.names("sasl.enabled.mechanisms")
 
 
 class ClientPlacement(Enum):
-    """Where a client runs."""
+    """The environment in which a client runs."""
 
     CONTAINER = "in a container of the Compose file"
-    ANYWHERE = "anywhere"  # a file of properties does not say
+    ANYWHERE = "anywhere"  # unknown: a properties file does not show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +214,14 @@ class BootstrapServer:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Something that connects to brokers."""
+    """A client and its settings."""
 
     name: str
     location: SourceLocation
     placement: ClientPlacement
     servers: tuple[BootstrapServer, ...]
     settings: Mapping[str, ConfigValue]
-    """Its properties by Kafka's names, whatever stands before them in the file."""
+    """Its properties by Kafka's names, without the prefixes of the file."""
     service: ComposeService | None = None
 
     def get(self, key: str) -> str:
@@ -227,18 +234,18 @@ class ClientConfig:
 
 @dataclass(slots=True)
 class Setup:
-    """Everything in the files that were given."""
+    """The content of all files that were given."""
 
     sources: list[SourceFile]
     brokers: list[BrokerConfig] = field(default_factory=list)
     clients: list[ClientConfig] = field(default_factory=list)
     services: list[ComposeService] = field(default_factory=list)
     clusters: list[object] = field(default_factory=list)
-    """What operators make brokers of: `operators.Cluster`."""
+    """The resources of operators: `operators.OperatorCluster`."""
     unchecked: list[str] = field(default_factory=list)
-    """What was not checked, and why."""
+    """The settings that were not checked, and why."""
     advertise: str = ""
-    """The host by which clients reach the brokers, if the user has said so."""
+    """The host by which clients reach the brokers; empty if the user has not named it."""
 
     def add_unchecked(self, text: str) -> None:
         if text not in self.unchecked:
@@ -246,12 +253,12 @@ class Setup:
 
 
 def parse_servers(value: ConfigValue) -> list[BootstrapServer]:
-    """The addresses of a list of bootstrap servers; what is none is left out."""
-    found = []
+    """Return the addresses of a list of bootstrap servers, without invalid ones."""
+    servers = []
     for index, entry in enumerate(value.entries[:_MOST_SERVERS]):
         address = entry.rpartition("://")[2]
         match = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:/\s]+):(\d{1,5}|[^:/\s]*\{[^}]*\})", address)
         if match is not None:
             port = int(match[2]) if match[2].isdigit() else None
-            found.append(BootstrapServer(match[1].strip("[]"), port, entry, index, value))
-    return found
+            servers.append(BootstrapServer(match[1].strip("[]"), port, entry, index, value))
+    return servers

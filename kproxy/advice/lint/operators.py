@@ -1,4 +1,4 @@
-"""Kafka clusters that an operator makes in Kubernetes: Strimzi's `Kafka` and `KafkaNodePool`, and CFK's `Kafka`."""
+"""Kafka clusters that a Kubernetes operator creates: Strimzi's `Kafka` and `KafkaNodePool`, and CFK's `Kafka`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CFK = "CFK"
 
 @dataclass(frozen=True, slots=True)
 class OperatorListener:
-    """One listener as the operator's user writes it. What is not written is None."""
+    """One listener as the operator's user writes it. A missing field is None."""
 
     name: str
     location: SourceLocation
@@ -29,8 +29,9 @@ class OperatorListener:
     authentication: ConfigValue | None
     bootstrap_host: ConfigValue | None
     hosts: tuple[ConfigValue, ...]
-    """The hosts and advertised hosts of single brokers."""
+    """The hosts of single brokers."""
     advertised: tuple[ConfigValue, ...]
+    """The advertised hosts of single brokers."""
     domain: ConfigValue | None = None
 
     @property
@@ -44,7 +45,7 @@ class OperatorListener:
 
 @dataclass(slots=True)
 class OperatorCluster:
-    """One resource that makes a Kafka cluster."""
+    """One resource that creates a Kafka cluster."""
 
     operator: str
     name: str
@@ -58,7 +59,7 @@ class OperatorCluster:
 
 
 def add_clusters(tree: YamlTree, roots: list[yaml.Node], setup: Setup) -> None:
-    """Add the clusters of one file."""
+    """Add the clusters of one file to the setup."""
     pools: dict[str, int] = {}
     for root in roots:
         if tree.text(root, "kind") == "KafkaNodePool":
@@ -67,21 +68,21 @@ def add_clusters(tree: YamlTree, roots: list[yaml.Node], setup: Setup) -> None:
             count = tree.text(root, "spec", "replicas") or ""
             if "broker" in roles and count.isdigit():
                 pools[name] = pools.get(name, 0) + int(count)
-    found = False
+    has_cluster = False
     for root in roots:
         api, kind = tree.text(root, "apiVersion") or "", tree.text(root, "kind")
         if kind == "Kafka" and api.startswith("kafka.strimzi.io/"):
-            setup.clusters.append(_strimzi(tree, root, pools))
+            setup.clusters.append(_strimzi_cluster(tree, root, pools))
         elif kind == "Kafka" and api.startswith("platform.confluent.io/"):
-            setup.clusters.append(_cfk(tree, root))
+            setup.clusters.append(_cfk_cluster(tree, root))
         else:
             continue
-        found = True
-    if not found:
+        has_cluster = True
+    if not has_cluster:
         setup.add_unchecked(f"{tree.source.name}: it has no Kafka of Strimzi or CFK")
 
 
-def _strimzi(tree: YamlTree, root: yaml.Node, pools: dict[str, int]) -> OperatorCluster:
+def _strimzi_cluster(tree: YamlTree, root: yaml.Node, pools: dict[str, int]) -> OperatorCluster:
     kafka = tree.get(root, "spec", "kafka")
     name = tree.text(root, "metadata", "name") or "kafka"
     listeners = [_strimzi_listener(tree, item) for item in tree.items(tree.get(kafka, "listeners"))]
@@ -93,7 +94,7 @@ def _strimzi(tree: YamlTree, root: yaml.Node, pools: dict[str, int]) -> Operator
         operator=STRIMZI,
         name=name,
         location=tree.location(at[0] if at else root),
-        api=_value(tree, root, "apiVersion"),
+        api=_scalar(tree, root, "apiVersion"),
         listeners=listeners,
         config={key: tree.value(node, word) for key, (word, node) in tree.mapping(tree.get(kafka, "config")).items()},
         replicas=replicas,
@@ -103,23 +104,23 @@ def _strimzi(tree: YamlTree, root: yaml.Node, pools: dict[str, int]) -> Operator
 
 def _strimzi_listener(tree: YamlTree, item: yaml.Node) -> OperatorListener:
     brokers = tree.items(tree.get(item, "configuration", "brokers"))
-    hosts = [_value(tree, broker, "host") for broker in brokers]
-    advertised = [_value(tree, broker, "advertisedHost") for broker in brokers]
+    hosts = [_scalar(tree, broker, "host") for broker in brokers]
+    advertised = [_scalar(tree, broker, "advertisedHost") for broker in brokers]
     return OperatorListener(
         name=tree.text(item, "name") or "",
         location=tree.location(item),
-        name_value=_value(tree, item, "name"),
-        port=_value(tree, item, "port"),
-        type=_value(tree, item, "type"),
-        tls=_value(tree, item, "tls"),
-        authentication=_value(tree, item, "authentication", "type"),
-        bootstrap_host=_value(tree, item, "configuration", "bootstrap", "host"),
-        hosts=tuple(one for one in hosts if one is not None),
-        advertised=tuple(one for one in advertised if one is not None),
+        name_value=_scalar(tree, item, "name"),
+        port=_scalar(tree, item, "port"),
+        type=_scalar(tree, item, "type"),
+        tls=_scalar(tree, item, "tls"),
+        authentication=_scalar(tree, item, "authentication", "type"),
+        bootstrap_host=_scalar(tree, item, "configuration", "bootstrap", "host"),
+        hosts=tuple(value for value in hosts if value is not None),
+        advertised=tuple(value for value in advertised if value is not None),
     )
 
 
-def _cfk(tree: YamlTree, root: yaml.Node) -> OperatorCluster:
+def _cfk_cluster(tree: YamlTree, root: yaml.Node) -> OperatorCluster:
     spec = tree.get(root, "spec")
     count = tree.text(spec, "replicas") or ""
     overrides = tree.items(tree.get(spec, "configOverrides", "server"))
@@ -129,7 +130,7 @@ def _cfk(tree: YamlTree, root: yaml.Node) -> OperatorCluster:
         operator=CFK,
         name=tree.text(root, "metadata", "name") or "kafka",
         location=tree.location(at[0] if at else root),
-        api=_value(tree, root, "apiVersion"),
+        api=_scalar(tree, root, "apiVersion"),
         listeners=list(_cfk_listeners(tree, tree.get(spec, "listeners"))),
         config={pair.key: pair for pair in pairs},
         replicas=int(count) if count.isdigit() else None,
@@ -149,25 +150,25 @@ def _cfk_listener(tree: YamlTree, name: str, location: SourceLocation, node: yam
     access = tree.get(node, "externalAccess")
     kind = tree.text(access, "type") or ""
     part = kind[:1].lower() + kind[1:]
-    domain = _value(tree, access, part, "domain")
-    host = _value(tree, access, part, "host")
+    domain = _scalar(tree, access, part, "domain")
+    host = _scalar(tree, access, part, "host")
     return OperatorListener(
         name=name,
         location=location,
-        name_value=_value(tree, node, "name"),
-        port=_value(tree, node, "port"),
-        type=_value(tree, access, "type"),
-        tls=_value(tree, node, "tls", "enabled"),
-        authentication=_value(tree, node, "authentication", "type"),
+        name_value=_scalar(tree, node, "name"),
+        port=_scalar(tree, node, "port"),
+        type=_scalar(tree, access, "type"),
+        tls=_scalar(tree, node, "tls", "enabled"),
+        authentication=_scalar(tree, node, "authentication", "type"),
         bootstrap_host=host,
         hosts=(),
-        advertised=tuple(one for one in (domain, host) if one is not None),
+        advertised=tuple(value for value in (domain, host) if value is not None),
         domain=domain,
     )
 
 
-def _value(tree: YamlTree, node: yaml.Node | None, *path: str) -> ConfigValue | None:
-    """The scalar at the end of these keys, as a value."""
+def _scalar(tree: YamlTree, node: yaml.Node | None, *path: str) -> ConfigValue | None:
+    """Return the scalar at the end of this path of keys."""
     parent = tree.get(node, *path[:-1])
     pair = tree.mapping(parent).get(path[-1])
     if pair is None or not isinstance(pair[1], yaml.ScalarNode):

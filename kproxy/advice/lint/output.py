@@ -1,4 +1,4 @@
-"""What a person, a program and GitHub read of a report. Everything from a file is made fit for a terminal first."""
+"""The report as text, JSON, and annotations for GitHub. All text from files is escaped first."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReacha
 from kproxy.base.printable import one_line
 
 _WIDTH = 80
-_LONGEST = 300
+_MAX_LENGTH = 300
 
 
 def text_lines(report: LintReport) -> Iterator[str]:
-    """Findings, the table of who can connect where, and what was not checked."""
+    """Return the findings, the table of reachability, and the list of unchecked settings."""
     for finding in report.findings:
-        yield from _finding(report, finding)
+        yield from _finding_lines(report, finding)
     if report.reachability:
         yield "Who can connect:"
         yield from reachability_table(report.reachability)
         yield ""
     for line in report.unchecked:
         yield from textwrap.wrap(f"not checked: {clean(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    if _looked_at(report):
+    if _checked_files(report):
         yield summary(report)
 
 
-def _finding(report: LintReport, finding: LintFinding) -> Iterator[str]:
+def _finding_lines(report: LintReport, finding: LintFinding) -> Iterator[str]:
     where = f"{clean(finding.file)}:{finding.line}:{finding.location.column}"
     yield f"{where}: {finding.severity.value}: {clean(finding.text)} [{finding.rule}]"
     yield from textwrap.wrap(finding.why, _WIDTH, initial_indent="    ", subsequent_indent="    ")
@@ -39,76 +39,76 @@ def _finding(report: LintReport, finding: LintFinding) -> Iterator[str]:
 
 
 def summary(report: LintReport) -> str:
-    """One line."""
+    """Return one line with the numbers of findings and files."""
     counts = [
-        (sum(one.severity is severity for one in report.findings), severity.value)
+        (sum(finding.severity is severity for finding in report.findings), severity.value)
         for severity in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     ]
     parts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
-    files = _looked_at(report)
+    files = _checked_files(report)
     return f"{', '.join(parts) or 'no mistakes found'} in {files} file{'' if files == 1 else 's'}"
 
 
-def _looked_at(report: LintReport) -> int:
-    """The number of files that were read and known."""
+def _checked_files(report: LintReport) -> int:
+    """Return the number of files that were read and recognised."""
     return sum(source.name not in report.unreadable for source in report.sources)
 
 
 _HEADINGS = ("listener", "advertised", "same network", "its host", "other hosts")
-_MARKS = (13, 8, 11)
-_SHORT = {IF_RESOLVES: "if DNS", UNKNOWN: "?"}
+_MARK_WIDTHS = (13, 8, 11)
+_SHORT_MARKS = {IF_RESOLVES: "if DNS", UNKNOWN: "?"}
 
 
 def reachability_table(rows: Sequence[ListenerReachability]) -> Iterator[str]:
-    """At most 80 columns. An address that does not fit has a line of its own."""
-    room = _WIDTH - sum(_MARKS) - len(_MARKS) - 2
-    names = [f"{_end(clean(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
+    """Return a table of at most 80 columns. An address that does not fit has a line of its own."""
+    room = _WIDTH - sum(_MARK_WIDTHS) - len(_MARK_WIDTHS) - 2
+    names = [f"{_shorten_start(clean(row.broker), 44)} {one_line(row.listener, 30)}" for row in rows]
     first = min(max(len(name) for name in (*names, _HEADINGS[0])), 26)
     addresses = [one_line(row.advertised, 70) for row in rows]
     fitting = [len(address) for address in addresses if len(address) < room - first]
     second = max(*fitting, len(_HEADINGS[1])) if fitting else len(_HEADINGS[1])
-    yield _line(_HEADINGS[0], _HEADINGS[1], _HEADINGS[2:], first, second)
+    yield _table_row(_HEADINGS[0], _HEADINGS[1], _HEADINGS[2:], first, second)
     for name, address, row in zip(names, addresses, rows, strict=True):
-        marks = [_SHORT.get(mark, mark) for mark in (row.same_network, row.host, row.other_hosts)]
+        marks = [_SHORT_MARKS.get(mark, mark) for mark in (row.same_network, row.host, row.other_hosts)]
         if len(name) > first or len(address) > second:
             yield f"  {name}"
             if len(address) > second:
                 yield f"    {address}"[:_WIDTH]
                 address = ""
             name = ""
-        yield _line(name, address, marks, first, second)
+        yield _table_row(name, address, marks, first, second)
     if any(IF_RESOLVES in (row.same_network, row.host, row.other_hosts) for row in rows):
         yield "  (if DNS: if the advertised name or address leads to the broker there)"
 
 
-def _end(name: str, most: int) -> str:
-    """The end of a path says more than its beginning."""
+def _shorten_start(name: str, most: int) -> str:
+    """Cut a path at its beginning, because its end says more."""
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
-def _line(name: str, address: str, marks: Sequence[str], first: int, second: int) -> str:
-    cells = " ".join(f"{mark:<{width}}" for mark, width in zip(marks, _MARKS, strict=True))
+def _table_row(name: str, address: str, marks: Sequence[str], first: int, second: int) -> str:
+    cells = " ".join(f"{mark:<{width}}" for mark, width in zip(marks, _MARK_WIDTHS, strict=True))
     return f"  {name:<{first}} {address:<{second}} {cells}".rstrip()
 
 
 def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
-    """Everything, for programs."""
+    """Return the whole report as JSON."""
     document: dict[str, object] = {
         "findings": [
             {
-                "rule": one.rule,
-                "severity": one.severity.value,
-                "fault": one.fault,
-                "file": clean(one.file),
-                "line": one.line,
-                "column": one.location.column,
-                "subject": clean(one.subject),
-                "text": clean(one.text),
-                "why": one.why,
-                "corrected": one.corrected_lines(report.sources),
-                "fixable": bool(one.edits),
+                "rule": finding.rule,
+                "severity": finding.severity.value,
+                "fault": finding.fault,
+                "file": clean(finding.file),
+                "line": finding.line,
+                "column": finding.location.column,
+                "subject": clean(finding.subject),
+                "text": clean(finding.text),
+                "why": finding.why,
+                "corrected": finding.corrected_lines(report.sources),
+                "fixable": bool(finding.edits),
             }
-            for one in report.findings
+            for finding in report.findings
         ],
         "reach": [
             {
@@ -131,29 +131,29 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
 
 
 def github_annotations(report: LintReport) -> Iterator[str]:
-    """Annotations for GitHub Actions."""
+    """Return annotations for GitHub Actions."""
     for name, why in report.unreadable.items():
-        yield f"::error file={_property(clean(name))},title=not read::{_data(clean(why))}"
+        yield f"::error file={_escape_property(clean(name))},title=not read::{_escape_data(clean(why))}"
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-    for one in report.findings:
+    for finding in report.findings:
         lines = [
-            f"{clean(one.text)}. {one.why}",
-            *(f"corrected: {line}" for line in one.corrected_lines(report.sources)),
+            f"{clean(finding.text)}. {finding.why}",
+            *(f"corrected: {line}" for line in finding.corrected_lines(report.sources)),
         ]
-        place = f"file={_property(clean(one.file))},line={one.line},col={one.location.column}"
-        yield f"::{words[one.severity]} {place},title={one.rule}::{_data(chr(10).join(lines))}"
+        place = f"file={_escape_property(clean(finding.file))},line={finding.line},col={finding.location.column}"
+        yield f"::{words[finding.severity]} {place},title={finding.rule}::{_escape_data(chr(10).join(lines))}"
     for line in report.unchecked:
-        yield f"::notice title=not checked::{_data(clean(line))}"
+        yield f"::notice title=not checked::{_escape_data(clean(line))}"
 
 
-def _data(message: str) -> str:
+def _escape_data(message: str) -> str:
     return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(message: str) -> str:
-    return _data(message).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(message: str) -> str:
+    return _escape_data(message).replace(":", "%3A").replace(",", "%2C")
 
 
 def clean(part: str) -> str:
-    """Text from a file or a name of a file: escaped, cut, without passwords in addresses."""
-    return one_line(redact(part), _LONGEST)
+    """Escape and cut text from a file or a file's name, and hide passwords in addresses."""
+    return one_line(redact(part), _MAX_LENGTH)

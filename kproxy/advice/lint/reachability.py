@@ -1,4 +1,4 @@
-"""Who can connect where: for each listener, which clients it serves, as far as the files say (pure)."""
+"""Which clients can connect to which listener, as far as the files show it (pure)."""
 
 from __future__ import annotations
 
@@ -14,48 +14,58 @@ YES, NO, IF_RESOLVES, UNKNOWN = "yes", "no", "if it resolves", "not known"
 
 @dataclass(frozen=True, slots=True)
 class ListenerReachability:
-    """One listener of one broker. `near`: the same container network, or inside Kubernetes. `host`: the machine that
-    the broker or its container runs on. `far`: another machine."""
+    """The reachability of one listener of one broker."""
 
     broker: str
     listener: str
     protocol: str
     advertised: str
     same_network: str
+    """From the same container network, or inside Kubernetes."""
     host: str
+    """From the machine that runs the broker or its container."""
     other_hosts: str
+    """From another machine."""
 
 
 def listener_reachability(setup: Setup) -> Iterator[ListenerReachability]:
-    """One row for each listener for clients."""
+    """Return one row for each listener for clients."""
     for broker in setup.brokers:
-        for one in broker.client_endpoints:
-            listener = broker.listener(one.name)
-            near, host, far = _of(broker, one, listener) if listener is not None else (NO, NO, NO)
-            address = one.text.partition("://")[2]
-            if one.kind is HostKind.EMPTY:
+        for advertised in broker.client_endpoints:
+            listener = broker.listener(advertised.name)
+            near, host, far = (
+                _broker_reachability(broker, advertised, listener) if listener is not None else (NO, NO, NO)
+            )
+            address = advertised.text.partition("://")[2]
+            if advertised.kind is HostKind.EMPTY:
                 address = f"<canonical name>{address}"
             yield ListenerReachability(
-                broker.name, one.name, broker.protocol(one.name) or "?", address, near, host, far
+                broker.name, advertised.name, broker.protocol(advertised.name) or "?", address, near, host, far
             )
     for cluster in setup.clusters:
         assert isinstance(cluster, OperatorCluster)
         for kubernetes in cluster.listeners:
-            yield _kubernetes(cluster, kubernetes)
+            yield _operator_reachability(cluster, kubernetes)
 
 
-def _of(broker: BrokerConfig, one: ListenerEndpoint, listener: ListenerEndpoint) -> tuple[str, str, str]:
-    kind, service = one.kind, broker.service
-    if kind is HostKind.UNKNOWN or one.port is None or listener.port is None:
+def _broker_reachability(
+    broker: BrokerConfig, advertised: ListenerEndpoint, listener: ListenerEndpoint
+) -> tuple[str, str, str]:
+    kind, service = advertised.kind, broker.service
+    if kind is HostKind.UNKNOWN or advertised.port is None or listener.port is None:
         return (UNKNOWN if service else "-", UNKNOWN, UNKNOWN)
     if kind is HostKind.WILDCARD:
         return (NO if service else "-", NO, NO)
     if service is None or service.uses_host_network:
-        return _on_a_machine(one, listener)
-    ports = [p for p in service.published_ports if p.container_port == listener.port and p.host_port == one.port]
+        return _machine_reachability(advertised, listener)
+    ports = [
+        port
+        for port in service.published_ports
+        if port.container_port == listener.port and port.host_port == advertised.port
+    ]
     loopback = listener.kind is HostKind.LOOPBACK
-    if one.host in service.names:
-        return (YES if one.port == listener.port and not loopback else NO, NO, NO)
+    if advertised.host in service.names:
+        return (YES if advertised.port == listener.port and not loopback else NO, NO, NO)
     if kind is HostKind.EMPTY:
         return (IF_RESOLVES, NO, NO)
     if not ports or loopback:
@@ -68,25 +78,25 @@ def _of(broker: BrokerConfig, one: ListenerEndpoint, listener: ListenerEndpoint)
     return (same, same, far)
 
 
-def _on_a_machine(one: ListenerEndpoint, listener: ListenerEndpoint) -> tuple[str, str, str]:
+def _machine_reachability(advertised: ListenerEndpoint, listener: ListenerEndpoint) -> tuple[str, str, str]:
     if listener.kind is HostKind.LOOPBACK:
-        return ("-", YES if one.kind is HostKind.LOOPBACK else NO, NO)
-    if one.kind is HostKind.LOOPBACK:
+        return ("-", YES if advertised.kind is HostKind.LOOPBACK else NO, NO)
+    if advertised.kind is HostKind.LOOPBACK:
         return ("-", YES, NO)
-    if one.kind is HostKind.IP:
+    if advertised.kind is HostKind.IP:
         return ("-", YES, YES)
-    return ("-", YES if one.kind is HostKind.EMPTY else IF_RESOLVES, IF_RESOLVES)
+    return ("-", YES if advertised.kind is HostKind.EMPTY else IF_RESOLVES, IF_RESOLVES)
 
 
-def _kubernetes(cluster: OperatorCluster, one: OperatorListener) -> ListenerReachability:
+def _operator_reachability(cluster: OperatorCluster, listener: OperatorListener) -> ListenerReachability:
     strimzi = cluster.operator == STRIMZI
-    protocol = ("SASL_" if one.authentication and one.authentication.text not in ("tls", "mtls") else "") + (
-        "SSL" if one.has_tls else "PLAINTEXT"
+    protocol = ("SASL_" if listener.authentication and listener.authentication.text not in ("tls", "mtls") else "") + (
+        "SSL" if listener.has_tls else "PLAINTEXT"
     )
-    outside = one.kind not in ("internal", "cluster-ip", "")
-    told = next((host.text for host in (*one.advertised, *one.hosts)), "")
-    port = one.port.text if one.port is not None else ""
+    outside = listener.kind not in ("internal", "cluster-ip", "")
+    advertised = next((host.text for host in (*listener.advertised, *listener.hosts)), "")
+    port = listener.port.text if listener.port is not None else ""
     inner = f"{cluster.name}-kafka-bootstrap:{port}" if strimzi else f"{cluster.name}:{port or '(its own port)'}"
-    address = (told or f"by {one.kind}") if outside else inner
-    far = (IF_RESOLVES if told else YES) if outside else NO
-    return ListenerReachability(cluster.name, one.name, protocol, address, YES, "-", far)
+    address = (advertised or f"by {listener.kind}") if outside else inner
+    far = (IF_RESOLVES if advertised else YES) if outside else NO
+    return ListenerReachability(cluster.name, listener.name, protocol, address, YES, "-", far)

@@ -1,4 +1,4 @@
-"""The text of one file, the places in it, and changes to it."""
+"""The text of one file, locations in it, and edits to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 
 class SourceFile:
-    """The text of one file, exactly as it is there: line ends and a byte order mark included."""
+    """The text of one file with its original line ends and byte order mark."""
 
     def __init__(self, name: str, text: str, path: Path | None = None, encoding: str = "utf-8") -> None:
         self.name = name
@@ -34,27 +34,27 @@ class SourceFile:
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
 
     def line(self, index: int) -> int:
-        """The number of the line, from 1, of a character."""
+        """Return the number, from 1, of the line of a character."""
         return bisect_right(self._starts, index)
 
     def column(self, index: int) -> int:
-        """The number of the column, from 1, of a character."""
+        """Return the number, from 1, of the column of a character."""
         return index - self._starts[self.line(index) - 1] + 1
 
     def line_start(self, index: int) -> int:
         return self._starts[self.line(index) - 1]
 
     def line_end(self, index: int) -> int:
-        """Where the line of a character ends, its line end not included."""
+        """Return the end of a character's line, without its line end."""
         return self.line_start(index) + len(self.line_text(self.line(index)))
 
     def next_line(self, index: int) -> int:
-        """Where the line after that of a character begins: the end of the text after the last one."""
+        """Return the start of the line after that of a character; the end of the text after the last line."""
         line = self.line(index)
         return self._starts[line] if line < len(self._starts) else len(self.text)
 
     def line_text(self, number: int) -> str:
-        """A line without its line end."""
+        """Return a line without its line end."""
         start = self._starts[number - 1]
         end = self._starts[number] if number < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
@@ -62,13 +62,15 @@ class SourceFile:
     @cached_property
     def newline(self) -> str:
         """The line end that the file uses."""
-        found = re.search(r"\r\n|\n|\r", self.text)
-        return found[0] if found else "\n"
+        match = re.search(r"\r\n|\n|\r", self.text)
+        return match[0] if match else "\n"
 
     def with_edits(self, edits: Iterable[Edit]) -> SourceFile:
-        """This file after the edits that are for it."""
+        """Return a copy of this file with the edits that are for it."""
         text = self.text
-        for edit in sorted((e for e in edits if e.name == self.name), key=lambda e: (e.start, e.end), reverse=True):
+        for edit in sorted(
+            (edit for edit in edits if edit.name == self.name), key=lambda edit: (edit.start, edit.end), reverse=True
+        ):
             text = text[: edit.start] + edit.new + text[edit.end :]
         return SourceFile(self.name, text, self.path, self.encoding)
 
@@ -78,7 +80,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replaces the characters from `start` to `end` of the file called `name`."""
+    """A replacement of the characters from `start` to `end` of the file called `name`."""
 
     name: str
     start: int
@@ -88,7 +90,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A character of a file."""
+    """The position of a character in a file."""
 
     source: SourceFile
     index: int
@@ -103,10 +105,10 @@ class SourceLocation:
 
 
 def overlap(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    """Whether two groups of edits touch the same characters."""
+    """Check whether two groups of edits touch the same characters."""
     return any(
-        one.name == other.name and max(one.start, other.start) <= min(one.end, other.end)
-        for one in edits
+        edit.name == other.name and max(edit.start, other.start) <= min(edit.end, other.end)
+        for edit in edits
         for other in others
     )
 
@@ -117,7 +119,7 @@ def read_source(name: str) -> SourceFile:
         return decode_source(name, sys.stdin.buffer.read(MAX_BYTES + 1))
     path = Path(name)
     try:
-        # Not Path.read_bytes: a device never ends. A pipe is fine.
+        # Not Path.read_bytes, because a device never ends. A pipe is fine.
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -128,7 +130,7 @@ def read_source(name: str) -> SourceFile:
 
 
 def decode_source(name: str, data: bytes, path: Path | None = None) -> SourceFile:
-    """The text of these bytes. Raises UnreadableError if they are no text."""
+    """Decode the text of a file. Raises UnreadableError if the bytes are no text."""
     if len(data) > MAX_BYTES:
         raise UnreadableError(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
     if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):

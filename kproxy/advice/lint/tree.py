@@ -1,4 +1,4 @@
-"""YAML as a tree of nodes, each with its location. Nothing is expanded: an alias stays one node, whoever uses it."""
+"""YAML as a tree of nodes with locations. Aliases are not expanded: an alias is the node that it refers to."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 
 _DEEPEST = 60
 _NESTED = f"nested more than {_DEEPEST} deep"
-# What libyaml says since 0.2.6 at its own limit, 1000. It reads ahead, so it may be there before `_bounded` is at 60.
+# libyaml's error since 0.2.6 at its own limit, 1000. It reads ahead, so it may fail before `_check_bounds` is at 60.
 _TOO_DEEP = "exceeded maximum nesting depth"
 _MOST_NODES = 200_000
 _MERGE = "tag:yaml.org,2002:merge"
-_FORMS = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
+_STYLES = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
 
-# PyYAML with libyaml where that is there: it reads a megabyte in a second instead of half a minute.
+# PyYAML with libyaml if installed: it reads a megabyte in a second instead of half a minute.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class MalformedError(Exception):
-    """A text that is no YAML, or more than a configuration; `str()` says why."""
+    """A text that is not YAML, or is too large or too deep for a configuration; `str()` says why."""
 
     def __init__(self, location: SourceLocation, text: str) -> None:
         self.location = location
@@ -33,7 +33,7 @@ class MalformedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateKey:
-    """A key that one mapping has twice."""
+    """A key that stands twice in one mapping."""
 
     location: SourceLocation
     key: str
@@ -41,12 +41,12 @@ class DuplicateKey:
 
 
 def parse_documents(source: SourceFile) -> list[yaml.Node]:
-    """The documents of a file. Raises MalformedError."""
+    """Parse the documents of a file. Raises MalformedError."""
     if source.encoding != "utf-8":
         bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
         raise MalformedError(SourceLocation(source, bad), "the file is not UTF-8 text")
     try:
-        _bounded(source)
+        _check_bounds(source)
         return [node for node in yaml.compose_all(source.text, Loader=_Loader) if node is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -67,8 +67,8 @@ def parse_documents(source: SourceFile) -> list[yaml.Node]:
         raise MalformedError(SourceLocation(source, 0), "the file is nested too deeply") from None
 
 
-def _bounded(source: SourceFile) -> None:
-    """Refuse what no configuration has, before anything recurses into it."""
+def _check_bounds(source: SourceFile) -> None:
+    """Refuse a text that is too large or too deep, before anything recurses into it."""
     depth = 0
     for number, event in enumerate(yaml.parse(source.text, Loader=_Loader)):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -82,7 +82,7 @@ def _bounded(source: SourceFile) -> None:
 
 
 class YamlTree:
-    """Looks into the nodes of one file."""
+    """Access to the nodes of one file."""
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source
@@ -90,85 +90,85 @@ class YamlTree:
         self._mappings: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
 
     def mapping(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """The keys of a mapping with key node and value node; merged ones (`<<: *other`) where it has none of its own.
+        """Return the keys of a mapping, each with its key node and value node.
 
-        Empty for anything else.
+        Merged keys (`<<: *other`) count where the mapping has no such key of its own. Any other node has no keys.
         """
         if not isinstance(node, yaml.MappingNode):
             return {}
         if id(node) not in self._mappings:
-            self._mappings[id(node)] = {}  # what a mapping that merges itself finds
-            self._mappings[id(node)] = self._read(node)
+            self._mappings[id(node)] = {}  # for a mapping that merges itself
+            self._mappings[id(node)] = self._read_mapping(node)
         return self._mappings[id(node)]
 
-    def _read(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    def _read_mapping(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        own_keys: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         merged: list[yaml.Node] = []
         for key, value in node.value:
             if key.tag == _MERGE:
                 merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
             elif isinstance(key, yaml.ScalarNode):
-                if key.value in own:
-                    first = own[key.value][0].start_mark.line + 1
+                if key.value in own_keys:
+                    first = own_keys[key.value][0].start_mark.line + 1
                     self.duplicates.append(DuplicateKey(self.location(key), key.value, first))
                 else:
-                    own[key.value] = (key, value)
+                    own_keys[key.value] = (key, value)
         for other in merged:
             for word, pair in self.mapping(other).items():
-                own.setdefault(word, pair)
-        return own
+                own_keys.setdefault(word, pair)
+        return own_keys
 
     def get(self, node: yaml.Node | None, *path: str) -> yaml.Node | None:
-        """The node at the end of these keys."""
+        """Return the node at the end of this path of keys."""
         for word in path:
-            found = self.mapping(node).get(word)
-            if found is None:
+            pair = self.mapping(node).get(word)
+            if pair is None:
                 return None
-            node = found[1]
+            node = pair[1]
         return node
 
     def text(self, node: yaml.Node | None, *path: str) -> str | None:
-        found = self.get(node, *path)
-        return found.value if isinstance(found, yaml.ScalarNode) else None
+        scalar = self.get(node, *path)
+        return scalar.value if isinstance(scalar, yaml.ScalarNode) else None
 
     def items(self, node: yaml.Node | None) -> list[yaml.Node]:
-        """The items of a sequence; none for anything else."""
+        """Return the items of a sequence; any other node has none."""
         return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
     def location(self, node: yaml.Node) -> SourceLocation:
         return SourceLocation(self.source, node.start_mark.index)
 
     def value(self, node: yaml.Node, key: yaml.Node | None = None, read: Callable[[str], str] = str) -> ConfigValue:
-        """A scalar as a value; `read` makes of the written text what the program reads."""
+        """Return a scalar as a value; `read` converts the written text to the text that the program reads."""
         layout = LineLayout.BARE if key is None else LineLayout.MAPPING
         word, key_start, key_end = "", -1, -1
         if isinstance(key, yaml.ScalarNode):
-            word, (key_start, key_end) = key.value, self._inner(key)
+            word, (key_start, key_end) = key.value, self._text_span(key)
         if not isinstance(node, yaml.ScalarNode):
             start = node.start_mark.index
             return ConfigValue("", self.source, start, start, ValueStyle.FIXED, layout, word, key_start, key_end)
-        start, end = self._inner(node)
+        start, end = self._text_span(node)
         empty = node.tag == "tag:yaml.org,2002:null"
-        form = ValueStyle.FIXED if empty else _FORMS.get(node.style, ValueStyle.FIXED)
+        form = ValueStyle.FIXED if empty else _STYLES.get(node.style, ValueStyle.FIXED)
         return ConfigValue(
             read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end
         )
 
     def pair(self, node: yaml.Node, read: Callable[[str], str] = str) -> ConfigValue | None:
-        """A scalar that is KEY=VALUE, an item of a list."""
+        """Return the value of a scalar KEY=VALUE, an item of a list."""
         if not isinstance(node, yaml.ScalarNode):
             return None
         key, sign, text = node.value.partition("=")
-        start, end = self._inner(node)
+        start, end = self._text_span(node)
         raw = self.source.text[start:end]
         at = raw.find("=")
-        form = _FORMS.get(node.style, ValueStyle.FIXED)
+        form = _STYLES.get(node.style, ValueStyle.FIXED)
         if at < 0 or not sign:
             return ConfigValue("", self.source, end, end, ValueStyle.FIXED, LineLayout.ITEM, key, start, end)
         return ConfigValue(read(text), self.source, start + at + 1, end, form, LineLayout.ITEM, key, start, start + at)
 
-    def _inner(self, node: yaml.ScalarNode) -> tuple[int, int]:
-        """Where a scalar is written, without anchor, tag and quotes."""
+    def _text_span(self, node: yaml.ScalarNode) -> tuple[int, int]:
+        """Return the start and end of a scalar's text, without anchor, tag and quotes."""
         start, end = node.start_mark.index, node.end_mark.index
         raw = self.source.text[start:end]
         match = re.match(r"(?:[&!]\S*\s+)*", raw)
@@ -179,16 +179,16 @@ class YamlTree:
         return start, start + len(self.source.text[start:end].rstrip())
 
     def mappings(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
-        """All mappings below a node, each once."""
-        seen: set[int] = set()
+        """Yield all mappings below a node, each once."""
+        visited: set[int] = set()
         waiting = [node]
         while waiting:
-            one = waiting.pop()
-            if id(one) in seen:
+            current = waiting.pop()
+            if id(current) in visited:
                 continue
-            seen.add(id(one))
-            if isinstance(one, yaml.MappingNode):
-                yield one
-                waiting += [part for pair in one.value for part in pair]
-            elif isinstance(one, yaml.SequenceNode):
-                waiting += one.value
+            visited.add(id(current))
+            if isinstance(current, yaml.MappingNode):
+                yield current
+                waiting += [part for pair in current.value for part in pair]
+            elif isinstance(current, yaml.SequenceNode):
+                waiting += current.value

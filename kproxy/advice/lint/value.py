@@ -1,6 +1,6 @@
-"""A value of a file: what a program reads there, where it is written, and how to write another one.
+"""A value of a file: the text that a program reads, its location, and the edits that replace it.
 
-A value never shows itself (`repr`): it may be a secret.
+`repr()` never shows a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class ValueStyle(Enum):
     PLAIN = "plain"  # YAML without quotes
     SINGLE = "'"
     DOUBLE = '"'
-    FIXED = "fixed"  # YAML's blocks and the like: not for a change
+    FIXED = "fixed"  # YAML's blocks and the like, which kproxy does not change
 
 
 class LineLayout(Enum):
-    """What its line looks like."""
+    """The layout of the line that a value stands on."""
 
     PROPERTY = "KEY=VALUE"
     MAPPING = "KEY: VALUE"
@@ -40,13 +40,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./<$][A-Za-z0-9_./:,@*+\-\[\]{}$<>= ]*")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConfigValue:
-    """`text` is what the program reads. `start` to `end` is how it is written, without quotes."""
+    """One value and the place where it is written."""
 
     text: str
+    """The text that the program reads."""
     source: SourceFile
     start: int
+    """Start and end of the text as it is written, without quotes."""
     end: int
-    form: ValueStyle = ValueStyle.FIXED
+    style: ValueStyle = ValueStyle.FIXED
     layout: LineLayout = LineLayout.NONE
     key: str = ""
     key_start: int = -1
@@ -66,45 +68,46 @@ class ConfigValue:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing in it is decided elsewhere (`${VAR}`, `_{COMMAND}`)."""
+        """True if no variable or command decides a part of it (`${VAR}`, `_{COMMAND}`)."""
         return "{" not in self.text
 
     @property
     def entries(self) -> list[str]:
-        """The parts of a list with commas, as Kafka reads it."""
+        """The entries of a comma-separated list, as Kafka reads it."""
         return [part.strip() for part in self.text.split(",") if part.strip()]
 
     def _entry_spans(self) -> list[tuple[int, int]] | None:
-        """Where each entry of a list is written; None if that cannot be told, or for a list that nobody writes."""
+        """Return start and end of each entry of a list; None if they are unknown, or the list is too long."""
         if self.raw.count(",") > _MOST_ENTRIES:
             return None
         spans, at = [], self.start
         for part in self.raw.split(","):
             lead = _LEAD.match(part)
             assert lead is not None
-            kept = _without_end(part)
-            if len(kept) > lead.end():
-                spans.append((at + lead.end(), at + len(kept)))
+            entry = _strip_continuation(part)
+            if len(entry) > lead.end():
+                spans.append((at + lead.end(), at + len(entry)))
             at += len(part) + 1
         return spans if len(spans) == len(self.entries) else None
 
-    # Changes: each returns the edits, or None if the way in which the value is written does not allow it.
+    # Each of these methods returns None if the style of the value does not allow the edit.
 
     def replace(self, text: str) -> list[Edit] | None:
-        """Another value in its place."""
+        """Return edits that replace the value."""
         written = self.render(text)
         return None if written is None else [Edit(self.source.name, self.start, self.end, written)]
 
     def replace_entry(self, index: int, text: str) -> list[Edit] | None:
+        """Return edits that replace an entry of the list."""
         spans, written = self._entry_spans(), self.render(text)
-        if spans is None or written is None or self.form is ValueStyle.FIXED:
+        if spans is None or written is None or self.style is ValueStyle.FIXED:
             return None
         return [Edit(self.source.name, *spans[index], written)]
 
     def change_entry(self, index: int, old: str, new: str) -> list[Edit] | None:
-        """Replace a part of an entry, which must be written as it is read."""
+        """Return edits that replace a part of an entry, which must be written as it is read."""
         spans = self._entry_spans()
-        if spans is None or self.form is ValueStyle.FIXED or self.render(f"x{new}x") is None:
+        if spans is None or self.style is ValueStyle.FIXED or self.render(f"x{new}x") is None:
             return None
         start, end = spans[index]
         raw = self.source.text[start:end]
@@ -114,36 +117,36 @@ class ConfigValue:
         return [Edit(self.source.name, at, at + len(old), new)]
 
     def remove_entry(self, index: int) -> list[Edit] | None:
-        """Without this entry and one comma beside it."""
+        """Return edits that remove an entry and one comma beside it."""
         spans = self._entry_spans()
-        if spans is None or len(spans) < 2 or self.form is ValueStyle.FIXED:
+        if spans is None or len(spans) < 2 or self.style is ValueStyle.FIXED:
             return None
         if index:
             return [Edit(self.source.name, spans[index - 1][1], spans[index][1], "")]
         return [Edit(self.source.name, spans[0][0], spans[1][0], "")]
 
     def add_entry(self, text: str) -> list[Edit] | None:
-        """With one entry more, at the end."""
+        """Return edits that add an entry at the end."""
         spans, written = self._entry_spans(), self.render(text)
-        if not spans or written is None or self.form is ValueStyle.FIXED:
+        if not spans or written is None or self.style is ValueStyle.FIXED:
             return None
         return [Edit(self.source.name, spans[-1][1], spans[-1][1], f",{written}")]
 
     def remove(self) -> list[Edit] | None:
-        """Without its line or lines."""
+        """Return edits that remove the line or lines of the value."""
         if not self._has_own_lines():
             return None
         start = self.source.line_start(self.key_start)
         return [Edit(self.source.name, start, self.source.next_line(self.end), "")]
 
     def rename_key(self, key: str) -> list[Edit] | None:
-        """Another key."""
+        """Return edits that replace the key."""
         if self.key_start < 0:
             return None
         return [Edit(self.source.name, self.key_start, self.key_end, key)]
 
     def insert_after(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
-        """New lines after its own, laid out as it is."""
+        """Return edits that add lines after this value's line, in its layout."""
         lines = [self.line_beside(key, text) for key, text in pairs]
         if not self._has_own_lines() or None in lines:
             return None
@@ -155,66 +158,66 @@ class ConfigValue:
         return [Edit(self.source.name, at, at, text)]
 
     def line_beside(self, key: str, text: str) -> str | None:
-        """The line that another key and value would have beside this one."""
+        """Return the line that another key and value would have beside this one."""
         prefix = (
             self.source.text[self.source.line_start(self.key_start) : self.key_start] if self._has_own_lines() else ""
         )
         if self.layout is LineLayout.PROPERTY:
-            return f"{prefix}{key}={_property(text)}"
+            return f"{prefix}{key}={_escape_property(text)}"
         if self.layout is LineLayout.ITEM:
-            quote = self.form.value if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
+            quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
             written = self.render(text)
             return None if written is None else f"{prefix}{key}={written}{quote}"
         if self.layout is LineLayout.MAPPING:
-            quote = self.form.value if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
+            quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
             if not quote and (not _PLAIN.fullmatch(text) or re.search(r":( |$)| #|^\d*\.?\d*$", text)):
                 quote = "" if text.isdigit() else '"'
-            written = _in(text, quote)
+            written = _escape_quotes(text, quote)
             return f"{prefix}{key}: {quote}{written}{quote}"
         return None
 
     def render(self, text: str) -> str | None:
-        """How a text is written in the place of this value."""
-        if self.form is ValueStyle.PROPERTY:
-            return _property(text)
-        if self.form is ValueStyle.PLAIN:
+        """Return a text as it is written in the place of this value; None if that is not possible."""
+        if self.style is ValueStyle.PROPERTY:
+            return _escape_property(text)
+        if self.style is ValueStyle.PLAIN:
             return text if _PLAIN.fullmatch(text) and not re.search(r":( |$)| #", text) else None
-        if self.form in (ValueStyle.SINGLE, ValueStyle.DOUBLE):
-            return _in(text, self.form.value)
+        if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE):
+            return _escape_quotes(text, self.style.value)
         return None
 
     def _has_own_lines(self) -> bool:
-        """Whether its lines have nothing else on them."""
+        """Check that nothing else stands on the lines of this value."""
         if self.key_start < 0 or self.layout in (LineLayout.NONE, LineLayout.BARE):
             return False
         before = self.source.text[self.source.line_start(self.key_start) : self.key_start]
         after = self.source.text[self.end : self.source.line_end(self.end)]
-        wanted = {
+        patterns = {
             LineLayout.PROPERTY: r"[ \t\f]*",
             LineLayout.MAPPING: r"[ ]*[\"']?",
             LineLayout.ITEM: r"[ ]*-[ ]+[\"']?",
         }
         return bool(
-            re.fullmatch(wanted[self.layout], before)
+            re.fullmatch(patterns[self.layout], before)
             and (self.layout is LineLayout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
         )
 
 
-def _without_end(part: str) -> str:
-    """Without white space and continued lines at its end."""
+def _strip_continuation(part: str) -> str:
+    """Strip white space and continued lines from the end."""
     end = len(part)
     while end and (part[end - 1].isspace() or (part[end - 1] == "\\" and part[end : end + 1] in ("\r", "\n"))):
         end -= 1
     return part[:end]
 
 
-def _in(text: str, quote: str) -> str:
+def _escape_quotes(text: str, quote: str) -> str:
     if quote == "'":
         return text.replace("'", "''")
     return text.replace("\\", "\\\\").replace('"', '\\"') if quote else text
 
 
-def _property(text: str) -> str:
-    """As java.util.Properties reads it."""
+def _escape_property(text: str) -> str:
+    """Escape a text for java.util.Properties."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     return "".join(char if 32 <= ord(char) < 127 else f"\\u{ord(char):04x}" for char in escaped)

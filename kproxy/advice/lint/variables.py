@@ -1,6 +1,6 @@
-"""Variables in a Compose file, as Docker Compose replaces them (`${VAR:-default}`), and the `.env` beside it.
+"""Variables in a Compose file, replaced as Docker Compose does it (`${VAR:-default}`), and the `.env` beside it.
 
-A variable whose value is not known here stays in the text as `${VAR}`: whoever reads the text sees that it is unknown.
+A variable without a known value stays in the text as `${VAR}`, so that readers of the text see that it is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w.]*)\s*[=:](.*)")
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """The text with each variable replaced."""
+    """Replace each variable in the text."""
     return _interpolate(text, variables, 0)
 
 
@@ -28,8 +28,8 @@ def _interpolate(text: str, variables: Mapping[str, str], depth: int) -> str:
             parts.append("$")
             at = sign + 2
         elif text.startswith("${", sign):
-            end = _closing(text, sign + 2)
-            parts.append(_braced(text[sign + 2 : end], variables, depth))
+            end = _closing_brace(text, sign + 2)
+            parts.append(_replace_braced(text[sign + 2 : end], variables, depth))
             at = end + 1
         elif match := _NAME.match(text, sign + 1):
             parts.append(variables.get(match[0], f"${{{match[0]}}}"))
@@ -40,8 +40,8 @@ def _interpolate(text: str, variables: Mapping[str, str], depth: int) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _closing(text: str, at: int) -> int:
-    """Where the brace closes; the end of the text if it does not."""
+def _closing_brace(text: str, at: int) -> int:
+    """Return the index of the closing brace; the end of the text if there is none."""
     open_ = 1
     for index in range(at, len(text)):
         if text.startswith("${", index):
@@ -53,17 +53,17 @@ def _closing(text: str, at: int) -> int:
     return len(text)
 
 
-def _braced(inside: str, variables: Mapping[str, str], depth: int) -> str:
+def _replace_braced(inside: str, variables: Mapping[str, str], depth: int) -> str:
     match = _NAME.match(inside)
     if match is None:
         return "${?}"
-    name, rest = match[0], inside[match.end() :]
+    name, rest_of_text = match[0], inside[match.end() :]
     unknown = f"${{{name}}}"
     value = variables.get(name)
-    if not rest:
+    if not rest_of_text:
         return unknown if value is None else value
-    operator = rest[:2] if rest[:2] in (":-", ":?", ":+") else rest[:1]
-    other = rest[len(operator) :]
+    operator = rest_of_text[:2] if rest_of_text[:2] in (":-", ":?", ":+") else rest_of_text[:1]
+    other = rest_of_text[len(operator) :]
     present = bool(value) if operator.startswith(":") else value is not None
     if operator in (":-", "-"):
         return value if present and value is not None else _interpolate(other, variables, depth + 1)
@@ -74,7 +74,7 @@ def _braced(inside: str, variables: Mapping[str, str], depth: int) -> str:
 
 
 def parse_env(text: str) -> dict[str, str]:
-    """The variables of a `.env` file."""
+    """Return the variables of a `.env` file."""
     variables: dict[str, str] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)

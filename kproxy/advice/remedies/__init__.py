@@ -36,7 +36,7 @@ __all__ = [
 
 @cache
 def remedies_by_family() -> dict[str, tuple[Remedy, ...]]:
-    """The remedies by family, in the order in which users meet them."""
+    """Return the remedies by family, in the order in which users meet them."""
     from kproxy.advice.remedies import (
         advertised,
         certificates,
@@ -67,10 +67,10 @@ def _by_fault() -> dict[Fault, Remedy]:
 
 
 def all_remedies() -> tuple[Remedy, ...]:
-    """The remedy of each fault, in the order of the families."""
+    """Return the remedy of each fault, in the order of the families."""
     return tuple(remedy for table in remedies_by_family().values() for remedy in table)
 
 
 def remedy_of(fault: Fault) -> Remedy:
-    """What is said of a fault."""
+    """Return the remedy of a fault."""
     return _by_fault()[fault]

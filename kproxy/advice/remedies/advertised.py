@@ -5,7 +5,7 @@ from __future__ import annotations
 from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
-# What clients say after they have not reached a broker, whatever the reason was.
+# Messages of clients that could not reach a broker, whatever the reason was.
 NOT_ESTABLISHED = "Connection to node … could not be established. Node may not be available."
 OLD_NOT_ESTABLISHED = "Connection to node … could not be established. Broker may not be available."
 UNREACHED_JAVA = (

@@ -1,4 +1,4 @@
-"""Faults of TLS, but for certificates."""
+"""Faults of TLS, except certificates."""
 
 from __future__ import annotations
 

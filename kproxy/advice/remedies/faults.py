@@ -1,4 +1,4 @@
-"""The name of each cause. `kproxy doctor`, `kproxy explain` and `kproxy lint` use the same ones, in their JSON too."""
+"""The name of each cause. `kproxy doctor`, `kproxy explain` and `kproxy lint` use them, in their JSON too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Fault(Enum):
     CONTAINER_NAME_ADVERTISED = "container-name-advertised"  # a container's id or service name
     KUBERNETES_NAME_ADVERTISED = "kubernetes-name-advertised"  # *.svc.cluster.local, pod names
     PRIVATE_ADDRESS_ADVERTISED = "private-address-advertised"  # RFC 1918 and the like, from outside
-    WRONG_LISTENER = "wrong-listener"  # the broker answers with another listener's address than the client can use
+    WRONG_LISTENER = "wrong-listener"  # the broker answers with the address of a listener that the client cannot use
     SAME_ADDRESS_TWICE = "same-address-twice"  # several brokers advertise one address
     # The network
     PORT_CLOSED = "port-closed"  # connection refused
@@ -27,10 +27,10 @@ class Fault(Enum):
     SILENT = "silent"  # accepts the connection, and answers nothing
     CLOSED = "closed"  # accepts the connection, and closes it without an answer
     HOP_FAILED = "hop-failed"  # a proxy or SSH server of --via
-    KPROXY_NEEDED = "kproxy-needed"  # it reaches the brokers by hops or maps, which no client can use
+    KPROXY_NEEDED = "kproxy-needed"  # kproxy reaches the brokers by hops or maps, which no client can use
     PROXY_LOOP = "proxy-loop"  # the address is kproxy's own listener
     TOO_MANY_FILES = "too-many-files"
-    # Who answers
+    # The server that answers
     NOT_KAFKA = "not-kafka"  # HTTP, SSH, SOCKS, the PROXY protocol, or nonsense
     WRONG_NODE = "wrong-node"  # another broker of the same cluster
     WRONG_CLUSTER = "wrong-cluster"
@@ -68,19 +68,21 @@ class Fault(Enum):
     CLIENT_TOO_OLD = "client-too-old"
     FRAME_SIZE = "frame-size"  # a size that is another protocol's first bytes, or above a limit
     RECORD_TOO_LARGE = "record-too-large"
-    # What a proxy sees
+    # Faults that only a proxy observes
     NODE_UNREACHABLE = "node-unreachable"  # kproxy's last try to reach a broker failed
-    CLIENT_NOT_KAFKA = "client-not-kafka"  # HTTP, SSH, SOCKS or the PROXY protocol comes to kproxy's Kafka port
-    CLIENT_BLOCKED = "client-blocked"  # a client was told kproxy's port of a node, and does not come there
+    CLIENT_NOT_KAFKA = (
+        "client-not-kafka"  # a client of HTTP, SSH, SOCKS or the PROXY protocol connects to kproxy's Kafka port
+    )
+    CLIENT_BLOCKED = "client-blocked"  # a client received kproxy's port of a node, and does not connect to it
     ASKS_AGAIN = "asks-again"  # a client asks for metadata again and again
     SLOW_NODE = "slow-node"
     CONNECTION_LEAK = "connection-leak"
     # Others
-    CONFIGURATION = "configuration"  # a mistake in a file or flag, said by the message itself
+    CONFIGURATION = "configuration"  # a mistake in a file or flag, which the message itself names
     CONNECTOR_MISSING = "connector-missing"  # Spark has no Kafka connector
-    OVERLOADED = "overloaded"  # too few brokers, disks or threads: it would be well if it were quicker
-    LISTENER_CONFIGURATION = "listener-configuration"  # a broker does not start, for its listeners
-    GROUP = "group"  # a consumer group's business: rebalances, sessions, fenced members
+    OVERLOADED = "overloaded"  # overload: too few brokers, disks or threads
+    LISTENER_CONFIGURATION = "listener-configuration"  # a broker does not start because of its listeners
+    GROUP = "group"  # consumer groups: rebalances, sessions, fenced members
     TRANSACTION = "transaction"  # a producer's epoch, sequence or transaction
     KPROXY = "kproxy"  # kproxy's own message; the remedy of its table
 

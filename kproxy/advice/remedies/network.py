@@ -14,10 +14,10 @@ from kproxy.advice.remedies.advertised import (
 from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
 
-# What kafka-python says of a connection that ends, even if the broker has said why just before.
+# kafka-python's messages when a connection ends, even if the broker has just sent the reason.
 DISCONNECTED_PYTHON = ("KafkaConnectionError: socket disconnected", "socket disconnected")
 
-# What Sarama says of a connection that ends, whatever the reason.
+# Sarama's messages when a connection ends, whatever the reason.
 SARAMA_EOF = (
     *UNREACHED_SARAMA,
     "kafka: client has run out of available brokers to talk to: EOF",

@@ -1,4 +1,4 @@
-"""Faults of who answers at an address, and of the cluster's state."""
+"""Faults of the server that answers at an address, and of the cluster's state."""
 
 from __future__ import annotations
 

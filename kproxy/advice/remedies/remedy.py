@@ -1,4 +1,4 @@
-"""What is said of a cause."""
+"""The remedy of a fault, and the messages that programs print for it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kproxy.advice.remedies.faults import Fault
 
 
 class Program(Enum):
-    """Whose words a message is in."""
+    """The program that prints a message."""
 
-    JAVA = "Java"  # the Java client and what uses it: Kafka's tools, Flink, Connect
+    JAVA = "Java"  # the Java client and programs that use it: Kafka's tools, Flink, Connect
     SPARK = "Spark"
     LIBRDKAFKA = "librdkafka"  # kcat, confluent-kafka, Go, .NET, Node.js on top of it
     KAFKA_PYTHON = "kafka-python"
@@ -25,39 +25,42 @@ class Program(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramMessage:
-    """What a program says when a fault is met. In `text`, `…` stands for text that varies.
-
-    `shared`: programs that have nothing to do with Kafka say this too. Alone it proves nothing.
-    """
+    """A message that a program prints for a fault. In `text`, `…` stands for text that varies."""
 
     program: Program
     text: str
     shared: bool = False
+    """True if programs that have nothing to do with Kafka print it too. Alone it proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What is said of a fault, in whole sentences. `title`: the fault in a few words. `cause`: why it is so.
-    `check`: how the user sees that it is this. `fix`: what to do. `messages`: what programs say, the most telling
-    first. `unsaid`: what clients do where most of them say nothing. Commands and settings in the texts stand between backticks."""
+    """The explanation of a fault and its fix, in whole sentences.
+
+    Commands and settings in the texts stand between backticks.
+    """
 
     fault: Fault
     title: str
+    """The fault in a few words."""
     cause: str
     check: str
+    """How the user recognises this fault."""
     fix: str
     messages: tuple[ProgramMessage, ...]
+    """The messages that programs print, the most specific first."""
     behaviour: str = ""
+    """How clients behave, where most of them print no message."""
 
 
 class SharedText(str):
-    """A text for `said` that other programs say too."""
+    """A text for `program_messages` that other programs print too."""
 
     __slots__ = ()
 
 
 def program_messages(**texts: tuple[str, ...]) -> tuple[ProgramMessage, ...]:
-    """The messages of a table, by the names of `Program` in lower case."""
+    """Return the messages of a table, given by the names of `Program` in lower case."""
     return tuple(
         ProgramMessage(Program[name.upper()], str(text), isinstance(text, SharedText))
         for name, group in texts.items()

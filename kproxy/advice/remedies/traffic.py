@@ -1,4 +1,4 @@
-"""Faults that only a proxy sees: what clients do, and how brokers answer. Programs have no words of their own for them."""
+"""Faults that only a proxy can observe: how clients behave and brokers answer. No program has messages for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for several brokers together: which of them are one cluster, their ids, voters and replicas."""
+"""Rules for several brokers together: which brokers form one cluster, their ids, voters and replicas."""
 
 from __future__ import annotations
 
@@ -8,42 +8,48 @@ from collections.abc import Iterator
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintFinding, Severity
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import line_of, set_or_add
+from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
 
 _VOTERS = "controller.quorum.voters"
 _FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 _OTHER_FACTORS = (
-    "transaction.state.log.min.isr", "default.replication.factor", "share.coordinator.state.topic.replication.factor",
-    "confluent.license.topic.replication.factor", "confluent.metrics.reporter.topic.replicas",
-)  # fmt: skip
+    "transaction.state.log.min.isr",
+    "default.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+    "confluent.license.topic.replication.factor",
+    "confluent.metrics.reporter.topic.replicas",
+)
 
 
-def clusters(setup: Setup) -> list[list[BrokerConfig]]:
-    """The brokers by cluster: those that name a controller or a ZooKeeper in common, or the same CLUSTER_ID."""
+def group_by_cluster(setup: Setup) -> list[list[BrokerConfig]]:
+    """Group the brokers that name a controller or a ZooKeeper in common, or the same CLUSTER_ID."""
     groups: list[tuple[set[tuple[object, ...]], list[BrokerConfig]]] = []
     for broker in setup.brokers:
-        marks = _marks(broker)
+        marks = _cluster_marks(broker)
         joined = [group for group in groups if group[0] & marks]
-        merged = (marks.union(*(group[0] for group in joined)), [b for group in joined for b in group[1]] + [broker])
+        merged = (
+            marks.union(*(group[0] for group in joined)),
+            [broker for group in joined for broker in group[1]] + [broker],
+        )
         groups = [group for group in groups if group not in joined] + [merged]
     return [brokers for _, brokers in groups]
 
 
-def _marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
-    """What two brokers of one cluster have in common."""
+def _cluster_marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
+    """Return the marks that two brokers of one cluster have in common."""
     source = id(broker.location.source)
     marks: set[tuple[object, ...]] = {(source, broker.name)}
     scope = source if broker.service is not None else 0
     for _, address in broker.voters:
         host = address.rpartition(":")[0]
-        own = (
+        own_name = (
             broker.name
             if host_kind(host) is HostKind.LOOPBACK and broker.service and not broker.service.uses_host_network
             else ""
         )
-        marks.add(("voter", scope, own, address.lower()))
+        marks.add(("voter", scope, own_name, address.lower()))
     for name in ("zookeeper.connect", "controller.quorum.bootstrap.servers"):
         text = broker.get(name)
         root = text.partition("/")[2]
@@ -56,15 +62,15 @@ def _marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
 
 
 def check(setup: Setup) -> Iterator[LintFinding]:
-    for group in clusters(setup):
-        yield from ids(group)
-        yield from quorum(group)
-        yield from cluster_ids(group)
-        yield from addresses(group)
-        yield from replicas(group, setup)
+    for group in group_by_cluster(setup):
+        yield from check_ids(group)
+        yield from check_quorum(group)
+        yield from check_cluster_ids(group)
+        yield from check_addresses(group)
+        yield from check_replicas(group, setup)
 
 
-def ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
     first: dict[str, BrokerConfig] = {}
     taken = {broker.node_id for broker in group}
     for broker in group:
@@ -75,138 +81,164 @@ def ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
             continue
         key = "node.id" if "node.id" in broker.settings else "broker.id"
         value = broker.settings.get(key)
-        own = [
+        own_ids = [
             node for node, address in broker.voters if broker.service and address.split(":")[0] in broker.service.names
         ]
-        free = own[0] if own and own[0] not in taken else next(str(n) for n in range(1, 9999) if str(n) not in taken)
+        free_id = (
+            own_ids[0]
+            if own_ids and own_ids[0] not in taken
+            else next(str(number) for number in range(1, 9999) if str(number) not in taken)
+        )
         text = f"{broker.name} has id {broker.node_id}, and so has {first[broker.node_id].name}"
-        edits = value.replace(free) if value is not None else None
-        taken.add(free)
+        edits = value.replace(free_id) if value is not None else None
+        taken.add(free_id)
         yield new_finding(
-            "duplicate-node-id", value or broker.location, broker.name, text, edits, line_of(broker, "node.id", free)
+            "duplicate-node-id",
+            value or broker.location,
+            broker.name,
+            text,
+            edits,
+            setting_line(broker, "node.id", free_id),
         )
 
 
-def quorum(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_quorum(group: list[BrokerConfig]) -> Iterator[LintFinding]:
     kraft = [broker for broker in group if _VOTERS in broker.settings and broker.settings[_VOTERS].is_known]
     if not kraft:
         return
     texts = [",".join(sorted(f"{node}@{address}" for node, address in broker.voters)) for broker in kraft]
-    usual = max(texts, key=texts.count)
-    model = kraft[texts.index(usual)]
+    majority = max(texts, key=texts.count)
+    reference = kraft[texts.index(majority)]
     for broker, text in zip(kraft, texts, strict=True):
-        if text != usual:
+        if text != majority:
             value = broker.settings[_VOTERS]
-            said = f"{broker.name} has other voters than {model.name}"
-            yield new_finding("quorum-differs", value, broker.name, said, value.replace(model.get(_VOTERS)))
-    for index, (node, address) in enumerate(model.voters):
-        yield from _voter(model, index, node, address, group)
+            message = f"{broker.name} has other voters than {reference.name}"
+            yield new_finding("quorum-differs", value, broker.name, message, value.replace(reference.get(_VOTERS)))
+    for index, (node, address) in enumerate(reference.voters):
+        yield from _check_voter(reference, index, node, address, group)
 
 
-def _voter(
-    model: BrokerConfig, index: int, node: str, address: str, group: list[BrokerConfig]
+def _check_voter(
+    reference: BrokerConfig, index: int, node: str, address: str, group: list[BrokerConfig]
 ) -> Iterator[LintFinding]:
-    """Whether the node with this id listens for controllers at this address."""
-    value = model.settings[_VOTERS]
+    """Check that the node with this id listens for controllers at this address."""
+    value = reference.settings[_VOTERS]
     host, _, port = address.rpartition(":")
-    controller = next((one for one in group if one.node_id == node and one.is_controller), None)
+    controller = next(
+        (node_config for node_config in group if node_config.node_id == node and node_config.is_controller), None
+    )
     if controller is None:
-        named = next((one for one in group if one.service is not None and host in one.service.names), None)
-        twice = named is not None and sum(one.node_id == named.node_id for one in group) > 1
-        if named is not None and not twice and named.is_controller and named.node_id.isdigit():
+        named = next(
+            (
+                node_config
+                for node_config in group
+                if node_config.service is not None and host in node_config.service.names
+            ),
+            None,
+        )
+        is_duplicate = named is not None and sum(node_config.node_id == named.node_id for node_config in group) > 1
+        if named is not None and not is_duplicate and named.is_controller and named.node_id.isdigit():
             text = f"voter {node} is at {host}, but {host} is node {named.node_id}"
-            if len(model.voters) > 1 or named is not model:  # else voter-missing says it
-                edits = _everywhere(group, model, index, f"{node}@", f"{named.node_id}@")
-                yield new_finding("voter-address", value, model.name, text, edits)
+            if len(reference.voters) > 1 or named is not reference:  # else voter-missing reports it
+                edits = _change_all_voters(group, reference, index, f"{node}@", f"{named.node_id}@")
+                yield new_finding("voter-address", value, reference.name, text, edits)
         return
     if controller.service is not None and not controller.service.uses_host_network:
         usable = controller.service.names
         alone = len(group) == 1 and host_kind(host) is HostKind.LOOPBACK
         if (host_kind(host) is HostKind.LOOPBACK and not alone) or (
-            host_kind(host) is HostKind.NAME and host in _others(group, controller)
+            host_kind(host) is HostKind.NAME and host in _other_names(group, controller)
         ):
-            edits = _everywhere(group, model, index, f"@{host}:", f"@{controller.service.name}:")
+            edits = _change_all_voters(group, reference, index, f"@{host}:", f"@{controller.service.name}:")
             text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(usable))}"
-            yield new_finding("voter-address", value, model.name, text, edits)
-    listening = [one for one in controller.listeners if one.name in controller.controller_names]
-    if listening and port.isdigit() and all(one.port not in (None, int(port)) for one in listening):
-        edits = _everywhere(group, model, index, f":{port}", f":{listening[0].port}")
+            yield new_finding("voter-address", value, reference.name, text, edits)
+    listening = [endpoint for endpoint in controller.listeners if endpoint.name in controller.controller_names]
+    if listening and port.isdigit() and all(endpoint.port not in (None, int(port)) for endpoint in listening):
+        edits = _change_all_voters(group, reference, index, f":{port}", f":{listening[0].port}")
         text = f"voter {node} is at port {port}, but {listening[0].name} has port {listening[0].port}"
-        yield new_finding("voter-address", value, model.name, text, edits)
+        yield new_finding("voter-address", value, reference.name, text, edits)
 
 
-def _everywhere(group: list[BrokerConfig], model: BrokerConfig, index: int, old: str, new: str) -> list[Edit] | None:
-    """The same change in the voters of all nodes, which must stay the same."""
+def _change_all_voters(
+    group: list[BrokerConfig], reference: BrokerConfig, index: int, old: str, new: str
+) -> list[Edit] | None:
+    """Make the same change in the voters of all nodes, because these must be equal."""
     values = {
-        id(one.settings[_VOTERS]): one.settings[_VOTERS] for one in group if one.get(_VOTERS) == model.get(_VOTERS)
+        id(node_config.settings[_VOTERS]): node_config.settings[_VOTERS]
+        for node_config in group
+        if node_config.get(_VOTERS) == reference.get(_VOTERS)
     }
     edits = combine(*(value.change_entry(index, old, new) for value in values.values()))
     return None if edits is None else list(dict.fromkeys(edits))
 
 
-def _others(group: list[BrokerConfig], controller: BrokerConfig) -> set[str]:
-    own = controller.service.names if controller.service else frozenset()
-    return {name for one in group if one.service is not None for name in one.service.names} - own
+def _other_names(group: list[BrokerConfig], controller: BrokerConfig) -> set[str]:
+    own_names = controller.service.names if controller.service else frozenset()
+    return {
+        name for node_config in group if node_config.service is not None for name in node_config.service.names
+    } - own_names
 
 
-def cluster_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
-    given = [
-        (b, b.service.environment["CLUSTER_ID"]) for b in group if b.service and "CLUSTER_ID" in b.service.environment
+def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+    cluster_id_values = [
+        (broker, broker.service.environment["CLUSTER_ID"])
+        for broker in group
+        if broker.service and "CLUSTER_ID" in broker.service.environment
     ]
-    given = [(broker, value) for broker, value in given if value.is_known]
-    if not given:
+    cluster_id_values = [(broker, value) for broker, value in cluster_id_values if value.is_known]
+    if not cluster_id_values:
         return
-    texts = [value.text for _, value in given]
-    usual = max(texts, key=texts.count)
-    for broker, value in given:
-        if value.text != usual:
-            text = f"{broker.name} has another CLUSTER_ID than {given[texts.index(usual)][0].name}"
-            yield new_finding("cluster-id-differs", value, broker.name, text, value.replace(usual))
+    texts = [value.text for _, value in cluster_id_values]
+    majority = max(texts, key=texts.count)
+    for broker, value in cluster_id_values:
+        if value.text != majority:
+            text = f"{broker.name} has another CLUSTER_ID than {cluster_id_values[texts.index(majority)][0].name}"
+            yield new_finding("cluster-id-differs", value, broker.name, text, value.replace(majority))
 
 
-def addresses(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_addresses(group: list[BrokerConfig]) -> Iterator[LintFinding]:
     first: dict[tuple[str, int], tuple[BrokerConfig, ListenerEndpoint]] = {}
     for broker in group:
-        for one in broker.client_endpoints:
+        for endpoint in broker.client_endpoints:
             if (
-                one.port is None
-                or one.kind in (HostKind.UNKNOWN, HostKind.EMPTY, HostKind.WILDCARD)
-                or one.value is None
+                endpoint.port is None
+                or endpoint.kind in (HostKind.UNKNOWN, HostKind.EMPTY, HostKind.WILDCARD)
+                or endpoint.value is None
             ):
                 continue
-            listener = broker.listener(one.name)
-            if one.kind is HostKind.LOOPBACK and not _on_the_host(broker, listener):
+            listener = broker.listener(endpoint.name)
+            if endpoint.kind is HostKind.LOOPBACK and not _is_on_host(broker, listener):
                 continue  # each container has a localhost of its own
-            address = (one.host.lower(), one.port)
-            before = first.setdefault(address, (broker, one))
+            address = (endpoint.host.lower(), endpoint.port)
+            before = first.setdefault(address, (broker, endpoint))
             if before[0] is not broker:
-                edits = _own_port(broker, one)
-                text = f"{broker.name} and {before[0].name} both advertise {one.host}:{one.port}"
+                edits = _use_published_port(broker, endpoint)
+                text = f"{broker.name} and {before[0].name} both advertise {endpoint.host}:{endpoint.port}"
                 yield new_finding(
-                    "same-address-twice", one.value, broker.name, text, edits, one.with_host("<its own host>")
+                    "same-address-twice", endpoint.value, broker.name, text, edits, endpoint.with_host("<its own host>")
                 )
 
 
-def _on_the_host(broker: BrokerConfig, listener: ListenerEndpoint | None) -> bool:
-    """Whether this listener is at an address of the machine, and not only of a container."""
+def _is_on_host(broker: BrokerConfig, listener: ListenerEndpoint | None) -> bool:
+    """Check whether this listener is at an address of the host, and not only of a container."""
     if broker.service is None or broker.service.uses_host_network:
         return True
     return listener is not None and any(port.container_port == listener.port for port in broker.service.published_ports)
 
 
-def _own_port(broker: BrokerConfig, one: ListenerEndpoint) -> list[Edit] | None:
-    """The port at which this broker is published, if that is another one."""
-    listener = broker.listener(one.name)
-    if broker.service is None or listener is None or one.value is None:
+def _use_published_port(broker: BrokerConfig, endpoint: ListenerEndpoint) -> list[Edit] | None:
+    """Advertise the port at which this broker is published, if it differs."""
+    listener = broker.listener(endpoint.name)
+    if broker.service is None or listener is None or endpoint.value is None:
         return None
     for port in broker.service.published_ports:
-        if port.container_port == listener.port and port.host_port not in (None, one.port):
-            return one.value.change_entry(one.index, f":{one.port}", f":{port.host_port}")
+        if port.container_port == listener.port and port.host_port not in (None, endpoint.port):
+            return endpoint.value.change_entry(endpoint.index, f":{endpoint.port}", f":{port.host_port}")
     return None
 
 
-def replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintFinding]:
-    """How many brokers there will be is known where one Compose file has them all."""
+def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintFinding]:
+    """Check replication factors, where one Compose file has all brokers of the cluster."""
     brokers = [broker for broker in group if broker.is_broker]
     if not brokers or any(broker.service is None for broker in brokers):
         return
@@ -217,20 +249,22 @@ def replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintFinding]:
             if value is not None and value.text.isdigit() and int(value.text) > count:
                 text = f"{key} is {value.text}, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
                 yield new_finding("replication-factor", value, broker.name, text, value.replace(str(count)))
-        usual = broker.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT) and broker.settings and broker.complete
+        needs_factors = (
+            broker.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT) and broker.settings and broker.complete
+        )
         missing = [key for key in _FACTORS if key not in broker.settings]
-        if usual and count < 3 and missing:
+        if needs_factors and count < 3 and missing:
             for key in missing:
-                at = _last_setting(broker)
-                edits = set_or_add(broker, key, str(count), *at)
+                neighbours = _settings_from_last(broker)
+                edits = set_or_add(broker, key, str(count), *neighbours)
                 text = f"{key} is 3 by default, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
                 severity = Severity.WARNING if key == _FACTORS[0] else Severity.NOTE
-                where = broker.settings[at[0]] if at else broker.location
-                line = line_of(broker, key, str(count))
+                where = broker.settings[neighbours[0]] if neighbours else broker.location
+                line = setting_line(broker, key, str(count))
                 yield new_finding("replication-factor", where, broker.name, text, edits, line, severity=severity)
 
 
-def _last_setting(broker: BrokerConfig) -> list[str]:
-    """The settings, those that stand last first: new lines go after them."""
+def _settings_from_last(broker: BrokerConfig) -> list[str]:
+    """Return the settings by their location, the last first: new lines go after them."""
     plain = [key for key in broker.settings if not re.search(r"jaas|password|secret", key)]
     return sorted(plain, key=lambda key: broker.settings[key].start, reverse=True)

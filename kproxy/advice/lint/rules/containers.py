@@ -1,4 +1,4 @@
-"""Rules for brokers in containers: what is advertised, against what is published and who else is there."""
+"""Rules for brokers in containers: advertised addresses, compared with published ports and the other services."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
 from kproxy.advice.lint.findings import LintFinding, Severity
 from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, ComposeService, PublishedPort, Setup
-from kproxy.advice.lint.rules.cluster import clusters
+from kproxy.advice.lint.rules.cluster import group_by_cluster
 from kproxy.advice.lint.rules.listeners import set_or_add
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
@@ -16,23 +16,23 @@ _MAP = "listener.security.protocol.map"
 
 
 def check(setup: Setup) -> Iterator[LintFinding]:
-    for group in clusters(setup):
+    for group in group_by_cluster(setup):
         for broker in group:
             if broker.service is not None and not broker.service.uses_host_network and broker.is_broker:
                 yield from _ContainerCheck(broker, broker.service, group, setup).check()
 
 
-def users(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, BootstrapServer, ListenerEndpoint]]:
-    """The clients in other containers that come to this broker, and to which of its listeners."""
-    found_ = []
+def clients_of(broker: BrokerConfig, setup: Setup) -> list[tuple[ClientConfig, BootstrapServer, ListenerEndpoint]]:
+    """Return the clients in other containers that connect to this broker, each with the listener that it uses."""
+    results = []
     for client in setup.clients:
         if client.service is None or broker.service is None or not client.service.shares_network_with(broker.service):
             continue
         for server in client.servers:
-            listener = next((one for one in broker.listeners if one.port == server.port), None)
+            listener = next((endpoint for endpoint in broker.listeners if endpoint.port == server.port), None)
             if server.host in broker.service.names and listener is not None:
-                found_.append((client, server, listener))
-    return found_
+                results.append((client, server, listener))
+    return results
 
 
 class _ContainerCheck:
@@ -41,105 +41,118 @@ class _ContainerCheck:
     ) -> None:
         self.broker = broker
         self.service = service
-        self.others = [one for one in group if one is not broker and one.service is not None]
-        self.users = users(broker, setup)
+        self.others = [member for member in group if member is not broker and member.service is not None]
+        self.users = clients_of(broker, setup)
         self.setup = setup
 
     def check(self) -> Iterator[LintFinding]:
-        for one in self.broker.client_endpoints:
-            listener = self.broker.listener(one.name)
+        for advertised in self.broker.client_endpoints:
+            listener = self.broker.listener(advertised.name)
             if listener is None:
                 continue
-            yield from self.bound(listener)
-            if one.kind is HostKind.LOOPBACK:
-                yield from self.loopback(one, listener)
-            if one.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME) and one.host not in self.service.names:
-                yield from self.published(one, listener)
-            if one.host in self.service.names:
-                yield from self.inner_name(one, listener)
+            yield from self.check_bind_address(listener)
+            if advertised.kind is HostKind.LOOPBACK:
+                yield from self.check_loopback(advertised, listener)
+            if (
+                advertised.kind in (HostKind.LOOPBACK, HostKind.IP, HostKind.NAME)
+                and advertised.host not in self.service.names
+            ):
+                yield from self.check_published(advertised, listener)
+            if advertised.host in self.service.names:
+                yield from self.check_container_name(advertised, listener)
 
-    def bound(self, listener: ListenerEndpoint) -> Iterator[LintFinding]:
-        alone = not self.published_at(listener) and not self.others and not self.used(listener)
+    def check_bind_address(self, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        alone = not self.published_ports(listener) and not self.others and not self.clients_using(listener)
         if listener.kind is HostKind.LOOPBACK and not alone and listener.value is not None:
             edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
             text = f"{listener.name} listens on {listener.host} only"
             yield new_finding("bound-to-loopback", listener.value, self.broker.name, text, edits)
 
-    def used(self, listener: ListenerEndpoint) -> list[ClientConfig]:
+    def clients_using(self, listener: ListenerEndpoint) -> list[ClientConfig]:
         return [client for client, _, to in self.users if to.name == listener.name]
 
-    def published_at(self, listener: ListenerEndpoint) -> list[PublishedPort]:
-        return [one for one in self.service.published_ports if listener.port and one.container_port == listener.port]
+    def published_ports(self, listener: ListenerEndpoint) -> list[PublishedPort]:
+        return [
+            published
+            for published in self.service.published_ports
+            if listener.port and published.container_port == listener.port
+        ]
 
     # localhost
 
-    def loopback(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
-        if one.value is None:
+    def check_loopback(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        if advertised.value is None:
             return
-        clients = self.used(listener)
-        between = one.name == self.broker.inter_broker and bool(self.others)
-        if not clients and not between:
+        clients = self.clients_using(listener)
+        for_brokers = advertised.name == self.broker.inter_broker and bool(self.others)
+        if not clients and not for_brokers:
             return
-        who = [f"{other.name}" for other in self.others] if between else []
-        who += [client.name for client in clients]
-        text = f"{one.name} advertises {one.host}, but {', '.join(dict.fromkeys(who))} must use it"
-        inner = next((other for other in self.broker.client_endpoints if other.host in self.service.names), None)
+        user_names = [f"{endpoint.name}" for endpoint in self.others] if for_brokers else []
+        user_names += [client.name for client in clients]
+        text = f"{advertised.name} advertises {advertised.host}, but {', '.join(dict.fromkeys(user_names))} must use it"
+        inner = next(
+            (endpoint for endpoint in self.broker.client_endpoints if endpoint.host in self.service.names), None
+        )
         if inner is not None:
-            edits = self._move(inner, clients, listener, between)
-        elif not self.published_at(listener):
-            edits = one.value.change_entry(
-                one.index, f"//{one.host}:{one.port_text}", f"//{self.service.name}:{listener.port}"
+            edits = self._use_inner_listener(inner, clients, listener, for_brokers)
+        elif not self.published_ports(listener):
+            edits = advertised.value.change_entry(
+                advertised.index,
+                f"//{advertised.host}:{advertised.port_text}",
+                f"//{self.service.name}:{listener.port}",
             )
         else:
-            edits = self._second(one, self.service.name, self._free_port(), clients, listener, between)
-        yield new_finding("loopback-advertised", one.value, self.broker.name, text, edits)
+            edits = self._add_container_listener(
+                advertised, self.service.name, self._free_port(), clients, listener, for_brokers
+            )
+        yield new_finding("loopback-advertised", advertised.value, self.broker.name, text, edits)
 
-    def _move(
-        self, inner: ListenerEndpoint, clients: list[ClientConfig], listener: ListenerEndpoint, between: bool
+    def _use_inner_listener(
+        self, inner: ListenerEndpoint, clients: list[ClientConfig], listener: ListenerEndpoint, for_brokers: bool
     ) -> list[Edit] | None:
-        """Let everybody in the network use the listener that is made for it."""
+        """Move clients and brokers of the network to the listener that is made for it."""
         port = self.broker.listener(inner.name)
         groups: list[Sequence[Edit] | None] = []
-        if between:
+        if for_brokers:
             groups.append(set_or_add(self.broker, "inter.broker.listener.name", inner.name, "advertised.listeners"))
         for client in dict.fromkeys(id(client) for client in clients):
-            groups += self._ports(client, listener, port.port if port is not None else inner.port)
+            groups += self._change_ports(client, listener, port.port if port is not None else inner.port)
         return combine(*groups)
 
-    def _ports(self, client: int, listener: ListenerEndpoint, port: int | None) -> list[Sequence[Edit] | None]:
+    def _change_ports(self, client: int, listener: ListenerEndpoint, port: int | None) -> list[Sequence[Edit] | None]:
         return [
             server.value.change_entry(server.index, f":{server.port}", f":{port}")
             for user, server, to in self.users
             if id(user) == client and to.name == listener.name
         ]
 
-    def _second(
+    def _add_container_listener(
         self,
-        one: ListenerEndpoint,
+        advertised: ListenerEndpoint,
         host: str,
         port: int,
         clients: list[ClientConfig],
         listener: ListenerEndpoint,
-        between: bool,
+        for_brokers: bool,
     ) -> list[Edit] | None:
-        """One listener more, for the containers' network; clients there and brokers use it."""
+        """Add a listener for the containers' network, and move its clients and brokers to it."""
         name = self._free_name("DOCKER")
-        groups = self._new_listener(one, name, f"{host}:{port}", port)
-        if between:
+        groups = self._add_listener(advertised, name, f"{host}:{port}", port)
+        if for_brokers:
             keys = (_MAP, "advertised.listeners")
             groups.append(set_or_add(self.broker, "inter.broker.listener.name", name, *keys))
         for client in dict.fromkeys(id(client) for client in clients):
-            groups += self._ports(client, listener, port)
+            groups += self._change_ports(client, listener, port)
         return combine(*groups)
 
-    def _new_listener(
-        self, like: ListenerEndpoint, name: str, advertised: str, port: int
+    def _add_listener(
+        self, template: ListenerEndpoint, name: str, advertised: str, port: int
     ) -> list[Sequence[Edit] | None]:
-        settings, protocol = self.broker.settings, self.broker.protocol(like.name)
+        settings, protocol = self.broker.settings, self.broker.protocol(template.name)
         if not protocol or "advertised.listeners" not in settings:
             return [None]
-        told = settings["advertised.listeners"].add_entry(f"{name}://{advertised}")
-        groups: list[Sequence[Edit] | None] = [told]
+        advertised_edits = settings["advertised.listeners"].add_entry(f"{name}://{advertised}")
+        groups: list[Sequence[Edit] | None] = [advertised_edits]
         if "listeners" in settings:
             groups.append(settings["listeners"].add_entry(f"{name}://:{port}"))
         elif not self.broker.listeners_derived:
@@ -147,77 +160,108 @@ class _ContainerCheck:
         if _MAP in settings:
             groups.append(settings[_MAP].add_entry(f"{name}:{protocol}"))
         else:
-            names = [*(e.name for e in self.broker.listeners), *self.broker.controller_names]
-            known = {**{n: self.broker.protocol_map.get(n, "") for n in names}, name: protocol}
-            text = ",".join(f"{n}:{p}" for n, p in known.items())
-            groups.append(set_or_add(self.broker, _MAP, text, "advertised.listeners") if all(known.values()) else None)
+            names = [*(endpoint.name for endpoint in self.broker.listeners), *self.broker.controller_names]
+            protocols = {
+                **{listener_name: self.broker.protocol_map.get(listener_name, "") for listener_name in names},
+                name: protocol,
+            }
+            text = ",".join(f"{listener_name}:{protocol}" for listener_name, protocol in protocols.items())
+            groups.append(
+                set_or_add(self.broker, _MAP, text, "advertised.listeners") if all(protocols.values()) else None
+            )
         return groups
 
     def _free_name(self, name: str) -> str:
-        taken = {*self.broker.protocol_map, *(one.name for one in self.broker.listeners)}
-        return name if name not in taken else next(f"{name}{n}" for n in range(2, 99) if f"{name}{n}" not in taken)
+        taken = {*self.broker.protocol_map, *(endpoint.name for endpoint in self.broker.listeners)}
+        return (
+            name
+            if name not in taken
+            else next(f"{name}{number}" for number in range(2, 99) if f"{name}{number}" not in taken)
+        )
 
     def _free_port(self) -> int:
-        taken = {one.port for one in self.broker.listeners} | {
-            one.container_port for one in self.service.published_ports
+        taken = {endpoint.port for endpoint in self.broker.listeners} | {
+            published.container_port for published in self.service.published_ports
         }
         return next(port for port in range(29092, 65536) if port not in taken)
 
     # The host, and other machines
 
-    def published(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
-        """A listener that advertises an address of the host or of another machine."""
-        if one.value is None or one.port is None or listener.port is None:
+    def check_published(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        """Check a listener that advertises an address of the host or of another machine."""
+        if advertised.value is None or advertised.port is None or listener.port is None:
             return
-        if any(one.host in other.names for other in self.setup.services):
+        if any(advertised.host in service.names for service in self.setup.services):
             if not any(
-                one.host in other.names for other in self.setup.services if other.shares_network_with(self.service)
+                advertised.host in service.names
+                for service in self.setup.services
+                if service.shares_network_with(self.service)
             ):
                 return
-            other = next(other for other in self.setup.services if one.host in other.names)
-            text = f"{one.name} advertises {one.host}, which is service {other.name}"
-            edits = one.value.change_entry(one.index, f"//{one.host}:", f"//{self.service.name}:")
-            yield new_finding("container-name-advertised", one.value, self.broker.name, text, edits,
-                        why="Clients that ask for this broker come to another container.")  # fmt: skip
-            return
-        there = self.published_at(listener)
-        if any(port.host_port is None for port in there):
-            self.setup.add_unchecked(f"{self.broker.name}: {one.name}: on which port of the host it is published")
-            return
-        if any(port.host_port == one.port for port in there):
-            return
-        if there:
-            text = f"{one.name} advertises port {one.port}, but is published at port {there[0].host_port}"
-            edits = one.value.change_entry(one.index, f":{one.port}", f":{there[0].host_port}")
-            yield new_finding("published-port-differs", one.value, self.broker.name, text, edits)
-            return
-        yield from self._elsewhere(one, listener)
-
-    def _elsewhere(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
-        wrong = next((port for port in self.service.published_ports if port.host_port == one.port), None)
-        if wrong is not None:
-            # Containers reach a listener of theirs without a published port.
-            told = [
-                self.broker.advertised_endpoint(other.name)
-                for other in self.broker.listeners
-                if other.port == wrong.container_port
-            ]
-            free = all(other is not None and other.host in self.service.names for other in told)
-            text = (
-                f"port {one.port} of the host leads to port {wrong.container_port}, but {one.name} has {listener.port}"
+            other_service = next(service for service in self.setup.services if advertised.host in service.names)
+            text = f"{advertised.name} advertises {advertised.host}, which is service {other_service.name}"
+            edits = advertised.value.change_entry(advertised.index, f"//{advertised.host}:", f"//{self.service.name}:")
+            yield new_finding(
+                "container-name-advertised",
+                advertised.value,
+                self.broker.name,
+                text,
+                edits,
+                why="Clients that ask for this broker come to another container.",
             )
-            edits = None
-            if wrong.is_single and free:
-                edits = _to_port(wrong, listener.port)
-            yield new_finding("published-port-differs", wrong.value, self.broker.name, text, edits)
-        elif one.kind is HostKind.LOOPBACK and not self.used(listener) and one.name != self.broker.inter_broker:
-            text = f"{one.name} advertises {one.host}:{one.port}, and port {listener.port} is not published"
-            edits = self._publish(one, listener)
-            yield new_finding("port-not-published", one.value or self.broker.location, self.broker.name, text, edits,
-                        f'- "{one.port}:{listener.port}"')  # fmt: skip
+            return
+        ports = self.published_ports(listener)
+        if any(port.host_port is None for port in ports):
+            self.setup.add_unchecked(
+                f"{self.broker.name}: {advertised.name}: on which port of the host it is published"
+            )
+            return
+        if any(port.host_port == advertised.port for port in ports):
+            return
+        if ports:
+            text = f"{advertised.name} advertises port {advertised.port}, but is published at port {ports[0].host_port}"
+            edits = advertised.value.change_entry(advertised.index, f":{advertised.port}", f":{ports[0].host_port}")
+            yield new_finding("published-port-differs", advertised.value, self.broker.name, text, edits)
+            return
+        yield from self._check_unpublished(advertised, listener)
 
-    def _publish(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> list[Edit] | None:
-        """One more line below `ports`."""
+    def _check_unpublished(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        wrong = next((port for port in self.service.published_ports if port.host_port == advertised.port), None)
+        if wrong is not None:
+            # Containers use their own listener without a published port.
+            endpoints = [
+                self.broker.advertised_endpoint(endpoint.name)
+                for endpoint in self.broker.listeners
+                if endpoint.port == wrong.container_port
+            ]
+            serves_containers = all(
+                endpoint is not None and endpoint.host in self.service.names for endpoint in endpoints
+            )
+            mapping = f"port {advertised.port} of the host leads to port {wrong.container_port}"
+            text = f"{mapping}, but {advertised.name} has {listener.port}"
+            edits = None
+            if wrong.is_single and serves_containers:
+                edits = _change_published_port(wrong, listener.port)
+            yield new_finding("published-port-differs", wrong.value, self.broker.name, text, edits)
+        elif (
+            advertised.kind is HostKind.LOOPBACK
+            and not self.clients_using(listener)
+            and advertised.name != self.broker.inter_broker
+        ):
+            address = f"{advertised.host}:{advertised.port}"
+            text = f"{advertised.name} advertises {address}, and port {listener.port} is not published"
+            edits = self._publish_port(advertised, listener)
+            yield new_finding(
+                "port-not-published",
+                advertised.value or self.broker.location,
+                self.broker.name,
+                text,
+                edits,
+                f'- "{advertised.port}:{listener.port}"',
+            )
+
+    def _publish_port(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> list[Edit] | None:
+        """Add one line below `ports`."""
         last = self.service.published_ports[-1].value if self.service.published_ports else None
         if last is None or last.key_start >= 0 or not self.service.published_ports[-1].is_single:
             return None
@@ -226,59 +270,70 @@ class _ContainerCheck:
         line = source.text[start : source.line_end(last.end)]
         if line.strip().lstrip("- ").strip("\"'") != last.raw or last.source is not self.broker.location.source:
             return None
-        new = source.text[start : last.start] + f"{one.port}:{listener.port}"
+        new = source.text[start : last.start] + f"{advertised.port}:{listener.port}"
         new += source.text[last.end : source.line_end(last.end)] + source.newline
-        at = source.next_line(last.end)
-        return [Edit(source.name, at, at, new)] if source.text[:at].endswith(("\n", "\r")) else None
+        position = source.next_line(last.end)
+        return [Edit(source.name, position, position, new)] if source.text[:position].endswith(("\n", "\r")) else None
 
     # A container's name
 
-    def inner_name(self, one: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
-        there = self.published_at(listener)
-        if not there or one.value is None or any(p.host_port == o.port for p in there for o in self._outer()):
+    def check_container_name(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+        ports = self.published_ports(listener)
+        if (
+            not ports
+            or advertised.value is None
+            or any(port.host_port == endpoint.port for port in ports for endpoint in self._host_endpoints())
+        ):
             return
-        clients, between = self.used(listener), one.name == self.broker.inter_broker and bool(self.others)
-        text = f"{one.name} advertises {one.host}, and its port is published"
-        port = there[0].host_port
-        if any(self._at_host(other) for other in self._outer()):
-            line = f"(without the published port {port or there[0].container_port})"
+        clients, for_brokers = (
+            self.clients_using(listener),
+            advertised.name == self.broker.inter_broker and bool(self.others),
+        )
+        text = f"{advertised.name} advertises {advertised.host}, and its port is published"
+        port = ports[0].host_port
+        if any(self._is_published_as_advertised(endpoint) for endpoint in self._host_endpoints()):
+            line = f"(without the published port {port or ports[0].container_port})"
             why = "The host has a listener of its own. Through this port, its clients get a name of the containers."
-            at, note = one.value, Severity.NOTE
+            setting, note = advertised.value, Severity.NOTE
             yield new_finding(
-                "container-name-advertised", at, self.broker.name, text, None, line, severity=note, why=why
+                "container-name-advertised", setting, self.broker.name, text, None, line, severity=note, why=why
             )
             return
         edits = None
-        if port is not None and not there[0].value.key and there[0].is_single:
+        if port is not None and not ports[0].value.key and ports[0].is_single:
             host = self.setup.advertise or "localhost"
-            if clients or between:
-                name, inside = self._free_name("HOST"), self._free_outer()
-                groups = self._new_listener(one, name, f"{host}:{port}", inside)
+            if clients or for_brokers:
+                name, inside = self._free_name("HOST"), self._free_host_port()
+                groups = self._add_listener(advertised, name, f"{host}:{port}", inside)
                 if self.broker.listeners_derived:
                     groups[0] = self.broker.settings["advertised.listeners"].add_entry(f"{name}://{host}:{inside}")
                     port = inside
-                edits = combine(*groups, _to_port(there[0], inside, port))
+                edits = combine(*groups, _change_published_port(ports[0], inside, port))
             else:
-                edits = one.value.change_entry(one.index, f"//{one.host}:{one.port_text}", f"//{host}:{port}")
-        yield new_finding("container-name-advertised", one.value, self.broker.name, text, edits)
+                edits = advertised.value.change_entry(
+                    advertised.index, f"//{advertised.host}:{advertised.port_text}", f"//{host}:{port}"
+                )
+        yield new_finding("container-name-advertised", advertised.value, self.broker.name, text, edits)
 
-    def _at_host(self, one: ListenerEndpoint) -> bool:
-        """Whether this listener is published at the port that it advertises."""
-        listener = self.broker.listener(one.name)
-        return listener is not None and any(port.host_port == one.port for port in self.published_at(listener))
+    def _is_published_as_advertised(self, advertised: ListenerEndpoint) -> bool:
+        """Check whether this listener is published at the port that it advertises."""
+        listener = self.broker.listener(advertised.name)
+        return listener is not None and any(
+            port.host_port == advertised.port for port in self.published_ports(listener)
+        )
 
-    def _free_outer(self) -> int:
-        taken = {one.port for one in self.broker.listeners} | {
-            one.container_port for one in self.service.published_ports
+    def _free_host_port(self) -> int:
+        taken = {endpoint.port for endpoint in self.broker.listeners} | {
+            published.container_port for published in self.service.published_ports
         }
         return next(port for port in range(19092, 65536) if port not in taken)
 
-    def _outer(self) -> list[ListenerEndpoint]:
-        return [one for one in self.broker.client_endpoints if one.host not in self.service.names]
+    def _host_endpoints(self) -> list[ListenerEndpoint]:
+        return [endpoint for endpoint in self.broker.client_endpoints if endpoint.host not in self.service.names]
 
 
-def _to_port(port: PublishedPort, inside: int | None, outside: int | None = None) -> list[Edit] | None:
-    """Let a published port lead to another port of the container."""
+def _change_published_port(port: PublishedPort, inside: int | None, outside: int | None = None) -> list[Edit] | None:
+    """Map a published port to another port of the container."""
     value = port.value
     old = f":{port.container_port}"
     if value.key or not value.raw.partition("/")[0].endswith(old):
@@ -289,6 +344,6 @@ def _to_port(port: PublishedPort, inside: int | None, outside: int | None = None
         before = value.raw.partition("/")[0].removesuffix(old)
         if not before.endswith(str(port.host_port)):
             return None
-        at = value.start + len(before) - len(str(port.host_port))
-        edits.append(Edit(value.source.name, at, at + len(str(port.host_port)), str(outside)))
+        position = value.start + len(before) - len(str(port.host_port))
+        edits.append(Edit(value.source.name, position, position + len(str(port.host_port)), str(outside)))
     return edits

@@ -1,4 +1,4 @@
-"""Rules for container images: how variables are spelt, which are needed, and which the image refuses."""
+"""Rules for container images: misspelt variables, required variables, and variables that the image refuses."""
 
 from __future__ import annotations
 
@@ -15,37 +15,56 @@ from kproxy.advice.lint.value import ConfigValue
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
 KNOWN = (
-    "listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
-    "controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "process.roles",
-    "node.id", "broker.id", "zookeeper.connect", "security.inter.broker.protocol", "sasl.enabled.mechanisms",
-    "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol", "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor", "transaction.state.log.min.isr", "log.dirs",
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "inter.broker.listener.name",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "process.roles",
+    "node.id",
+    "broker.id",
+    "zookeeper.connect",
+    "security.inter.broker.protocol",
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.mechanism.controller.protocol",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "log.dirs",
     "auto.create.topics.enable",
-    "num.partitions", "default.replication.factor", "min.insync.replicas", "ssl.keystore.location",
-    "ssl.truststore.location", "ssl.client.auth", "group.initial.rebalance.delay.ms",
-)  # fmt: skip
-_REFUSED = {"advertised.port", "advertised.host", "host", "port"}
+    "num.partitions",
+    "default.replication.factor",
+    "min.insync.replicas",
+    "ssl.keystore.location",
+    "ssl.truststore.location",
+    "ssl.client.auth",
+    "group.initial.rebalance.delay.ms",
+)
+_REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
     service = broker.service
     if service is None:
         return
-    yield from spelling(broker, service)
+    yield from check_spelling(broker, service)
     if broker.family is ImageFamily.CONFLUENT:
-        yield from confluent(broker, service)
+        yield from check_confluent(broker, service)
     if broker.family in (ImageFamily.CONFLUENT, ImageFamily.APACHE):
-        yield from refused(broker)
+        yield from check_refused(broker)
     if broker.family is ImageFamily.APACHE:
-        yield from apache(broker)
+        yield from check_apache(broker)
     if broker.family is ImageFamily.BITNAMI:
-        yield from bitnami(broker, service)
+        yield from check_bitnami(broker, service)
 
 
-def spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
     right = {broker.variable_for(key): key for key in KNOWN}
     for word, value in service.environment.items():
-        likely = _likely(broker, word, right)
+        likely = _likely_variable(broker, word, right)
         if likely is None or likely == word:
             continue
         edits = value.remove() if likely in service.environment else value.rename_key(likely)
@@ -53,58 +72,66 @@ def spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFind
         yield new_finding("variable-spelling", value, broker.name, text, edits)
 
 
-def _likely(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:
-    """What a misspelt variable should be; None if it is right, or nothing that is known here."""
+def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:
+    """Return the correct name of a misspelt variable; None if it is correct or unknown."""
     if word in right or images.NOT_PROPERTIES.fullmatch(word):
         return None
     name = images.property_name(broker.family, word)
-    if name in KNOWN or (name is not None and (name.startswith("listener.name.") or name in _REFUSED)):
+    if name in KNOWN or (name is not None and (name.startswith("listener.name.") or name in _REFUSED_PROPERTIES)):
         return None
     bare = re.sub(r"[._\-]+", "_", re.sub(r"(?i)^kafka[._](cfg[._])?", "", word)).upper()
     if not re.match(r"(?i)kafka[._]", word):
-        # Without the prefix, only a name that nothing else has.
-        exact = [one for one, key in right.items() if "listener" in key and one.endswith(f"_{bare}")]
+        # Without the prefix, accept only names that no other program uses.
+        exact = [variable for variable, key in right.items() if "listener" in key and variable.endswith(f"_{bare}")]
         return (
             broker.variable_for(bare.lower().replace("_", "."))
             if exact and bare.lower().replace("_", ".") in KNOWN
             else None
         )
-    every = {key.replace(".", "_").upper(): key for key in KNOWN}
-    if bare in every:
-        return broker.variable_for(every[bare])
-    close = difflib.get_close_matches(bare, every, 1, 0.9)
-    return broker.variable_for(every[close[0]]) if close else None
+    by_bare_name = {key.replace(".", "_").upper(): key for key in KNOWN}
+    if bare in by_bare_name:
+        return broker.variable_for(by_bare_name[bare])
+    close = difflib.get_close_matches(bare, by_bare_name, 1, 0.9)
+    return broker.variable_for(by_bare_name[close[0]]) if close else None
 
 
-def confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
-        port = next((str(one.port) for one in broker.listeners if one.name not in broker.controller_names), "9092")
-        name = next((one.name for one in broker.listeners if one.name not in broker.controller_names), "PLAINTEXT")
-        published = next((one.host_port for one in service.published_ports if str(one.container_port) == port), None)
+        port = next(
+            (str(endpoint.port) for endpoint in broker.listeners if endpoint.name not in broker.controller_names),
+            "9092",
+        )
+        name = next(
+            (endpoint.name for endpoint in broker.listeners if endpoint.name not in broker.controller_names),
+            "PLAINTEXT",
+        )
+        published = next(
+            (port_.host_port for port_ in service.published_ports if str(port_.container_port) == port), None
+        )
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = set_or_add(broker, "advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
-        yield _missing(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
+        yield _missing_variable(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
     if broker.roles:
         if "CLUSTER_ID" not in service.environment:
-            at = broker.settings["process.roles"]
+            setting = broker.settings["process.roles"]
             text = "MkU3OEVBNTcwNTJENDM2Qk"
-            yield _missing(broker, "CLUSTER_ID", text, at.insert_after([("CLUSTER_ID", text)]))
+            yield _missing_variable(broker, "CLUSTER_ID", text, setting.insert_after([("CLUSTER_ID", text)]))
     elif "zookeeper.connect" not in broker.settings:
         if broker.kraft_only or broker.version is None:
-            yield _missing(broker, "KAFKA_PROCESS_ROLES", "broker,controller", None)
+            yield _missing_variable(broker, "KAFKA_PROCESS_ROLES", "broker,controller", None)
         else:
-            yield _missing(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
+            yield _missing_variable(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
 
 
-def _missing(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintFinding:
+def _missing_variable(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintFinding:
     assert edits is None or isinstance(edits, list)
-    said = f"{variable} is missing"
-    return new_finding("variable-missing", broker.location, broker.name, said, edits, f"{variable}: {text}")
+    message = f"{variable} is missing"
+    return new_finding("variable-missing", broker.location, broker.name, message, edits, f"{variable}: {text}")
 
 
-def refused(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_refused(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get("advertised.listeners")
     if value is not None and broker.roles == ["controller"] and value.text:
         text = f"the image refuses {value.key} on a node that is only a controller"
@@ -115,13 +142,13 @@ def refused(broker: BrokerConfig) -> Iterator[LintFinding]:
         if name in broker.settings:
             old = broker.settings[name]
             text = f"the image refuses {old.key}; it takes KAFKA_ADVERTISED_LISTENERS"
-            known = "advertised.listeners" in broker.settings
+            has_advertised = "advertised.listeners" in broker.settings
             host, port = (
                 broker.get("advertised.host.name") or broker.get("advertised.host"),
                 broker.get("advertised.port"),
             )
             edits = old.remove()
-            if not known and name.startswith("advertised.host") and host:
+            if not has_advertised and name.startswith("advertised.host") and host:
                 edits = combine(
                     old.rename_key("KAFKA_ADVERTISED_LISTENERS"), old.replace(f"PLAINTEXT://{host}:{port or 9092}")
                 )
@@ -129,8 +156,8 @@ def refused(broker: BrokerConfig) -> Iterator[LintFinding]:
             yield new_finding("variable-refused", old, broker.name, text, edits, severity=severity)
 
 
-def apache(broker: BrokerConfig) -> Iterator[LintFinding]:
-    """With one variable, this image has no default for the others any more."""
+def check_apache(broker: BrokerConfig) -> Iterator[LintFinding]:
+    """Report the settings that lack a default: with one variable set, this image has no other defaults."""
     if not broker.settings or not broker.complete or broker.roles or "zookeeper.connect" in broker.settings:
         return
     first = min(broker.settings.values(), key=lambda value: value.start)
@@ -142,8 +169,8 @@ def apache(broker: BrokerConfig) -> Iterator[LintFinding]:
     }
     lines = [(broker.variable_for(key), text) for key, text in wanted.items() if key not in broker.settings]
     if "listeners" not in broker.settings:
-        own = [f"{one.name}://:{one.port_text}" for one in broker.listeners]
-        lines.append(("KAFKA_LISTENERS", ",".join([*own, "CONTROLLER://:9093"])))
+        entries = [f"{endpoint.name}://:{endpoint.port_text}" for endpoint in broker.listeners]
+        lines.append(("KAFKA_LISTENERS", ",".join([*entries, "CONTROLLER://:9093"])))
         if "advertised.listeners" not in broker.settings:
             lines.append(("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost:9092"))
     text = f"{first.key} is set, and KAFKA_PROCESS_ROLES is not"
@@ -152,24 +179,33 @@ def apache(broker: BrokerConfig) -> Iterator[LintFinding]:
     )
 
 
-def bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
     if not broker.complete:
         return
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:
         name = broker.controller_names[0] if broker.controller_names else "CONTROLLER"
         text = f"PLAINTEXT://:9092,{name}://:9093" if broker.is_broker else f"{name}://:9093"
         edits = set_or_add(broker, "listeners", text, "controller.listener.names")
-        yield _missing(broker, "KAFKA_CFG_LISTENERS", text, edits)
-    given = service.environment.get("ALLOW_PLAINTEXT_LISTENER")
+        yield _missing_variable(broker, "KAFKA_CFG_LISTENERS", text, edits)
+    allow_setting = service.environment.get("ALLOW_PLAINTEXT_LISTENER")
     if broker.version is None or broker.version >= (3, 5):
         return
-    plain = any(broker.protocol(one.name) == "PLAINTEXT" for one in broker.listeners)
-    if plain and (given is None or (given.is_known and given.text.lower() not in ("yes", "true", "1"))):
-        at: ConfigValue | None = given or next(iter(service.environment.values()), None)
+    plain = any(broker.protocol(endpoint.name) == "PLAINTEXT" for endpoint in broker.listeners)
+    if plain and (
+        allow_setting is None or (allow_setting.is_known and allow_setting.text.lower() not in ("yes", "true", "1"))
+    ):
+        setting: ConfigValue | None = allow_setting or next(iter(service.environment.values()), None)
         edits = None
-        if at is not None:
-            edits = at.replace("yes") if given else at.insert_after([("ALLOW_PLAINTEXT_LISTENER", "yes")])
+        if setting is not None:
+            edits = (
+                setting.replace("yes") if allow_setting else setting.insert_after([("ALLOW_PLAINTEXT_LISTENER", "yes")])
+            )
         text = "ALLOW_PLAINTEXT_LISTENER is not yes, and a listener has PLAINTEXT"
         yield new_finding(
-            "plaintext-not-allowed", at or broker.location, broker.name, text, edits, "ALLOW_PLAINTEXT_LISTENER: 'yes'"
+            "plaintext-not-allowed",
+            setting or broker.location,
+            broker.name,
+            text,
+            edits,
+            "ALLOW_PLAINTEXT_LISTENER: 'yes'",
         )

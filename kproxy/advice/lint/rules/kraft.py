@@ -1,4 +1,4 @@
-"""Rules for KRaft: roles, the controllers' listener, the voters, and what is left over from ZooKeeper."""
+"""Rules for KRaft: roles, the controllers' listener, the voters, and settings left over from ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,38 +7,45 @@ from collections.abc import Iterator
 from kproxy.advice.lint.endpoint import ListenerEndpoint
 from kproxy.advice.lint.findings import LintFinding, Severity
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import line_of, set_or_add
+from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
 from kproxy.advice.lint.rules.table import new_finding
 
 _NAMES = "controller.listener.names"
 _VOTERS = "controller.quorum.voters"
-_ZOOKEEPER = (
-    "zookeeper.connect", "zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms", "zookeeper.set.acl",
-    "zookeeper.max.in.flight.requests", "zookeeper.ssl.client.enable", "zookeeper.clientCnxnSocket",
-    "broker.id.generation.enable", "reserved.broker.max.id", "control.plane.listener.name",
-)  # fmt: skip
-# Kafka 4 has no such settings, in no mode.
-_GONE_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "delegation.token.master.key")
+_ZOOKEEPER_SETTINGS = (
+    "zookeeper.connect",
+    "zookeeper.session.timeout.ms",
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.set.acl",
+    "zookeeper.max.in.flight.requests",
+    "zookeeper.ssl.client.enable",
+    "zookeeper.clientCnxnSocket",
+    "broker.id.generation.enable",
+    "reserved.broker.max.id",
+    "control.plane.listener.name",
+)
+# Kafka 4 has removed these settings.
+_REMOVED_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "delegation.token.master.key")
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
-    yield from leftovers(broker)
+    yield from check_zookeeper_settings(broker)
     unknown = broker.version is None and broker.family in (ImageFamily.CONFLUENT, ImageFamily.BITNAMI)
     if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
         setup.add_unchecked(f"{broker.name}: whether its image is old enough to have a ZooKeeper mode")
     if not broker.roles:
         return
-    yield from roles(broker)
-    yield from required(broker)
-    yield from controllers(broker)
-    yield from voters(broker)
-    yield from wildcards_in_3_9_0(broker)
+    yield from check_roles(broker)
+    yield from check_required_settings(broker)
+    yield from check_controller_listeners(broker)
+    yield from check_voters(broker)
+    yield from check_wildcard_in_3_9_0(broker)
 
 
-def leftovers(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintFinding]:
     migrating = broker.get("zookeeper.metadata.migration.enable").lower() == "true"
     if (broker.roles or broker.kraft_only) and not (migrating and not broker.kraft_only):
-        keys = [key for key in (*_ZOOKEEPER, "zookeeper.metadata.migration.enable") if key in broker.settings]
+        keys = [key for key in (*_ZOOKEEPER_SETTINGS, "zookeeper.metadata.migration.enable") if key in broker.settings]
         for index, key in enumerate(keys):
             why = (
                 f"process.roles is {broker.get('process.roles')}"
@@ -46,14 +53,14 @@ def leftovers(broker: BrokerConfig) -> Iterator[LintFinding]:
                 else "this image has no ZooKeeper mode"
             )
             value = broker.settings[key]
-            # A broker that has nothing but ZooKeeper needs more than the removal of a line.
+            # A broker without roles needs more than the removal of a line.
             edits = value.remove() if broker.roles else None
-            suggestion = line_of(broker, "process.roles", "broker,controller") if index == 0 else ()
+            suggestion = setting_line(broker, "process.roles", "broker,controller") if index == 0 else ()
             severity = None if key == "zookeeper.connect" else Severity.WARNING
             text = f"{value.key} is a setting for ZooKeeper, but {why}"
             yield new_finding("zookeeper-on-kraft", value, broker.name, text, edits, suggestion, severity=severity)
     if broker.version is not None and broker.version >= (4, 0):
-        for key in _GONE_IN_4:
+        for key in _REMOVED_IN_4:
             if key in broker.settings:
                 value = broker.settings[key]
                 text = f"Kafka 4 has no setting {value.key}"
@@ -62,140 +69,163 @@ def leftovers(broker: BrokerConfig) -> Iterator[LintFinding]:
                 )
 
 
-def roles(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_roles(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get("process.roles")
     wrong = [role for role in broker.roles if role not in ("broker", "controller") and "{" not in role]
     if wrong and value is not None:
         likely = [role.lower() for role in broker.roles if role.lower() in ("broker", "controller")]
         edits = value.replace(",".join(likely)) if len(likely) == len(broker.roles) else None
-        suggestion = line_of(broker, "process.roles", "broker,controller")
+        suggestion = setting_line(broker, "process.roles", "broker,controller")
         yield new_finding("process-roles", value, broker.name, f"process.roles has '{wrong[0]}'", edits, suggestion)
 
 
-def required(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_required_settings(broker: BrokerConfig) -> Iterator[LintFinding]:
     if not broker.complete:
         return
-    at = broker.settings.get("process.roles", broker.location)
+    setting = broker.settings.get("process.roles", broker.location)
     if not broker.node_id:
-        own = [node for node, address in broker.voters if broker.service and _host(address) in broker.service.names]
-        node = own[0] if own else broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
+        own_ids = [
+            node for node, address in broker.voters if broker.service and _host_of(address) in broker.service.names
+        ]
+        node = (
+            own_ids[0] if own_ids else broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
+        )
         edits = set_or_add(broker, "node.id", node, "process.roles") if node else None
         text = f"{broker.variable_for('node.id')} is missing"
-        yield new_finding("node-id-missing", at, broker.name, text, edits, line_of(broker, "node.id", "1"))
+        yield new_finding("node-id-missing", setting, broker.name, text, edits, setting_line(broker, "node.id", "1"))
     if not broker.get(_VOTERS) and not broker.get("controller.quorum.bootstrap.servers"):
-        controller = next((one for one in broker.listeners if one.name in broker.controller_names), None)
+        controller = next((endpoint for endpoint in broker.listeners if endpoint.name in broker.controller_names), None)
         edits = None
         host = (broker.service.name if broker.service else "localhost") if broker.is_controller else ""
         port = controller.port_text if controller is not None else "9093"
         text = f"{broker.node_id or 1}@{host or 'HOST'}:{port}"
         if host and controller is not None and broker.node_id and broker.is_broker:
             edits = set_or_add(broker, _VOTERS, text, "process.roles")
-        said = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
-        yield new_finding("quorum-missing", at, broker.name, said, edits, line_of(broker, _VOTERS, text))
+        message = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
+        yield new_finding("quorum-missing", setting, broker.name, message, edits, setting_line(broker, _VOTERS, text))
     if not broker.controller_names:
         name = _likely_controller(broker)
         edits = set_or_add(broker, _NAMES, name, "listeners", "process.roles")
-        said = f"{broker.variable_for(_NAMES)} is missing"
-        yield new_finding("controller-names-missing", at, broker.name, said, edits, line_of(broker, _NAMES, name))
+        message = f"{broker.variable_for(_NAMES)} is missing"
+        yield new_finding(
+            "controller-names-missing", setting, broker.name, message, edits, setting_line(broker, _NAMES, name)
+        )
 
 
-def _host(address: str) -> str:
+def _host_of(address: str) -> str:
     return address.rpartition(":")[0]
 
 
 def _likely_controller(broker: BrokerConfig) -> str:
     ports = {address.rpartition(":")[2] for _, address in broker.voters}
-    told = {one.name for one in broker.advertised} if "advertised.listeners" in broker.settings else set()
-    for one in broker.listeners:
-        if one.port_text in ports or "CONTROLLER" in one.name or (told and one.name not in told):
-            return one.name
+    advertised_names = (
+        {endpoint.name for endpoint in broker.advertised} if "advertised.listeners" in broker.settings else set()
+    )
+    for endpoint in broker.listeners:
+        if (
+            endpoint.port_text in ports
+            or "CONTROLLER" in endpoint.name
+            or (advertised_names and endpoint.name not in advertised_names)
+        ):
+            return endpoint.name
     return next((name for name in broker.protocol_map if "CONTROLLER" in name), "CONTROLLER")
 
 
-def controllers(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintFinding]:
     names = broker.controller_names
     if not names or any("{" in name for name in names):
         return
-    listening = [one for one in broker.listeners if one.name in names]
+    listening = [endpoint for endpoint in broker.listeners if endpoint.name in names]
     if broker.is_controller:
         if not listening:
-            yield from _not_listening(broker, names[0])
+            yield from _missing_controller_listener(broker, names[0])
     elif "listeners" in broker.settings:
-        for one in listening:
+        for endpoint in listening:
             value = broker.settings["listeners"]
-            text = f"{one.name} is in listeners, but the node is no controller"
-            yield new_finding("controller-on-broker", value, broker.name, text, value.remove_entry(one.index))
+            text = f"{endpoint.name} is in listeners, but the node is no controller"
+            yield new_finding("controller-on-broker", value, broker.name, text, value.remove_entry(endpoint.index))
     if broker.is_controller and not broker.is_broker and listening and "listeners" in broker.settings:
         value = broker.settings["listeners"]
-        for one in broker.listeners:
-            if one.name not in names:
-                text = f"{one.name} is in listeners, but the node is no broker"
+        for endpoint in broker.listeners:
+            if endpoint.name not in names:
+                text = f"{endpoint.name} is in listeners, but the node is no broker"
                 yield new_finding(
-                    "broker-listener-on-controller", value, broker.name, text, value.remove_entry(one.index)
+                    "broker-listener-on-controller", value, broker.name, text, value.remove_entry(endpoint.index)
                 )
-    yield from _advertised(broker, names, listening)
+    yield from _check_advertised(broker, names, listening)
 
 
-def _not_listening(broker: BrokerConfig, name: str) -> Iterator[LintFinding]:
+def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[LintFinding]:
     if broker.family is ImageFamily.BITNAMI and "listeners" not in broker.settings:
-        return  # said by the rules for images
+        return  # the rules for images report it
     value = broker.settings.get("listeners")
     ports = [address.rpartition(":")[2] for node, address in broker.voters if node == broker.node_id]
     port = ports[0] if ports else "9093"
-    twin = next(
-        (one for one in broker.listeners if one.port_text == port and not broker.advertised_endpoint(one.name)), None
+    candidate = next(
+        (
+            endpoint
+            for endpoint in broker.listeners
+            if endpoint.port_text == port and not broker.advertised_endpoint(endpoint.name)
+        ),
+        None,
     )
     entry = f"{name}://:{port}"
     beside = ("advertised.listeners", _NAMES, "process.roles")
-    at = value or next((broker.settings[key] for key in beside if key in broker.settings), None)
-    if twin is not None and value is not None and "advertised.listeners" in broker.settings:
-        at = broker.settings.get(_NAMES, value)
-        edits = at.replace(twin.name) if at is not value else None
+    setting = value or next((broker.settings[key] for key in beside if key in broker.settings), None)
+    if candidate is not None and value is not None and "advertised.listeners" in broker.settings:
+        setting = broker.settings.get(_NAMES, value)
+        edits = setting.replace(candidate.name) if setting is not value else None
     elif value is not None:
         edits = value.add_entry(entry)
     else:
-        every = [*(f"{one.name}://:{one.port_text}" for one in broker.listeners), entry]
-        edits = set_or_add(broker, "listeners", ",".join(every), *beside)
+        entries = [*(f"{endpoint.name}://:{endpoint.port_text}" for endpoint in broker.listeners), entry]
+        edits = set_or_add(broker, "listeners", ",".join(entries), *beside)
     text = f"{name} is in {_NAMES}, but not in listeners"
-    line = line_of(broker, "listeners", entry)
-    yield new_finding("controller-listener-missing", at or broker.location, broker.name, text, edits, line)
+    line = setting_line(broker, "listeners", entry)
+    yield new_finding("controller-listener-missing", setting or broker.location, broker.name, text, edits, line)
 
 
-def _advertised(broker: BrokerConfig, names: list[str], listening: list[ListenerEndpoint]) -> Iterator[LintFinding]:
-    """Since Kafka 3.9, controllers advertise their listener, and brokers ignore what they advertise of it."""
+def _check_advertised(
+    broker: BrokerConfig, names: list[str], listening: list[ListenerEndpoint]
+) -> Iterator[LintFinding]:
+    """Report advertised controller listeners before Kafka 3.9; later brokers ignore them."""
     value = broker.settings.get("advertised.listeners")
     if value is None or (broker.version is not None and broker.version >= (3, 9)):
         return
     old = broker.version is not None
-    for one in broker.advertised:
-        if one.name not in names or (broker.is_controller and listening and not old):
+    for endpoint in broker.advertised:
+        if endpoint.name not in names or (broker.is_controller and listening and not old):
             continue
         if broker.is_controller and not listening:
-            continue  # said by _not_listening
-        edits = value.remove_entry(one.index)
+            continue  # _missing_controller_listener reports it
+        edits = value.remove_entry(endpoint.index)
         if edits is None and not broker.is_broker:
             edits = value.remove()
-        text = f"the controllers' listener {one.name} is in advertised.listeners"
+        text = f"the controllers' listener {endpoint.name} is in advertised.listeners"
         severity = None if old else Severity.WARNING
         yield new_finding("controller-advertised", value, broker.name, text, edits, severity=severity)
 
 
-def wildcards_in_3_9_0(broker: BrokerConfig) -> Iterator[LintFinding]:
-    """Kafka 3.9.0, and no other version, takes the address of a controllers' listener for an advertised one."""
+def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintFinding]:
+    """Report a wildcard controller listener, which Kafka 3.9.0 alone takes for an advertised address."""
     value = broker.settings.get("listeners")
     reference = broker.service.image.text if broker.service and broker.service.image else ""
     tag = ":7.9.0" if broker.family is ImageFamily.CONFLUENT else ":3.9.0"
     if value is None or tag not in reference:
         return
-    for one in broker.listeners:
-        if one.name in broker.controller_names and one.host == "0.0.0.0" and not broker.advertised_endpoint(one.name):
-            text = f"{one.name} listens on 0.0.0.0, and the image is {reference}"
+    for endpoint in broker.listeners:
+        if (
+            endpoint.name in broker.controller_names
+            and endpoint.host == "0.0.0.0"
+            and not broker.advertised_endpoint(endpoint.name)
+        ):
+            text = f"{endpoint.name} listens on 0.0.0.0, and the image is {reference}"
             why = "Kafka 3.9.0 takes this for an advertised address and does not start (KAFKA-18281)."
-            edits = value.change_entry(one.index, "//0.0.0.0:", "//:")
+            edits = value.change_entry(endpoint.index, "//0.0.0.0:", "//:")
             yield new_finding("advertised-wildcard", value, broker.name, text, edits, why=why)
 
 
-def voters(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_voters(broker: BrokerConfig) -> Iterator[LintFinding]:
     value = broker.settings.get(_VOTERS)
     if value is None or not broker.voters or not broker.node_id.isdigit():
         return
@@ -208,9 +238,9 @@ def voters(broker: BrokerConfig) -> Iterator[LintFinding]:
             edits = value.change_entry(0, f"{ids[0]}@", f"{broker.node_id}@")
         text = f"node {broker.node_id} is a controller, but the voters are {', '.join(ids)}"
         address = broker.voters[0][1] if len(ids) == 1 else "HOST:PORT"
-        line = line_of(broker, _VOTERS, f"{value.text},{broker.node_id}@{address}")
+        line = setting_line(broker, _VOTERS, f"{value.text},{broker.node_id}@{address}")
         yield new_finding("voter-missing", value, broker.name, text, edits, line)
     if not broker.is_controller and broker.node_id in ids:
         text = f"node {broker.node_id} is only a broker, but a voter has this id"
-        line = line_of(broker, "node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
+        line = setting_line(broker, "node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
         yield new_finding("voter-broker", broker.settings.get("node.id", value), broker.name, text, None, line)

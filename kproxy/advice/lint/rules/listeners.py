@@ -1,4 +1,4 @@
-"""Rules for the listeners of one broker, wherever it runs."""
+"""Rules for the listeners of one broker, in a container or not."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
 
 _PLACEHOLDER = "<host that clients reach>"
-_REMOVED = ("advertised.host.name", "advertised.port", "host.name", "port")
+_REMOVED_SETTINGS = ("advertised.host.name", "advertised.port", "host.name", "port")
 
 
-def line_of(broker: BrokerConfig, key: str, text: str) -> str:
-    """The line for a setting where there is no line to copy the layout from."""
+def setting_line(broker: BrokerConfig, key: str, text: str) -> str:
+    """Return the line for a setting where no other line shows the layout."""
     if broker.family is ImageFamily.PROPERTIES:
         return f"{key}={text}"
     return f"{broker.variable_for(key)}: {text}"
 
 
 def set_or_add(broker: BrokerConfig, key: str, text: str, *beside: str) -> list[Edit] | None:
-    """Give a setting another value, or add it after one of the settings `beside`."""
+    """Change the value of a setting, or add the setting after one of the settings `beside`."""
     if key in broker.settings:
         return broker.settings[key].replace(text)
-    for other in beside:
-        if other in broker.settings:
-            edits = broker.settings[other].insert_after([(broker.variable_for(key), text)])
+    for neighbour in beside:
+        if neighbour in broker.settings:
+            edits = broker.settings[neighbour].insert_after([(broker.variable_for(key), text)])
             if edits is not None:
                 return edits
     return None
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
-    yield from syntax(broker)
-    yield from wildcard(broker, setup)
-    yield from names(broker)
-    yield from protocols(broker)
-    yield from ports(broker)
+    yield from check_syntax(broker)
+    yield from check_wildcard(broker, setup)
+    yield from check_names(broker)
+    yield from check_protocols(broker)
+    yield from check_ports(broker)
     if broker.is_broker and (broker.complete or "inter.broker.listener.name" in broker.settings):
-        yield from inter_broker(broker)
-    yield from removed(broker, setup)
+        yield from check_inter_broker(broker)
+    yield from check_removed_settings(broker, setup)
 
 
-def syntax(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_syntax(broker: BrokerConfig) -> Iterator[LintFinding]:
     for key in ("listeners", "advertised.listeners"):
         value = broker.settings.get(key)
         for index, entry in parse_endpoints(value)[1] if value is not None else ():
@@ -54,209 +54,224 @@ def syntax(broker: BrokerConfig) -> Iterator[LintFinding]:
             edits = None
             if value is not None and entry.count(":") == 2 and ":/" in entry and "://" not in entry:
                 edits = value.replace_entry(index, f"{name}://{entry.partition('/')[2].strip('/')}")
-            suggestion = line_of(broker, key, f"{name}://HOST:PORT")
+            suggestion = setting_line(broker, key, f"{name}://HOST:PORT")
             assert value is not None
             yield new_finding("listener-syntax", value, broker.name, f"'{entry}' is no listener", edits, suggestion)
 
 
-def wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
-    given = broker.settings.get("advertised.listeners")
-    for one in broker.advertised:
-        if one.kind is HostKind.WILDCARD and given is not None:
-            edits, suggestion = _routable(broker, setup, one, given)
-            text = f"{one.name} advertises {one.host}"
-            yield new_finding("advertised-wildcard", given, broker.name, text, edits, suggestion)
+def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+    setting = broker.settings.get("advertised.listeners")
+    for endpoint in broker.advertised:
+        if endpoint.kind is HostKind.WILDCARD and setting is not None:
+            edits, suggestion = _replace_wildcard(broker, setup, endpoint, setting)
+            text = f"{endpoint.name} advertises {endpoint.host}"
+            yield new_finding("advertised-wildcard", setting, broker.name, text, edits, suggestion)
     listeners = broker.settings.get("listeners")
-    if given is None and listeners is not None and "advertised.listeners" not in broker.defaults:
-        yield from _unadvertised(broker, setup, listeners)
+    if setting is None and listeners is not None and "advertised.listeners" not in broker.defaults:
+        yield from _check_unadvertised(broker, setup, listeners)
 
 
-def _routable(
-    broker: BrokerConfig, setup: Setup, one: ListenerEndpoint, given: ConfigValue
+def _replace_wildcard(
+    broker: BrokerConfig, setup: Setup, endpoint: ListenerEndpoint, setting: ConfigValue
 ) -> tuple[list[Edit] | None, str]:
-    """The advertised listeners with a host in the place of the wildcard; the finding's suggestion if none is known."""
-    listener = broker.listener(one.name)
+    """Return edits that replace a wildcard by a host; without a known host, None and the suggested line."""
+    listener = broker.listener(endpoint.name)
     host = setup.advertise
     if not host and listener is not None and listener.kind in (HostKind.IP, HostKind.NAME, HostKind.LOOPBACK):
         host = listener.host
     if not host and broker.service is not None:
         outside = listener is not None and any(
-            p.container_port == listener.port for p in broker.service.published_ports
+            port.container_port == listener.port for port in broker.service.published_ports
         )
         host = "localhost" if outside else broker.service.name
     if host:
-        return given.replace_entry(one.index, one.with_host(host)), ""
-    entries = [*given.entries]
-    entries[one.index] = one.with_host(_PLACEHOLDER)
-    return None, given.line_beside(given.key, ",".join(entries)) or line_of(broker, "advertised.listeners", entries[0])
+        return setting.replace_entry(endpoint.index, endpoint.with_host(host)), ""
+    entries = [*setting.entries]
+    entries[endpoint.index] = endpoint.with_host(_PLACEHOLDER)
+    return None, setting.line_beside(setting.key, ",".join(entries)) or setting_line(
+        broker, "advertised.listeners", entries[0]
+    )
 
 
-def _unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintFinding]:
-    """Without advertised.listeners, the broker advertises where it listens."""
-    wild = [one for one in broker.advertised if one.kind is HostKind.WILDCARD]
+def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintFinding]:
+    """Check `listeners` where advertised.listeners is missing: the broker then advertises these."""
+    wild = [endpoint for endpoint in broker.advertised if endpoint.kind is HostKind.WILDCARD]
     if wild and broker.is_broker:
         host = setup.advertise or (broker.service.name if broker.service else "")
-        text = ",".join(one.with_host(host or _PLACEHOLDER) for one in broker.advertised)
+        text = ",".join(endpoint.with_host(host or _PLACEHOLDER) for endpoint in broker.advertised)
         pair = (broker.variable_for("advertised.listeners"), text)
         edits = listeners.insert_after([pair]) if host else None
-        said = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
+        message = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
         yield new_finding(
-            "advertised-wildcard", listeners, broker.name, said, edits, listeners.line_beside(*pair) or ""
+            "advertised-wildcard", listeners, broker.name, message, edits, listeners.line_beside(*pair) or ""
         )
-    elif broker.is_broker and any(one.kind is HostKind.EMPTY for one in broker.advertised):
-        text = ",".join(one.with_host(setup.advertise or _PLACEHOLDER) for one in broker.advertised)
+    elif broker.is_broker and any(endpoint.kind is HostKind.EMPTY for endpoint in broker.advertised):
+        text = ",".join(endpoint.with_host(setup.advertise or _PLACEHOLDER) for endpoint in broker.advertised)
         beside = listeners.line_beside(broker.variable_for("advertised.listeners"), text)
-        said = "advertised.listeners is missing, and listeners has no host"
-        yield new_finding("canonical-host-name", listeners, broker.name, said, None, beside or "")
+        message = "advertised.listeners is missing, and listeners has no host"
+        yield new_finding("canonical-host-name", listeners, broker.name, message, None, beside or "")
 
 
-def names(broker: BrokerConfig) -> Iterator[LintFinding]:
-    given = broker.settings.get("advertised.listeners")
-    known = [one.name for one in broker.listeners]
-    if given is None or not known or ("listeners" not in broker.settings and not broker.complete):
+def check_names(broker: BrokerConfig) -> Iterator[LintFinding]:
+    setting = broker.settings.get("advertised.listeners")
+    known_names = [endpoint.name for endpoint in broker.listeners]
+    if setting is None or not known_names or ("listeners" not in broker.settings and not broker.complete):
         return
-    for one in broker.advertised:
-        if one.name in known:
+    for endpoint in broker.advertised:
+        if endpoint.name in known_names:
             continue
-        if one.name in broker.controller_names:
-            continue  # said by the rules for controllers
-        free = [
-            name for name in known if broker.advertised_endpoint(name) is None and name not in broker.controller_names
+        if endpoint.name in broker.controller_names:
+            continue  # the rules for controllers report it
+        free_names = [
+            name
+            for name in known_names
+            if broker.advertised_endpoint(name) is None and name not in broker.controller_names
         ]
-        twin = [two for two in broker.listeners if two.port == one.port and two.name in free]
+        candidates = [other for other in broker.listeners if other.port == endpoint.port and other.name in free_names]
         edits = None
         listeners = broker.settings.get("listeners")
-        meant = twin[0].name if len(twin) == 1 else free[0] if len(free) == 1 else ""
+        meant = candidates[0].name if len(candidates) == 1 else free_names[0] if len(free_names) == 1 else ""
         if meant:
-            edits = given.change_entry(one.index, _written(one), meant)
-        elif listeners is not None and one.port is not None and all(two.port != one.port for two in broker.listeners):
-            edits = listeners.add_entry(f"{one.name}://:{one.port}")
+            edits = setting.change_entry(endpoint.index, _written_name(endpoint), meant)
+        elif (
+            listeners is not None
+            and endpoint.port is not None
+            and all(other.port != endpoint.port for other in broker.listeners)
+        ):
+            edits = listeners.add_entry(f"{endpoint.name}://:{endpoint.port}")
         else:
-            edits = given.remove_entry(one.index)
-        text = f"{one.name} is advertised, but listeners has only {', '.join(known)}"
+            edits = setting.remove_entry(endpoint.index)
+        text = f"{endpoint.name} is advertised, but listeners has only {', '.join(known_names)}"
         yield new_finding(
-            "advertised-unknown-listener", given, broker.name, text, edits, line_of(broker, given.key, "")
+            "advertised-unknown-listener", setting, broker.name, text, edits, setting_line(broker, setting.key, "")
         )
 
 
-def _written(one: ListenerEndpoint) -> str:
-    return one.text.partition("://")[0]
+def _written_name(endpoint: ListenerEndpoint) -> str:
+    return endpoint.text.partition("://")[0]
 
 
-def protocols(broker: BrokerConfig) -> Iterator[LintFinding]:
-    given = broker.settings.get("listener.security.protocol.map")
-    known = broker.protocol_map
-    for index, entry in enumerate(given.entries[:100] if given is not None else ()):
+def check_protocols(broker: BrokerConfig) -> Iterator[LintFinding]:
+    setting = broker.settings.get("listener.security.protocol.map")
+    protocol_map = broker.protocol_map
+    for index, entry in enumerate(setting.entries[:100] if setting is not None else ()):
         name, sign, protocol = (part.strip() for part in entry.partition(":"))
         if "{" in entry or (sign and protocol.upper() in PROTOCOLS):
             continue
-        assert given is not None
+        assert setting is not None
         likely = _likely_protocol(protocol or name)
         text = f"'{entry}' has no protocol that Kafka knows"
-        yield new_finding("protocol-unknown", given, broker.name, text, given.replace_entry(index, f"{name}:{likely}"))
-    if (given is not None and not given.is_known) or ("listeners" not in broker.settings and not broker.complete):
+        yield new_finding(
+            "protocol-unknown", setting, broker.name, text, setting.replace_entry(index, f"{name}:{likely}")
+        )
+    if (setting is not None and not setting.is_known) or ("listeners" not in broker.settings and not broker.complete):
         return
-    used = [one.name for one in broker.listeners] + (broker.controller_names if broker.roles else [])
-    missing = [name for name in dict.fromkeys(used) if name not in known]
+    used = [endpoint.name for endpoint in broker.listeners] + (broker.controller_names if broker.roles else [])
+    missing = [name for name in dict.fromkeys(used) if name not in protocol_map]
     if not missing:
         return
     needed = [f"{name}:{_likely_protocol(name)}" for name in missing]
-    if given is not None:
-        edits = given.add_entry(",".join(needed))
-        at: ConfigValue | None = given
+    if setting is not None:
+        edits = setting.add_entry(",".join(needed))
+        location: ConfigValue | None = setting
     else:
-        every = list(dict.fromkeys(used))
-        text = ",".join(f"{name}:{known.get(name) or _likely_protocol(name)}" for name in every)
+        names = list(dict.fromkeys(used))
+        text = ",".join(f"{name}:{protocol_map.get(name) or _likely_protocol(name)}" for name in names)
         key = "listener.security.protocol.map"
         beside = ("listeners", "advertised.listeners", "controller.listener.names")
         edits = set_or_add(broker, key, text, *beside)
-        at = next((broker.settings[key] for key in beside if key in broker.settings), None)
+        location = next((broker.settings[key] for key in beside if key in broker.settings), None)
     text = f"listener.security.protocol.map has no protocol for {', '.join(missing)}"
-    suggestion = line_of(broker, "listener.security.protocol.map", ",".join(needed))
-    yield new_finding("protocol-map-missing", at or broker.location, broker.name, text, edits, suggestion)
+    suggestion = setting_line(broker, "listener.security.protocol.map", ",".join(needed))
+    yield new_finding("protocol-map-missing", location or broker.location, broker.name, text, edits, suggestion)
 
 
 def _likely_protocol(text: str) -> str:
-    """The protocol that a name speaks of. A name that speaks of none has PLAINTEXT, as Kafka's own default."""
+    """Guess the protocol from a listener's name; PLAINTEXT if the name names none."""
     word = text.upper()
     sasl, tls = "SASL" in word, "SSL" in word or "TLS" in word
     return ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
 
 
-def ports(broker: BrokerConfig) -> Iterator[LintFinding]:
-    given = broker.settings.get("listeners")
-    if given is None:
-        given = broker.settings.get("advertised.listeners") if broker.listeners_derived else None
-    if given is None:
+def check_ports(broker: BrokerConfig) -> Iterator[LintFinding]:
+    setting = broker.settings.get("listeners")
+    if setting is None:
+        setting = broker.settings.get("advertised.listeners") if broker.listeners_derived else None
+    if setting is None:
         return
-    taken = {one.port for one in broker.listeners}
-    for one, two in combinations(broker.listeners, 2):
-        if _pair(one, two):
+    taken = {endpoint.port for endpoint in broker.listeners}
+    for first, second in combinations(broker.listeners, 2):
+        if _is_dual_stack_pair(first, second):
             continue
-        if one.name == two.name:
-            text = f"listeners has {one.name} twice"
-            yield new_finding("duplicate-listener-name", given, broker.name, text, given.remove_entry(two.index))
-        elif one.port is not None and one.port == two.port and one.port:
-            told = broker.advertised_endpoint(two.name)
-            port = told.port if told is not None and told.port not in taken else None
-            port = port or next(number for number in range(one.port + 1, 65536) if number not in taken)
-            edits = given.change_entry(two.index, f":{two.port}", f":{port}")
-            if told is not None and told.port == two.port and told.value is not None and told.value is not given:
-                edits = combine(edits, told.value.change_entry(told.index, f":{two.port}", f":{port}"))
-            text = f"{one.name} and {two.name} both have port {one.port}"
-            yield new_finding("duplicate-port", given, broker.name, text, edits)
+        if first.name == second.name:
+            text = f"listeners has {first.name} twice"
+            yield new_finding("duplicate-listener-name", setting, broker.name, text, setting.remove_entry(second.index))
+        elif first.port is not None and first.port == second.port and first.port:
+            advertised = broker.advertised_endpoint(second.name)
+            port = advertised.port if advertised is not None and advertised.port not in taken else None
+            port = port or next(number for number in range(first.port + 1, 65536) if number not in taken)
+            edits = setting.change_entry(second.index, f":{second.port}", f":{port}")
+            if (
+                advertised is not None
+                and advertised.port == second.port
+                and advertised.value is not None
+                and advertised.value is not setting
+            ):
+                edits = combine(edits, advertised.value.change_entry(advertised.index, f":{second.port}", f":{port}"))
+            text = f"{first.name} and {second.name} both have port {first.port}"
+            yield new_finding("duplicate-port", setting, broker.name, text, edits)
 
 
-def _pair(one: ListenerEndpoint, two: ListenerEndpoint) -> bool:
-    """Whether these are the IPv4 and the IPv6 address of one port."""
-    return ({":" in one.host, ":" in two.host} == {True, False} and HostKind.IP in (one.kind, two.kind)) or (
-        {one.host.strip("[]"), two.host.strip("[]")} in ({"0.0.0.0", "::"}, {"127.0.0.1", "::1"})
+def _is_dual_stack_pair(first: ListenerEndpoint, second: ListenerEndpoint) -> bool:
+    """Check whether these are the IPv4 and the IPv6 address of one port."""
+    return ({":" in first.host, ":" in second.host} == {True, False} and HostKind.IP in (first.kind, second.kind)) or (
+        {first.host.strip("[]"), second.host.strip("[]")} in ({"0.0.0.0", "::"}, {"127.0.0.1", "::1"})
     )
 
 
-def inter_broker(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_inter_broker(broker: BrokerConfig) -> Iterator[LintFinding]:
     name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
-    given, other = broker.settings.get(name), broker.settings.get(protocol)
-    if given is not None and other is not None:
+    name_setting, protocol_setting = broker.settings.get(name), broker.settings.get(protocol)
+    if name_setting is not None and protocol_setting is not None:
         text = f"{name} and {protocol} are both set"
-        yield new_finding("inter-broker-twice", other, broker.name, text, other.remove())
-    choices = [one.name for one in broker.client_endpoints if broker.listener(one.name)]
+        yield new_finding("inter-broker-twice", protocol_setting, broker.name, text, protocol_setting.remove())
+    choices = [endpoint.name for endpoint in broker.client_endpoints if broker.listener(endpoint.name)]
     if not choices or broker.inter_broker in choices or "{" in broker.inter_broker:
         return
-    best = _best_between(broker, choices)
-    if given is not None:
-        text = f"{name} is {given.text}, but advertised.listeners has {', '.join(choices)}"
-        yield new_finding("inter-broker-unknown", given, broker.name, text, given.replace(best))
-    elif other is not None:
-        text = f"{protocol} is {other.text}, and no listener is called so"
-        edits = combine(other.rename_key(broker.variable_for(name)), other.replace(best))
-        yield new_finding("inter-broker-unknown", other, broker.name, text, edits)
+    best = _best_inter_broker_listener(broker, choices)
+    if name_setting is not None:
+        text = f"{name} is {name_setting.text}, but advertised.listeners has {', '.join(choices)}"
+        yield new_finding("inter-broker-unknown", name_setting, broker.name, text, name_setting.replace(best))
+    elif protocol_setting is not None:
+        text = f"{protocol} is {protocol_setting.text}, and no listener is called so"
+        edits = combine(protocol_setting.rename_key(broker.variable_for(name)), protocol_setting.replace(best))
+        yield new_finding("inter-broker-unknown", protocol_setting, broker.name, text, edits)
     else:
         edits = set_or_add(broker, name, best, "listener.security.protocol.map", "advertised.listeners", "listeners")
         keys = ("advertised.listeners", "listeners")
-        at = next((broker.settings[key] for key in keys if key in broker.settings), broker.location)
+        location = next((broker.settings[key] for key in keys if key in broker.settings), broker.location)
         text = f"{name} is missing, and no listener is called PLAINTEXT"
-        yield new_finding("inter-broker-missing", at, broker.name, text, edits, line_of(broker, name, best))
+        yield new_finding("inter-broker-missing", location, broker.name, text, edits, setting_line(broker, name, best))
 
 
-def _best_between(broker: BrokerConfig, choices: list[str]) -> str:
-    """Brokers reach one another best at the address that is no localhost, and in a container is not published."""
-    inner = broker.service.names if broker.service else ()
+def _best_inter_broker_listener(broker: BrokerConfig, choices: list[str]) -> str:
+    """Return the listener that is best for brokers: no localhost, and in a container not a published one."""
+    inner_names = broker.service.names if broker.service else ()
 
     def rank(name: str) -> tuple[bool, bool]:
-        one = broker.advertised_endpoint(name)
-        assert one is not None
-        return (one.kind is HostKind.LOOPBACK, bool(inner) and one.host not in inner)
+        endpoint = broker.advertised_endpoint(name)
+        assert endpoint is not None
+        return (endpoint.kind is HostKind.LOOPBACK, bool(inner_names) and endpoint.host not in inner_names)
 
     return min(choices, key=rank)
 
 
-def removed(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
-    old = [broker.settings[key] for key in _REMOVED if key in broker.settings]
+def check_removed_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+    old = [broker.settings[key] for key in _REMOVED_SETTINGS if key in broker.settings]
     if not old or (broker.version is not None and broker.version < (3, 0)) or broker.family is ImageFamily.WURSTMEISTER:
         return
     if broker.family is ImageFamily.CONFLUENT:
-        return  # the image refuses it: said by the rules for images
+        return  # the image refuses it; the rules for images report it
     host = broker.get("advertised.host.name") or broker.get("host.name")
     port = broker.get("advertised.port") or broker.get("port") or "9092"
     key = "advertised.listeners"

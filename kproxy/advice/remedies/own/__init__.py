@@ -25,7 +25,7 @@ __all__ = ["OwnMessage", "Section", "sections"]
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """The tables, in the order of the page."""
+    """Return the tables in the order of the page."""
     from kproxy.advice.remedies.own import (
         clients,
         files,

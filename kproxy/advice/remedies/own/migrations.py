@@ -1,4 +1,4 @@
-"""Findings of `kproxy migrate switch`, and why it undoes a switch."""
+"""Findings of `kproxy migrate switch`, and its reasons to undo a switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of kproxy's own messages, or of a client's through kproxy, and what it means."""
+"""The entry of one message of kproxy, or of a client through kproxy, and the table of such entries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from kproxy.advice.remedies.faults import Fault
 
 @dataclass(frozen=True, slots=True)
 class OwnMessage:
-    """A line of a table in troubleshooting.md, in Markdown: the messages stand between backticks.
-
-    `reason` is the value of the label of a metric, for the sections that have the column.
-    """
+    """A row of a table in troubleshooting.md, in Markdown."""
 
     markdown: str
+    """The messages between backticks, with words around them."""
     meaning: str
     reason: str = ""
+    """The value of a metric's label `reason`, for sections with this column."""
     fault: Fault = Fault.KPROXY
 
     @property
@@ -28,7 +27,7 @@ class OwnMessage:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table, with the text before and after it. `own`: the messages are kproxy's, and not a client's."""
+    """A table, with the text before and after it."""
 
     title: str
     rows: tuple[OwnMessage, ...]
@@ -37,3 +36,4 @@ class Section:
     after: str = ""
     level: int = 2
     own: bool = True
+    """True if kproxy prints the messages, False if clients do."""

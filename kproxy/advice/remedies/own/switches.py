@@ -1,4 +1,4 @@
-"""kproxy's messages about upstreams, and about the switch from one to the other: its log, and what POST /switch refuses."""
+"""kproxy's messages about upstreams, and about the switch between them: its log, and refusals of POST /switch."""
 
 from __future__ import annotations
 

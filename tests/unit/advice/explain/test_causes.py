@@ -64,7 +64,7 @@ def test_a_timeout_alone_fits_several_causes() -> None:
 
     assert {Fault.NAME_NOT_RESOLVED, Fault.PORT_CLOSED, Fault.FILTERED} <= set(only(explanation).faults)
     text = render(explanation)
-    assert "Words that fit several causes" in text
+    assert "Messages that fit several causes" in text
     assert text.count("Check:") == len(only(explanation).faults)
 
 

@@ -41,7 +41,7 @@ class Endless(io.RawIOBase):
 
 def test_an_endless_stream_is_read_up_to_the_limit_and_that_is_said() -> None:
     endless = Endless(HIT * 1000)
-    explanation = explain(io.BufferedReader(endless), most=1_000_000)
+    explanation = explain(io.BufferedReader(endless), max_bytes=1_000_000)
 
     assert explanation.bytes_read == 1_000_000
     assert not explanation.complete
@@ -54,7 +54,7 @@ def test_memory_does_not_grow_with_the_text() -> None:
     explain(io.BytesIO(HIT))
     tracemalloc.start()
     try:
-        explain(io.BufferedReader(Endless(varied)), most=1_500_000)
+        explain(io.BufferedReader(Endless(varied)), max_bytes=1_500_000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

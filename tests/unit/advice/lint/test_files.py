@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.compose import parse_short_ports
+from kproxy.advice.lint.endpoint import host_kind
 from kproxy.advice.lint.findings import Severity
-from kproxy.advice.lint.model import Setup, kind_of
+from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
@@ -63,7 +64,7 @@ def test_each_value_is_where_it_says(text: str) -> None:
     for value in properties.parse(source).values.values():
         edits = value.replace("new")
         if edits is None:
-            assert value.form is ValueStyle.FIXED
+            assert value.style is ValueStyle.FIXED
             continue
         after = properties.parse(source.with_edits(edits)).values
         assert after[value.key].text == "new"
@@ -138,7 +139,7 @@ def test_ports_in_the_short_syntax(text: str, expected: list[tuple[str, int | No
      ("::1", "loopback"), ("10.0.0.1", "ip"), ("fe80::1%eth0", "ip"), ("kafka", "name"), ("${X}", "unknown")],
 )  # fmt: skip
 def test_what_a_host_is(host: str, kind: str) -> None:
-    assert kind_of(host).value == kind
+    assert host_kind(host).value == kind
 
 
 @pytest.mark.parametrize("file", ["compose.yml", "kafka.yaml"])

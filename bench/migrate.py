@@ -249,7 +249,7 @@ class _Runs:
         until = time.monotonic() + _TIMEOUT_S
         while not points or points[-1].offsets < records or points[-1].at - _reached(points).at < _STILL:
             time.sleep(_LOOK)
-            offsets = sum(self._watched.offsets(where, LATEST).values())
+            offsets = sum(self._watched.list_offsets(where, LATEST).values())
             now = time.monotonic()
             points.append(_Point(now, cpu_seconds([worker.pid]), cpu_seconds(self._brokers), offsets))
             if now > until:

@@ -38,7 +38,7 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
     written = total = 0
     _wait_for_leaders(cluster, topic, partitions)
     for partition in range(partitions):
-        link = cluster.leader(topic, partition)
+        link = cluster.connect_leader(topic, partition)
         version = link.version(requests.PRODUCE)
         for _ in range(records // per_batch // partitions):
             batch = made[written % len(made)]
@@ -57,7 +57,7 @@ def _wait_for_leaders(cluster: ClusterClient, topic: str, partitions: int) -> No
     """A broker takes a moment until it leads a thousand new ones."""
     where = [(topic, partition) for partition in range(partitions)]
     until = time.monotonic() + _SECONDS
-    while len(cluster.offsets(where, requests.LATEST)) < partitions and time.monotonic() < until:
+    while len(cluster.list_offsets(where, requests.LATEST)) < partitions and time.monotonic() < until:
         time.sleep(0.2)
 
 
@@ -90,8 +90,8 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
     from kproxy.migrate.copier.copier import Copier
 
     at, to = ClusterClient(source), ClusterClient(target)
-    where = [(topic, partition) for partition in range(at.partitions(topic))]
-    ends = at.offsets(where, requests.LATEST)
+    where = [(topic, partition) for partition in range(at.partition_count(topic))]
+    ends = at.list_offsets(where, requests.LATEST)
     copier = Copier(at, to, Job(name, state_topic_name(name), STATE_PARTITIONS))
     records = size = 0
     ways: dict[str, int] = {}
@@ -99,12 +99,12 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
     for _, partition in where:
         end = ends[topic, partition]
         done = copier.copy(
-            Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, largest=_LARGEST)
+            Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, max_batch_size=_LARGEST)
         )  # fmt: skip
         if done.stuck or done.state is None or done.state.source_next != end:
             raise SystemExit(f"partition {partition} of {topic} was not copied: {done.stuck}")
         records, size = records + done.records, size + done.size
-        for way, count in done.ways.items():
+        for way, count in done.batch_counts.items():
             ways[way] = ways.get(way, 0) + count
     return {
         "cpu": time.process_time() - cpu, "seconds": time.monotonic() - began, "records": records, "bytes": size,

@@ -183,7 +183,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
         return f"{self.name}/{self.upstream}" if self.upstream else self.name
 
     @property
-    def usual_port_taken_by(self) -> str:
+    def default_port_user(self) -> str:
         """The bootstrap server, map or forward that leads to the default of `listen`, so that `listen` is another
         address; "" if there is none, or the user says where to listen."""
         return self._usual_port_taken_by
@@ -228,7 +228,7 @@ def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Addres
     port of a well-known quickstart. Where the user says where to listen, nothing is changed."""
     if any("listen" in cluster.model_fields_set for cluster in sharing):
         return
-    taken_by = next((one.usual_port_taken_by for one in sharing if one.usual_port_taken_by), "")
+    taken_by = next((one.default_port_user for one in sharing if one.default_port_user), "")
     taken_by = taken_by or checks.find_default_port_user(sharing)
     if not taken_by:
         return

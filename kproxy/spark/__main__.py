@@ -85,7 +85,7 @@ def _join(told: HostConfig, pid: int, seconds: float) -> None:
     tail = LogTail(path, from_end=query_proxy(told.listen) is not None)
 
     def say(line: LogLine) -> None:
-        _say("said", host, line.marked, str(line.end), line.message)
+        _say("said", host, line.mark, str(line.end), line.message)
 
     with follow_log(tail, say):
         answer = join(told, Lease.of(pid), seconds)

@@ -36,7 +36,7 @@ class LogLine(NamedTuple):
 
     level: int
     message: str
-    marked: str
+    mark: str
     end: int
 
 

@@ -179,9 +179,9 @@ class DevCluster:
         """Node id → process id of every process that runs, the controller's included."""
         return {node.id: pid for node in self._fleet.nodes if (pid := node.pid) is not None}
 
-    def ended(self) -> Sequence[ProcessExit]:
+    def collect_exits(self) -> Sequence[ProcessExit]:
         """The processes that have ended by themselves since this was asked last; the others go on."""
-        return self._fleet.ended()
+        return self._fleet.collect_exits()
 
     # What happens to brokers
 

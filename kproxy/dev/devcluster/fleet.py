@@ -41,11 +41,11 @@ class ProcessExit:
 
     node: str
     code: int
-    said: str
+    last_line: str
 
     def __str__(self) -> str:
         how = f"signal {-self.code}" if self.code < 0 else f"code {self.code}"
-        return f"{self.node} ended with {how}: {self.said or 'it printed nothing'}"
+        return f"{self.node} ended with {how}: {self.last_line or 'it printed nothing'}"
 
 
 class NodeFleet:
@@ -156,7 +156,7 @@ class NodeFleet:
             if running:
                 self.start(broker)
 
-    def ended(self) -> list[ProcessExit]:
+    def collect_exits(self) -> list[ProcessExit]:
         """Of what should be running; each is told once."""
         found = []
         for node in self.nodes:

@@ -41,7 +41,7 @@ def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
         try:
             stand.start()
             stand.explain()
-            return stand.stay()
+            return stand.wait()
         except KeyboardInterrupt:
             return 0 if stand.explained else 130
         finally:
@@ -129,13 +129,13 @@ class TrialCluster:
         screen.say("Each kproxy serves clients at 127.0.0.1:19092, without TLS and login. Ctrl-C ends the cluster.")
         self.explained = True
 
-    def stay(self) -> int:
+    def wait(self) -> int:
         """Say which node ends, until none is left; the exit code."""
         while self._cluster.running:
-            for ended in self._cluster.ended():
+            for ended in self._cluster.collect_exits():
                 self._screen.bad(str(ended))
             time.sleep(_LOOK_AGAIN_S)
-        for ended in self._cluster.ended():
+        for ended in self._cluster.collect_exits():
             self._screen.bad(str(ended))
         self._screen.bad("no broker is left")
         return 1

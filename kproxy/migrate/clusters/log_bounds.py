@@ -32,13 +32,13 @@ def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> di
     cluster = ClusterClient(bootstrap)
     try:
         while True:
-            begins |= cluster.offsets(wanted - begins.keys(), EARLIEST)
-            ends |= cluster.offsets(wanted - ends.keys(), LATEST)
+            begins |= cluster.list_offsets(wanted - begins.keys(), EARLIEST)
+            ends |= cluster.list_offsets(wanted - ends.keys(), LATEST)
             told = begins.keys() & ends.keys()
             if wanted <= told or time.monotonic() > until:
                 return {where: LogBounds(begins[where], ends[where]) for where in wanted & told}
             time.sleep(_RETRY_INTERVAL)
-            cluster.forget()
+            cluster.invalidate()
     finally:
         cluster.close()
 

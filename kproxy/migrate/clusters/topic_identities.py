@@ -148,7 +148,7 @@ def learn_topics(cluster: ClusterClient, topics: Iterable[str]) -> ClusterMetada
     wanted = sorted(set(topics))
     until = time.monotonic() + _PROPAGATION
     while True:
-        layout = cluster.learn(wanted)
+        layout = cluster.refresh_metadata(wanted)
         unknown = any(
             layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0] == UNKNOWN_TOPIC_OR_PARTITION
             for topic in wanted
@@ -209,7 +209,7 @@ def describe_changes(side: str, those: Mapping[str, MigratedTopic], layout: Clus
 def find_replaced(source: ClusterClient, those: Mapping[str, MigratedTopic]) -> dict[str, str]:
     """The topics that are others on the source now, in words; those that were deleted there are left out. Raises
     UpstreamError and WireError."""
-    layout = source.learn([one.topic for one in those.values()])
+    layout = source.refresh_metadata([one.topic for one in those.values()])
     return describe_changes(SOURCE, {topic: one for topic, one in those.items() if _exists(layout, topic)}, layout)
 
 
@@ -221,7 +221,7 @@ def find_truncated(cluster: ClusterClient, those: Mapping[str, MigratedTopic]) -
     """By topic and partition of the source: partitions of the target that end before the last record that was copied
     there, in words. One of which its leader does not tell is left out. Raises UpstreamError and WireError."""
     wanted = {(one.target_topic, partition): one for one in those.values() for partition in one.ends}
-    ends = cluster.offsets(wanted, requests.LATEST, committed=False)
+    ends = cluster.list_offsets(wanted, requests.LATEST, committed=False)
     found = {}
     for (name, partition), end in sorted(ends.items()):
         one = wanted[name, partition]

@@ -92,13 +92,13 @@ def copy(
                 click.echo("ended: the same command goes on from here", err=True)
                 return 130
     click.echo(summary_line(progress))
-    if progress.ways:
+    if progress.batch_counts:
         click.echo(batches_line(progress))
     for line in message_lines(progress):
         click.echo(line, err=True)
     if progress.lag and not progress.stuck:
         click.echo(
-            f"not everything is copied: nothing moved for {what.patience:.0f} s; given again, it goes on", err=True
+            f"not everything is copied: nothing moved for {what.stall_timeout:.0f} s; given again, it goes on", err=True
         )
     return _INCOMPLETE if progress.stuck or progress.lag else 0
 
@@ -116,7 +116,7 @@ def _stopping_on_signal(running: CopyRun) -> Iterator[list[int]]:
     def interrupt(number: int, _: FrameType | None) -> None:
         asked.append(number)
         running.stop()
-        if len(asked) > 1 or not running.copying:
+        if len(asked) > 1 or not running.is_copying:
             raise KeyboardInterrupt
 
     before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}

@@ -139,11 +139,11 @@ def _print_table(results: list[GroupResult]) -> None:
     heads = ("group", "topic", "partition", "source", "target", "how", "")
     lines = [heads]
     for result in results:
-        for row in result.rows:
+        for row in result.positions:
             one = row.position
             name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
             target = "–" if one.target is None else str(one.target)
-            lines.append((result.group, name, str(one.partition), str(one.source), target, one.how, row.done))
+            lines.append((result.group, name, str(one.partition), str(one.source), target, one.match, row.outcome))
     widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
     for line in lines:
         cells = [
@@ -162,7 +162,7 @@ def _translate_checkpoint(known: dict[tuple[str, int], CopiedPartition], old: st
     if as_json:
         click.echo(json.dumps(to_record(made), indent=2))
         return _FINE
-    _echo(f"{new}: goes on after batch {made.batch}" if not made.again else _rerun_text(new, made.batch))
+    _echo(f"{new}: goes on after batch {made.batch}" if not made.rerun else _rerun_text(new, made.batch))
     for before, after in made.topics.items():
         if before != after:
             _echo(f"the query must subscribe to {after} instead of {before}")

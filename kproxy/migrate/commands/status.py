@@ -48,7 +48,7 @@ class MigrationStatus:
     def unknown_records(self, where: tuple[str, int]) -> int:
         """Records on the target behind the last copied one, when this was looked for last."""
         one = self.verified.get(where)
-        return 0 if one is None else one.foreign
+        return 0 if one is None else one.unknown
 
     def to_json(self) -> str:
         return json.dumps(
@@ -174,7 +174,7 @@ def _verification_text(standing: MigrationStatus, topic: str, parts: list[tuple[
     upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
     if not any(upto):
         return "not verified"
-    if foreign := sum(one.foreign for (of, _), one in standing.verified.items() if of == topic):
+    if foreign := sum(one.unknown for (of, _), one in standing.verified.items() if of == topic):
         return (
             f"not verified: {format_count(foreign, 'record')} behind the last copied one: kproxy migrate verify names"
             " them"

@@ -33,7 +33,7 @@ class BrokerConnection:
     def __init__(self, host: str, port: int, patience: float = PATIENCE) -> None:
         """Raises UpstreamError."""
         self.address = f"{host}:{port}"
-        self.open = True
+        self.is_open = True
         self.versions: dict[int, range] = {}
         self._waiting: deque[int] = deque()
         self._next = 0
@@ -44,7 +44,7 @@ class BrokerConnection:
         except OSError as error:
             raise self._lost(error) from None
         try:
-            self.versions = parse_response(read_versions, self.ask(API_VERSIONS, 0, b""))
+            self.versions = parse_response(read_versions, self.request(API_VERSIONS, 0, b""))
         except BaseException:
             self.close()
             raise
@@ -122,7 +122,7 @@ class BrokerConnection:
             got += more
         return got
 
-    def ask(self, key: int, version: int, *body: Buffer) -> memoryview:
+    def request(self, key: int, version: int, *body: Buffer) -> memoryview:
         """Both. Nothing else may be in flight."""
         self.send(key, version, *body)
         return self.receive()
@@ -135,6 +135,6 @@ class BrokerConnection:
 
     def close(self) -> None:
         """It cannot be used again."""
-        self.open = False
+        self.is_open = False
         if hasattr(self, "_socket"):
             self._socket.close()

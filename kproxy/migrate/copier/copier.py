@@ -84,7 +84,7 @@ class Copier:
             stuck,
             final,
             attempts,
-            dict(seen.ways),
+            dict(seen.batch_counts),
         )
 
 
@@ -97,7 +97,7 @@ class SliceProgress:
     size: int = 0
     log_start: int = -1
     stable: int = -1
-    ways: Counter[str] = field(default_factory=Counter)
+    batch_counts: Counter[str] = field(default_factory=Counter)
 
 
 class _Attempt:
@@ -128,7 +128,7 @@ class _Attempt:
             answer, found, after = self._fetch(step.position)
             goes_on = after < slice.upto and self._taken + len(answer.records) < slice.size
             if goes_on:
-                self._log.ask(after)  # while these are written, the next are on their way
+                self._log.send_fetch(after)  # while these are written, the next are on their way
             self._write(step, answer, found)
             step.position = after
             if step.size >= _TRANSACTION or time.monotonic() - step.began >= _TRANSACTION_SECONDS:
@@ -144,7 +144,7 @@ class _Attempt:
     def _committed(self) -> PartitionState:
         """What the target has, now that nobody else can write it any more."""
         slice, job = self._slice, self._job
-        value = read_value(self._target, job.state_topic, self._state_partition, slice.state_from, self._key)
+        value = read_value(self._target, job.state_topic, self._state_partition, slice.state_offset, self._key)
         if value is not None:
             state = PartitionState.from_json(value)
         else:
@@ -187,18 +187,20 @@ class _Attempt:
 
     def _write(self, step: _Transaction, answer: requests.FetchResponse, found: list[Batch]) -> None:
         slice, producer = self._slice, self._producer
-        self._log.look_for_gaps(step.position, found)
+        self._log.check_gaps(step.position, found)
         topic, partition = slice.target_topic, slice.partition
         batches = filter_committed(found, answer.aborted)
         stamp = producer.stamp(topic, partition)
-        for piece in produce_batches(batches, first=step.position, end=_NEVER, limit=slice.largest, producer=stamp):
+        for piece in produce_batches(
+            batches, first=step.position, end=_NEVER, limit=slice.max_batch_size, producer=stamp
+        ):
             if not step.data:
                 step.data = True
                 producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})
             producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs, self._behind))
             step.records += piece.count
             step.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), step.checksum)
-            self._seen.ways[piece.method] += 1
+            self._seen.batch_counts[piece.method] += 1
         step.size += len(answer.records)
         self._taken += len(answer.records)
 
@@ -230,7 +232,7 @@ class _Attempt:
         )
         written = []
         if len(whole) and len(whole.to_bytes()) >= SEAL_THRESHOLD:
-            state, piece = state.sealed()
+            state, piece = state.seal()
             written.append((state_key("map", slice.topic, slice.partition, piece.sources[0]), encode_map_piece(piece)))
         written.append((self._key, state.to_json()))
         producer.add({job.state_topic: [self._state_partition]})
@@ -252,11 +254,11 @@ class _Attempt:
 
     def give_up(self) -> None:
         """After a failure: leave nothing open, as far as can be, and forget who led."""
-        self._source.forget()
+        self._source.invalidate()
         try:
             self._producer.abort()
         except KproxyError:
-            self._target.forget()  # the next attempt, or the coordinator after a minute, ends the transaction
+            self._target.invalidate()  # the next attempt, or the coordinator after a minute, ends the transaction
 
 
 class _Transaction:

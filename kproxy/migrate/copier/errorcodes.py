@@ -101,7 +101,7 @@ class BrokerError(WireError):
         super().__init__("refused", f"{what}: {error_name(code)}{advice}")
 
     @property
-    def passes(self) -> bool:
+    def is_retriable(self) -> bool:
         """Whether it helps to try again."""
         return self.code in RETRIABLE
 

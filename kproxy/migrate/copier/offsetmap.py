@@ -64,7 +64,7 @@ class OffsetMap:
             return None
         return self.targets[at] + source - self.sources[at]
 
-    def next_at(self, source: int) -> int | None:
+    def next_target(self, source: int) -> int | None:
         """Where the next record is that was copied, from `source` on; None if there is none yet."""
         exact = self.to_target(source)
         if exact is not None:

@@ -60,7 +60,7 @@ class TransactionalProducer:
         body = requests.encode_init_producer_id(self.id, self._timeout_ms)
         while True:
             error, self.producer_id, self.epoch = parse_response(
-                requests.read_init_producer_id, self._coordinator.ask(requests.INIT_PRODUCER_ID, 0, body)
+                requests.read_init_producer_id, self._coordinator.request(requests.INIT_PRODUCER_ID, 0, body)
             )
             if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= until:
                 break
@@ -69,7 +69,7 @@ class TransactionalProducer:
 
     @property
     def _coordinator(self) -> BrokerConnection:
-        return self._cluster.coordinator(self.id)
+        return self._cluster.connect_coordinator(self.id)
 
     def stamp(self, topic: str, partition: int) -> Stamp:
         """What stands in the header of this partition's next batch. Sequence numbers begin again after 2³¹ - 1."""
@@ -83,7 +83,7 @@ class TransactionalProducer:
         body = requests.encode_add_partitions(self.id, self.producer_id, self.epoch, partitions)
         until = time.monotonic() + self._timeout_ms / 1000
         while True:
-            answer = self._coordinator.ask(requests.ADD_PARTITIONS, 0, body)
+            answer = self._coordinator.request(requests.ADD_PARTITIONS, 0, body)
             error = parse_response(requests.read_add_partitions, answer)
             if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= until:
                 break
@@ -96,7 +96,7 @@ class TransactionalProducer:
     ) -> None:
         """Write a batch of `count` records, in parts; waits only if many are under way. Raises Refused of an earlier
         one, and UpstreamError."""
-        link = self._cluster.leader(topic, partition)
+        link = self._cluster.connect_leader(topic, partition)
         version = link.version(requests.PRODUCE)
         size = sum(map(len, batch))
         self._waiting.append((link, topic, partition, size, acknowledged))
@@ -132,12 +132,12 @@ class TransactionalProducer:
     def abort(self) -> None:
         """Leave nothing open, as far as can be: readers of the target wait for open transactions."""
         self._waiting.clear()
-        self._cluster.forget()
+        self._cluster.invalidate()
         if self._added:
             self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
         body = requests.encode_end_txn(self.id, self.producer_id, self.epoch, commit=commit)
-        error = parse_response(requests.read_end_txn, self._coordinator.ask(requests.END_TXN, 0, body))
+        error = parse_response(requests.read_end_txn, self._coordinator.request(requests.END_TXN, 0, body))
         raise_for_code(error, f"the end of a transaction of {self.id}")
         self._added.clear()

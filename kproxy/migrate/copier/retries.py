@@ -19,7 +19,7 @@ _FIRST, _LONGEST = 0.1, 3.0
 def is_retriable(error: KproxyError) -> bool:
     """Whether another attempt may help."""
     if isinstance(error, BrokerError):
-        return error.passes
+        return error.is_retriable
     return isinstance(error, UpstreamError)
 
 
@@ -40,6 +40,6 @@ def retry(cluster: ClusterClient, ask: Callable[[], T], seconds: float) -> T:
         except KproxyError as error:
             if not is_retriable(error) or time.monotonic() + pause >= until:
                 raise
-        cluster.forget()
+        cluster.invalidate()
         time.sleep(pause)
     raise AssertionError

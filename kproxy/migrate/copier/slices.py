@@ -40,10 +40,10 @@ class Slice:
     size: int
     seconds: float
     state: PartitionState | None = None
-    state_from: int = 0
+    state_offset: int = 0
     skip_to: int = 0
-    sparse: bool = False
-    largest: int = DEFAULT_MAX_BATCH
+    allows_gaps: bool = False
+    max_batch_size: int = DEFAULT_MAX_BATCH
     rate: float = 0.0
     origin: str = ""
     destination: str = ""
@@ -66,6 +66,6 @@ class SliceResult:
     log_start: int = -1
     stable: int = -1
     stuck: str = ""
-    final: bool = False
+    is_final: bool = False
     attempts: int = 1
-    ways: Mapping[str, int] = field(default_factory=dict)
+    batch_counts: Mapping[str, int] = field(default_factory=dict)

@@ -49,10 +49,10 @@ class SourceLog:
         self._fetching: BrokerConnection | None = None
         self._where = f"partition {slice.partition} of {slice.topic}"
 
-    def ask(self, offset: int) -> None:
+    def send_fetch(self, offset: int) -> None:
         """Have the batches from this offset on sent."""
         slice = self._slice
-        link = self._cluster.leader(slice.topic, slice.partition)
+        link = self._cluster.connect_leader(slice.topic, slice.partition)
         version = link.version(requests.FETCH)
         size = max(_LEAST, min(_FETCH, slice.size, int(2 * slice.rate) or _FETCH))
         link.send(
@@ -67,7 +67,7 @@ class SourceLog:
         whether something was copied before. Raises Stopped, Later, Refused and UpstreamError."""
         while True:
             if self._fetching is None:
-                self.ask(position)
+                self.send_fetch(position)
             answer = self._answer()
             self.start, self.stable = answer.start, answer.stable
             if answer.error == OFFSET_OUT_OF_RANGE or position < answer.start:
@@ -88,7 +88,7 @@ class SourceLog:
 
     def _out_of_range(self, position: int, answer: requests.FetchResponse, begun: bool) -> KproxyError:
         slice, where = self._slice, self._where
-        ends = self._cluster.offsets([(slice.topic, slice.partition)], requests.EARLIEST)
+        ends = self._cluster.list_offsets([(slice.topic, slice.partition)], requests.EARLIEST)
         start = ends.get((slice.topic, slice.partition), answer.start)
         self.start = start
         if start > position and not begun:
@@ -111,10 +111,10 @@ class SourceLog:
         if self._fetching is not None:
             self._answer()
 
-    def look_for_gaps(self, position: int, found: list[Batch]) -> None:
+    def check_gaps(self, position: int, found: list[Batch]) -> None:
         """Raises Stopped if offsets are missing that nothing explains. Transactions' markers and aborted batches are
         batches as well, so in a log that is not compacted one begins where the one before ends."""
-        if self._slice.sparse:
+        if self._slice.allows_gaps:
             return
         expected = position
         for batch in found:

@@ -150,7 +150,7 @@ class PartitionState:
         except (KeyError, ValueError, TypeError):
             raise malformed("the state topic has a record that kproxy did not write") from None
 
-    def sealed(self) -> tuple[PartitionState, OffsetMap]:
+    def seal(self) -> tuple[PartitionState, OffsetMap]:
         """The same state without runs, and its runs as a piece that is written beside it."""
         return replace(self, map=OffsetMap()), self.map
 

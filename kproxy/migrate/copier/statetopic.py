@@ -35,22 +35,22 @@ class StateLog:
     """One partition of the state topic, as far as it was read. `values` has what is committed, by key."""
 
     def __init__(
-        self, topic: str, partition: int, begin: int = 0, wants: Callable[[bytes], bool] | None = None
+        self, topic: str, partition: int, begin: int = 0, key_filter: Callable[[bytes], bool] | None = None
     ) -> None:
         self.values: dict[bytes, bytes] = {}
-        self._topic, self._partition, self._wants = topic, partition, wants
+        self._topic, self._partition, self._key_filter = topic, partition, key_filter
         self._next = begin
         self._open: dict[int, list[tuple[bytes, bytes | None]]] = {}  # by producer id
         self._since: dict[int, int] = {}
 
     @property
-    def resume(self) -> int:
+    def resume_offset(self) -> int:
         """Somebody who has `values` and reads from this offset on misses nothing."""
         return min([self._next, *self._since.values()])
 
     def read(self, cluster: ClusterClient) -> None:
         """Up to what is there now. Raises UpstreamError, Refused and WireError."""
-        link = cluster.leader(self._topic, self._partition)
+        link = cluster.connect_leader(self._topic, self._partition)
         version = link.version(requests.FETCH)
         end, empty = -1, 0
         while end < 0 or self._next < end:
@@ -63,7 +63,7 @@ class StateLog:
                 wait_ms=_WAIT_MS if end > 0 else 0,
                 committed=False,
             )
-            answer = parse_response(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+            answer = parse_response(requests.read_fetch, version, link.request(requests.FETCH, version, body))
             if answer.error == 1 and answer.start > self._next:  # begins later: records were compacted, or deleted
                 self._next = answer.start
                 continue
@@ -87,7 +87,7 @@ class StateLog:
                 self._apply(written)
             return
         pairs = [(one.key or b"", one.value) for one in decode_records(batch)]
-        found = [pair for pair in pairs if self._wants is None or self._wants(pair[0])]
+        found = [pair for pair in pairs if self._key_filter is None or self._key_filter(pair[0])]
         if not batch.is_transactional:
             self._apply(found)
             return
@@ -105,10 +105,12 @@ class StateLog:
 class StateTopic:
     """The whole of it."""
 
-    def __init__(self, cluster: ClusterClient, topic: str, wants: Callable[[bytes], bool] | None = None) -> None:
+    def __init__(self, cluster: ClusterClient, topic: str, key_filter: Callable[[bytes], bool] | None = None) -> None:
         """Raises Refused if it is not there, and UpstreamError."""
         self._cluster = cluster
-        self.logs = [StateLog(topic, partition, wants=wants) for partition in range(cluster.partitions(topic))]
+        self.logs = [
+            StateLog(topic, partition, key_filter=key_filter) for partition in range(cluster.partition_count(topic))
+        ]
 
     def read(self) -> None:
         """What came since. Raises UpstreamError, Refused and WireError."""
@@ -127,20 +129,22 @@ def count_state_partitions(cluster: ClusterClient, name: str) -> int:
     topic = state_topic_name(name)
     try:
         # A broker may not know yet what was created just now.
-        return retry(cluster, lambda: cluster.partitions(topic), _YOUNG)
+        return retry(cluster, lambda: cluster.partition_count(topic), _YOUNG)
     except BrokerError as error:
         if error.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise
         raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
 
 
-def read_state_topic(cluster: ClusterClient, name: str, wants: Callable[[bytes], bool] | None = None) -> StateTopic:
+def read_state_topic(
+    cluster: ClusterClient, name: str, key_filter: Callable[[bytes], bool] | None = None
+) -> StateTopic:
     """The state topic of this migration, read to its end, although a leader may move meanwhile. Raises ConfigError if
     it is not there; UpstreamError and WireError."""
     count_state_partitions(cluster, name)
 
     def once() -> StateTopic:
-        topic = StateTopic(cluster, state_topic_name(name), wants)
+        topic = StateTopic(cluster, state_topic_name(name), key_filter)
         topic.read()
         return topic
 

@@ -46,27 +46,32 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CopySpec:
-    """What is copied. `topics`: source topic → target topic. `sparse`: source topics in which offsets may be missing.
-    `largest`: what a target topic takes as a batch, in bytes. `skip`: for a partition the offset from which to go on
-    although the source has deleted what is before. `repartition`: those source topics of which that may be without
-    being asked, if the application has read it. `follow`: go on with what comes; without, the copy also ends when
-    nothing has moved for `patience` seconds. `slice_size` is in bytes. `take_over`: whoever copies now leaves; for
-    `grace` seconds it may go on with its round.
-    """
+    """The topics and settings of one run of the copy."""
 
     name: str
     topics: Mapping[str, str]
-    sparse: frozenset[str] = frozenset()
-    largest: Mapping[str, int] = field(default_factory=dict)
+    """Target topic of each source topic."""
+    allows_gaps: frozenset[str] = frozenset()
+    """Source topics in which offsets may be missing."""
+    max_batch_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Maximum size of a batch of each target topic, in bytes."""
     skip: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Offset of a partition up to which the copy may leave out records that the source has deleted."""
     repartition: frozenset[str] = frozenset()
+    """Source topics of which the copy leaves out records that the application has read and deleted."""
     max_rate: float = 0.0
+    """Maximum rate of the copy, in bytes a second; 0 is no limit."""
     slice_size: int = 256 * 1024 * 1024
+    """Size of a slice, in bytes."""
     slice_seconds: float = 30.0
     follow: bool = False
-    patience: float = 120.0
+    """True to copy new records until the run is ended."""
+    stall_timeout: float = 120.0
+    """Without `follow`, the run ends after this many seconds without progress."""
     take_over: bool = False
+    """True to end another driver that copies this migration."""
     grace: float = 40.0
+    """How long the other driver may continue its round, in seconds."""
 
 
 class CopyRun:
@@ -99,7 +104,7 @@ class CopyRun:
         self._fenced: ProducerFenced | None = None
         self._leaves = False  # as another driver has asked
         self._broken_off = False  # the round, by `stop`
-        self.copying = False  # whether `run` has come to its rounds
+        self.is_copying = False  # whether `run` has come to its rounds
         self._defect: Exception | None = None  # of the thread that watches
         self._order = DriverOrder()
         self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
@@ -121,11 +126,11 @@ class CopyRun:
             watch.start()
             canceller = threading.Thread(target=self._canceller, name="kproxy migrate cancel", daemon=True)
             canceller.start()
-            self.copying = True
+            self.is_copying = True
             try:
                 self._rounds(job)
             finally:
-                self.copying = False
+                self.is_copying = False
                 self._over.set()
                 self._cancel.put(False)
                 watch.join()
@@ -170,7 +175,7 @@ class CopyRun:
 
     def _rounds(self, job: Job) -> None:
         known = read_state_topic(self._target, self._what.name, is_topic_record)
-        number, patient = 0, time.monotonic() + self._what.patience
+        number, patient = 0, time.monotonic() + self._what.stall_timeout
         while not self._ended.is_set():
             if self._order.paused:
                 self._ended.wait(_IDLE)
@@ -191,32 +196,32 @@ class CopyRun:
             number += 1
             outcomes = self._round(number, job, slices)
             if not any(outcome.records or outcome.size for outcome in outcomes):
-                hopeless = outcomes and all(each.final for each in outcomes)
+                hopeless = outcomes and all(each.is_final for each in outcomes)
                 if not self._what.follow and (hopeless or time.monotonic() > patient):
                     return
                 self._ended.wait(_STUCK)
             else:
-                patient = time.monotonic() + self._what.patience
+                patient = time.monotonic() + self._what.stall_timeout
 
     def _trouble(self, text: str) -> None:
-        self.progress.trouble = text
+        self.progress.problem = text
         self._shown(self.progress)
-        self._source.forget()
-        self._target.forget()
+        self._source.invalidate()
+        self._target.invalidate()
         self._ended.wait(_STUCK)
 
     def _slices(self, job: Job, known: StateTopic) -> list[tuple[int, Slice]]:
         """What the next round copies, with sizes."""
-        layout = self._source.learn(list(self._what.topics))
+        layout = self._source.refresh_metadata(list(self._what.topics))
         partitions = []
         for topic in self._what.topics:
             error, led = layout.topics.get(topic, (3, ()))
             if error:
-                self.progress.stick(topic, -1, f"the source does not have {topic} now")
+                self.progress.mark_stuck(topic, -1, f"the source does not have {topic} now")
             partitions += [(topic, one.index) for one in led]
-        there = self._target.learn(sorted(set(self._what.topics.values())))
-        begins = self._source.offsets(partitions, requests.EARLIEST)
-        ends = self._source.offsets(partitions, requests.LATEST)
+        there = self._target.refresh_metadata(sorted(set(self._what.topics.values())))
+        begins = self._source.list_offsets(partitions, requests.EARLIEST)
+        ends = self._source.list_offsets(partitions, requests.LATEST)
         values = known.values
         written = {where: values.get(state_key("partition", *where)) for where in partitions}
         states = {where: PartitionState.from_json(value) for where, value in written.items() if value is not None}
@@ -225,29 +230,29 @@ class CopyRun:
         for where in partitions:
             state = states.get(where)
             if where not in begins or where not in ends:
-                self.progress.stick(*where, "the source does not say which offsets it has: is its leader there?")
+                self.progress.mark_stuck(*where, "the source does not say which offsets it has: is its leader there?")
                 continue
             goal = self._goals.setdefault(where, ends[where])
             if why := lost.get(where[0]) or shorter.get(where):
                 begin = begins[where] if state is None else state.source_begin
-                self.progress.lose(*where, why, begin, max(begin, ends[where] if self._what.follow else goal))
+                self.progress.mark_lost(*where, why, begin, max(begin, ends[where] if self._what.follow else goal))
                 continue
             left_out = self._left_out(where, state, begins[where])
             begin = max(state.source_next if state is not None else begins[where], left_out)
             ahead = self._ahead(where, state, begin, ends[where] if self._what.follow else goal)
-            self.progress.see(ahead, state, begins[where])
+            self.progress.start_round(ahead, state, begins[where])
             leaves_out = (
                 state is not None and left_out > state.source_next
             )  # which the state must have, even at the end
             if (ahead.lag or leaves_out) and where not in self._stopped:
                 at = state_partition(state_key("partition", *where), job.state_partitions)
                 slice = replace(
-                    self._slice(ahead, state, known.logs[at].resume, left_out),
+                    self._slice(ahead, state, known.logs[at].resume_offset, left_out),
                     origin=identity_in(layout, ahead.topic),
                     destination=identity_in(there, self._what.topics[ahead.topic]),
                 )
                 found.append((min(ahead.size, self._what.slice_size), slice))
-        self.progress.trouble = ""
+        self.progress.problem = ""
         self._shown(self.progress)
         return found
 
@@ -260,7 +265,7 @@ class CopyRun:
 
     def _were_read(self, where: tuple[str, int], begin: int) -> bool:
         """Whether the application of a repartition topic has deleted itself what lies before."""
-        return where[0] in self._what.repartition and self._applications.have_read(*where, begin)
+        return where[0] in self._what.repartition and self._applications.have_committed(*where, begin)
 
     @staticmethod
     def _ahead(where: tuple[str, int], state: PartitionState | None, position: int, stable: int) -> PartitionBacklog:
@@ -281,10 +286,10 @@ class CopyRun:
             what.slice_size,
             what.slice_seconds,
             state=state,
-            state_from=resume,
+            state_offset=resume,
             skip_to=left_out,
-            sparse=ahead.topic in what.sparse,
-            largest=what.largest.get(target, DEFAULT_MAX_BATCH),
+            allows_gaps=ahead.topic in what.allows_gaps,
+            max_batch_size=what.max_batch_sizes.get(target, DEFAULT_MAX_BATCH),
         )
 
     def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
@@ -303,8 +308,8 @@ class CopyRun:
         begins = {(one.topic, one.partition): max(one.begin, one.skip_to) for _, one in slices}
         outcomes = [self._excused(one, begins[one.topic, one.partition]) for one in outcomes]
         for outcome in outcomes:
-            self.progress.take(outcome)
-            if outcome.final:
+            self.progress.apply_result(outcome)
+            if outcome.is_final:
                 self._stopped[outcome.topic, outcome.partition] = outcome.stuck
         self._shown(self.progress)
         return outcomes
@@ -316,7 +321,7 @@ class CopyRun:
         deleted = outcome.stuck and outcome.log_start > position
         with suppress(KproxyError):  # then it stays as it is
             if deleted and self._were_read((outcome.topic, outcome.partition), outcome.log_start):
-                return replace(outcome, stuck="", final=False)
+                return replace(outcome, stuck="", is_final=False)
         return outcome
 
     def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[SliceResult]]) -> list[SliceResult]:
@@ -335,7 +340,7 @@ class CopyRun:
 
     def _said(self) -> dict[str, Any]:
         """For the driver's record."""
-        return {"round": self.progress.round, "lag": self.progress.history}
+        return {"round": self.progress.round, "lag": self.progress.lag_history}
 
     # Meanwhile
 
@@ -357,9 +362,9 @@ class CopyRun:
                     self._fenced = error
                     self.stop()
                 except KproxyError:
-                    cluster.forget()
+                    cluster.invalidate()
             if self._fenced is None:
-                self.progress.remember(time.time_ns() // 1_000_000, last=True)
+                self.progress.sample_lag(time.time_ns() // 1_000_000, last=True)
                 with suppress(KproxyError):  # then it is noticed that nothing is written any more
                     driver.heartbeat(ended=True, **self._said())
         except Exception as error:  # noqa: BLE001  # `run` raises it
@@ -387,8 +392,8 @@ class CopyRun:
             self._ended.set()
         self._order = DriverOrder.read(topic.values.get(ORDER_KEY))
         self.progress.paused = self._order.paused
-        self.progress.committed(topic.values)
-        self.progress.remember(time.time_ns() // 1_000_000)
+        self.progress.apply_state(topic.values)
+        self.progress.sample_lag(time.time_ns() // 1_000_000)
         self._shown(self.progress)
 
 

@@ -29,11 +29,11 @@ def summary_line(progress: CopyProgress) -> str:
     """One line."""
     total = progress.total()
     said = (
-        f"{progress.name}: {total.share:.1%} of {format_count(total.partitions, 'partition')}, {total.records:,}"
+        f"{progress.name}: {total.done_share:.1%} of {format_count(total.partitions, 'partition')}, {total.records:,}"
         f" records, {format_size(total.size)}, {total.lag:,} offsets left, {format_size(total.rate)}/s"
     )
-    if total.left:
-        said += f", {format_duration(total.left)} left"
+    if total.seconds_left:
+        said += f", {format_duration(total.seconds_left)} left"
     if progress.paused:
         said += ", paused"
     return said
@@ -41,13 +41,13 @@ def summary_line(progress: CopyProgress) -> str:
 
 def batches_line(progress: CopyProgress) -> str:
     """How the batches were written that this run has copied: one line."""
-    return "batches written: " + ", ".join(f"{count:,} {way}" for way, count in sorted(progress.ways.items()))
+    return "batches written: " + ", ".join(f"{count:,} {way}" for way, count in sorted(progress.batch_counts.items()))
 
 
 def message_lines(progress: CopyProgress) -> Iterator[str]:
     """What a person should know beside the numbers: what is stuck and why, what is coming."""
-    if progress.trouble:
-        yield f"trying again: {progress.trouble}"
+    if progress.problem:
+        yield f"trying again: {progress.problem}"
     reasons: dict[str, int] = {}
     for why in progress.stuck.values():
         reasons[why] = reasons.get(why, 0) + 1
@@ -64,7 +64,7 @@ def _table(progress: CopyProgress, width: int) -> Group:
     from rich.text import Text
 
     table = Table(pad_edge=False, box=None)
-    lines = progress.lines()
+    lines = progress.topics()
     # What is not done is of interest.
     shown = sorted(lines, key=lambda line: (not line.stuck, line.lag == 0, -line.lag))[:_ROWS]
     rows = [_cells(line) for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]]
@@ -84,12 +84,12 @@ def _table(progress: CopyProgress, width: int) -> Group:
 def _cells(line: TopicProgress) -> tuple[str, ...]:
     return (
         one_line(line.topic, _WIDTH),
-        f"{100 * line.share:.1f}%",
+        f"{100 * line.done_share:.1f}%",
         f"{line.records:,}",
         format_size(line.size),
         f"{line.lag:,}",
         format_size(line.rate),
-        "stuck" if line.stuck else format_duration(line.left),
+        "stuck" if line.stuck else format_duration(line.seconds_left),
     )
 
 

@@ -36,14 +36,14 @@ class _ProgressCollector(Collector):
             held: dict[str, int] = {}
             for topic, _ in progress.stuck:
                 held[topic] = held.get(topic, 0) + 1
-            for line in progress.lines():
+            for line in progress.topics():
                 values = [progress.name, line.topic]
                 records.add_metric(values, line.records)
                 copied.add_metric(values, line.size)
                 lag.add_metric(values, line.lag)
                 stuck.add_metric(values, held.get(line.topic, 0))
             soonest: dict[str, float] = {}
-            for (topic, _), seconds in progress.overtaken().items():
+            for (topic, _), seconds in progress.deletion_forecast().items():
                 soonest[topic] = min(seconds, soonest.get(topic, seconds))
             for topic, seconds in soonest.items():
                 overtaken.add_metric([progress.name, topic], max(0.0, seconds))

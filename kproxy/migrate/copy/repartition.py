@@ -26,7 +26,7 @@ class StreamsApplications:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
-    def have_read(self, topic: str, partition: int, upto: int) -> bool:
+    def have_committed(self, topic: str, partition: int, upto: int) -> bool:
         """Whether the topic's application has committed this offset or a later one. If several groups may be meant by
         its name, each that reads it must have. Raises UpstreamError."""
         with Admin(self._bootstrap) as admin:

@@ -27,7 +27,7 @@ class PartitionBacklog:
     partition: int
     position: int
     stable: int
-    each: float
+    bytes_per_offset: float
 
     @property
     def lag(self) -> int:
@@ -37,7 +37,7 @@ class PartitionBacklog:
     @property
     def size(self) -> int:
         """In bytes, estimated."""
-        return int(self.lag * self.each)
+        return int(self.lag * self.bytes_per_offset)
 
 
 def pack_tasks(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Slice]]:

@@ -54,9 +54,9 @@ def build_copy_spec(
     return CopySpec(
         migration.name,
         topics,
-        sparse=frozenset(compacted),
+        allows_gaps=frozenset(compacted),
         repartition=frozenset(repartition),
-        largest={name: size for name in wanted if (size := _largest(here, name))},
+        max_batch_sizes={name: size for name in wanted if (size := _max_batch_size(here, name))},
         skip=skip,
         max_rate=(rate or 0.0) * _MB,
         slice_size=migration.limits.slice_mb * _MB,
@@ -75,6 +75,6 @@ def _partitions(inventory: Inventory, topic: str) -> int:
     return len(inventory.topics[topic].partitions) if topic in inventory.topics else 0
 
 
-def _largest(inventory: Inventory, topic: str) -> int:
+def _max_batch_size(inventory: Inventory, topic: str) -> int:
     """What the topic takes as a batch; 0 if one may not see it."""
     return int(inventory.topics[topic].effective_configs.get("max.message.bytes", 0))

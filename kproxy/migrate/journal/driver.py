@@ -227,7 +227,7 @@ class CopyDriver:
         except ProducerFenced:
             raise
         except KproxyError:
-            self._target.forget()
+            self._target.invalidate()
             self._restart()
 
     def _restart(self) -> None:
@@ -242,11 +242,11 @@ class CopyDriver:
         except ProducerFenced:
             raise
         except KproxyError:
-            self._target.forget()
+            self._target.invalidate()
 
     def _read_record_or_empty(self) -> dict[str, Any]:
         try:
             return self.read_record()
         except KproxyError:
-            self._target.forget()
+            self._target.invalidate()
             return {}

@@ -208,7 +208,7 @@ class SwitchJournal:
             except KproxyError as error:
                 if not is_retriable(error) or time.monotonic() + pause >= until:
                     raise
-            self._cluster.forget()
+            self._cluster.invalidate()
             time.sleep(pause)
             self._restart(entry, until)
         raise AssertionError
@@ -226,7 +226,7 @@ class SwitchJournal:
         except ConfigError:
             raise
         except KproxyError:
-            self._cluster.forget()
+            self._cluster.invalidate()
 
     def _taken_over(self) -> ConfigError:
         return ConfigError(

@@ -35,12 +35,12 @@ def fetch_batches(
 ) -> Iterator[tuple[Batch, bool]]:
     """The same, the batches themselves; the first and the last one may have records beyond these offsets. With `whole`,
     a broker that gives less is an UpstreamError."""
-    link = cluster.leader(topic, partition)
+    link = cluster.connect_leader(topic, partition)
     version = link.version(requests.FETCH)
     at = first
     while at < last:
         body = requests.encode_fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
-        answer = parse_response(requests.read_fetch, version, link.ask(requests.FETCH, version, body))
+        answer = parse_response(requests.read_fetch, version, link.request(requests.FETCH, version, body))
         raise_for_code(answer.error, f"partition {partition} of {topic}")
         before, aborted = at, list(answer.aborted)
         for batch in read_batches(memoryview(answer.records)):

@@ -46,7 +46,7 @@ class TranslatedCheckpoint:
     that their offsets cannot be translated; Spark does not need them. `topics`: old names and new ones."""
 
     batch: int
-    again: bool
+    rerun: bool
     left_out: tuple[int, ...]
     topics: Mapping[str, str]
     positions: tuple[Position, ...]
@@ -77,7 +77,7 @@ def translate_offsets(
         for index, offset in partitions.items():
             position = translate(known, topic, int(index), offset)
             if position.target is None:
-                raise _UntranslatableError(f"offset {offset} in partition {index} of {topic}: {position.words}")
+                raise _UntranslatableError(f"offset {offset} in partition {index} of {topic}: {position.text}")
             seen(position)
             found.setdefault(position.target_topic, {})[index] = position.target
     return found
@@ -277,11 +277,17 @@ def to_record(made: TranslatedCheckpoint) -> dict[str, Any]:
     """For JSON."""
     return {
         "batch": made.batch,
-        "run_again": made.again,
+        "run_again": made.rerun,
         "left_out": list(made.left_out),
         "topics": dict(made.topics),
         "positions": [
-            {"topic": one.topic, "partition": one.partition, "source": one.source, "target": one.target, "how": one.how}
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "source": one.source,
+                "target": one.target,
+                "how": one.match,
+            }
             for one in made.positions
         ],
     }

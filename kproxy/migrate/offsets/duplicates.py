@@ -34,7 +34,7 @@ class DuplicateRecords:
     records: int
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return (
             f"has its position before {self.records} records of attempts of the copy that were aborted, in partition"
             f" {self.partition} of {self.topic} on the target: members that read uncommitted records"
@@ -52,7 +52,7 @@ def find_duplicates(
     rows = [
         (one.group, (row.position.topic, row.position.partition), row.position.target)
         for one in results
-        for row in one.rows
+        for row in one.positions
         if row.position.target is not None and (row.position.topic, row.position.partition) in copied
     ]
     for _, where, position in rows:

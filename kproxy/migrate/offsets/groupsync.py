@@ -58,9 +58,9 @@ class PositionResult:
 
     position: Position
     metadata: str | None
-    done: str
-    why: str = ""
-    ours: int | None = None
+    outcome: str
+    reason: str = ""
+    own_offset: int | None = None
 
     @property
     def place(self) -> TopicPartition:
@@ -74,15 +74,15 @@ class GroupResult:
 
     group: str
     kind: str
-    rows: tuple[PositionResult, ...] = ()
-    refused: str = ""
+    positions: tuple[PositionResult, ...] = ()
+    refusal: str = ""
 
     def to_record(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "group": self.group,
             "kind": self.kind,
-            "refused": self.refused,
+            "refused": self.refusal,
             "lost": LOST if self.kind == SHARE else "",
             "positions": [
                 {
@@ -91,12 +91,12 @@ class GroupResult:
                     "source": row.position.source,
                     "target_topic": row.position.target_topic,
                     "target": row.position.target,
-                    "how": row.position.how,
+                    "how": row.position.match,
                     "missing": row.position.missing,
-                    "done": row.done,
-                    "why": row.why,
+                    "done": row.outcome,
+                    "why": row.reason,
                 }
-                for row in self.rows
+                for row in self.positions
             ],
         }
 
@@ -116,13 +116,13 @@ def decide_writes(
     """What is to be written (pure). `there`: the positions on the target."""
     found, foreign = [], ""
     for row in rows:
-        if row.done == PLANNED:
+        if row.outcome == PLANNED:
             at = there.get(row.place)
             known = list(wrote.get(row.place, ()))
             if at is not None and at.offset in known:
-                row = replace(row, ours=at.offset)
+                row = replace(row, own_offset=at.offset)
             if at is not None and (at.offset, at.metadata or "") == (row.position.target, row.metadata or ""):
-                row = replace(row, done=UNCHANGED)
+                row = replace(row, outcome=UNCHANGED)
             elif at is not None and at.offset not in (row.position.target, *known):
                 foreign = foreign or _foreign(row.position, at.offset, known)
         found.append(row)
@@ -158,10 +158,10 @@ def translate_positions(
             found = translate_past_end(known, topic, partition, one.offset, end, as_end=as_end)
         else:
             found = translate(known, topic, partition, one.offset, migration.target_name(topic))
-        why = "" if found.target is not None else found.words
-        if found.how == PAST_END:
+        why = "" if found.target is not None else found.text
+        if found.match == PAST_END:
             why += _PAST_END.format(group=group.name)
-        if found.how == NOT_COPIED and not migration.selects_topic(topic):
+        if found.match == NOT_COPIED and not migration.selects_topic(topic):
             why = "the file leaves this topic out"
         why = (lost or {}).get(topic, why)
         rows.append(PositionResult(found, one.metadata, SKIPPED if why else PLANNED, why))
@@ -215,7 +215,7 @@ def _offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -
         return {}
     cluster = ClusterClient(bootstrap)
     try:
-        return cluster.offsets(partitions, which, committed=False)
+        return cluster.list_offsets(partitions, which, committed=False)
     finally:
         cluster.close()
 
@@ -329,9 +329,9 @@ class GroupOffsetSync:
         ends: Mapping[TopicPartition, int],
     ) -> GroupResult:
         if group.unreadable:
-            return GroupResult(group.name, group.kind, refused=f"its positions on the source: {group.unreadable}")
+            return GroupResult(group.name, group.kind, refusal=f"its positions on the source: {group.unreadable}")
         rows = translate_positions(group, self.migration, known, ends, self.lost)
-        if not any(row.done == PLANNED for row in rows):
+        if not any(row.outcome == PLANNED for row in rows):
             return GroupResult(group.name, group.kind, tuple(rows))
         try:
             found = there.read_positions(group.name, group.kind)
@@ -343,12 +343,12 @@ class GroupOffsetSync:
 
     def _written(self, results: list[GroupResult], there: GroupOffsetsClient) -> Iterator[GroupResult]:
         if self.journal:
-            self._keep(result for result in results if any(row.done == PLANNED for row in result.rows))
+            self._keep(result for result in results if any(row.outcome == PLANNED for row in result.positions))
         for result in results:
             wanted = {
                 row.place: CommittedOffset(row.position.target, row.metadata)
-                for row in result.rows
-                if row.done == PLANNED and row.position.target is not None
+                for row in result.positions
+                if row.outcome == PLANNED and row.position.target is not None
             }
             if not wanted:
                 yield result
@@ -356,23 +356,23 @@ class GroupOffsetSync:
             try:
                 said = there.write_positions(result.group, result.kind, wanted)
             except GroupRefusedError as error:
-                yield GroupResult(result.group, result.kind, tuple(_all(result.rows, SKIPPED)), str(error))
+                yield GroupResult(result.group, result.kind, tuple(_all(result.positions, SKIPPED)), str(error))
                 continue
-            yield GroupResult(result.group, result.kind, tuple(_told(row, said) for row in result.rows))
+            yield GroupResult(result.group, result.kind, tuple(_told(row, said) for row in result.positions))
 
     def _keep(self, results: Iterable[GroupResult]) -> None:
         wrote: dict[str, dict[TopicPartition, list[int]]] = {}
         for result in results:
             wrote[result.group] = dict(self._wrote.get(result.group, {}))
-            for row in result.rows:
-                if row.done == PLANNED and row.position.target is not None:
-                    both = _present([row.position.target, row.ours])
+            for row in result.positions:
+                if row.outcome == PLANNED and row.position.target is not None:
+                    both = _present([row.position.target, row.own_offset])
                     wrote[result.group][row.place] = list(dict.fromkeys(both))
         write_journal(self.target.bootstrap, self.migration, self._partitions, wrote)
 
 
 def _all(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:
-    return [replace(row, done=done) if row.done == PLANNED else row for row in rows]
+    return [replace(row, outcome=done) if row.outcome == PLANNED else row for row in rows]
 
 
 def _present(offsets: Iterable[int | None]) -> list[int]:
@@ -380,21 +380,21 @@ def _present(offsets: Iterable[int | None]) -> list[int]:
 
 
 def _told(row: PositionResult, said: Mapping[TopicPartition, str]) -> PositionResult:
-    if row.done != PLANNED:
+    if row.outcome != PLANNED:
         return row
     text = said.get(row.place, "the brokers said nothing about it")
-    return replace(row, done=FAILED if text else WRITTEN, why=text)
+    return replace(row, outcome=FAILED if text else WRITTEN, reason=text)
 
 
 def count_unwritten(results: Iterable[GroupResult], migration: Migration) -> Counter[str]:
     """Positions of topics that are migrated and that could not be written, by why."""
     found: Counter[str] = Counter()
     for result in results:
-        if result.refused:
-            found[f"group {result.group}: {result.refused}"] += 1
+        if result.refusal:
+            found[f"group {result.group}: {result.refusal}"] += 1
             continue
-        for row in result.rows:
-            if row.done == FAILED or (row.done == SKIPPED and migration.selects_topic(row.position.topic)):
+        for row in result.positions:
+            if row.outcome == FAILED or (row.outcome == SKIPPED and migration.selects_topic(row.position.topic)):
                 where = f"partition {row.position.partition} of {row.position.topic}"
-                found[f"group {result.group}, {where}: {row.why}"] += 1
+                found[f"group {result.group}, {where}: {row.reason}"] += 1
     return found

@@ -32,17 +32,17 @@ class Position:
     source: int
     target_topic: str
     target: int | None
-    how: str
+    match: str
     missing: int = 0
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """How it was translated, or why it was not."""
-        if self.how == BEYOND:
+        if self.match == BEYOND:
             return f"{self.missing} offsets before it are not copied so far"
-        if self.how == PAST_END:
+        if self.match == PAST_END:
             return f"it is {self.missing} offsets beyond the end of the log"
-        return _WORDS[self.how]
+        return _WORDS[self.match]
 
 
 _WORDS = {
@@ -78,11 +78,11 @@ def translate_past_end(
 ) -> Position:
     """A position beyond the end of the source's log. `as_end`: take the end for it."""
     found = translate(copied, topic, partition, end)
-    if found.how == NOT_COPIED:
+    if found.match == NOT_COPIED:
         return replace(found, source=position)
     if not as_end:
-        return replace(found, source=position, target=None, how=PAST_END, missing=position - end)
-    return replace(found, source=position, how=found.how if found.target is None else AS_END)
+        return replace(found, source=position, target=None, match=PAST_END, missing=position - end)
+    return replace(found, source=position, match=found.match if found.target is None else AS_END)
 
 
 def _translated(found: CopiedPartition, position: int) -> tuple[int | None, str, int]:
@@ -90,7 +90,7 @@ def _translated(found: CopiedPartition, position: int) -> tuple[int | None, str,
         return None, BEYOND, position - found.source_next
     if not len(found.map) and found.records:
         return None, NO_MAP, 0
-    at = found.map.next_at(position)
+    at = found.map.next_target(position)
     if at is None:
         return found.target_next, BEFORE if position < found.source_begin else END, 0
     if position < found.source_begin:

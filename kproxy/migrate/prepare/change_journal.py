@@ -195,7 +195,7 @@ class ChangeJournal:
         write_records(job, producer, records)
 
     def _start(self) -> tuple[Job, TransactionalProducer]:
-        job = Job(self._name, self._topic, self._cluster.partitions(self._topic))
+        job = Job(self._name, self._topic, self._cluster.partition_count(self._topic))
         producer = TransactionalProducer(self._cluster, f"kproxy-migration-{self._name}/prepare")
         producer.start(time.monotonic() + _PATIENCE)
         return job, producer

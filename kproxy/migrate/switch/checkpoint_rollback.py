@@ -61,7 +61,7 @@ def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], which: in
     found: dict[TopicPartition, int] = {}
 
     def ask() -> None:
-        found.update(cluster.offsets(places - found.keys(), which, committed=False))
+        found.update(cluster.list_offsets(places - found.keys(), which, committed=False))
         if missing := places - found.keys():
             topic, partition = min(missing)
             raise UpstreamError("other", f"nobody tells where partition {partition} of {topic} begins or ends")

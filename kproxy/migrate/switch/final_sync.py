@@ -113,7 +113,7 @@ class FinalSync:
         self._stack.callback(self._target_cluster.close)
         what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
         self._scope = what
-        layout = self._source_cluster.learn(list(what.topics))
+        layout = self._source_cluster.refresh_metadata(list(what.topics))
         self.partitions = [(topic, led.index) for topic in what.topics for led in layout.topics[topic][1]]
         self._state_topic = read_state_topic(self._target_cluster, self.migration.name, _is_partition_record)
         self._start_copy(what)
@@ -225,7 +225,7 @@ class FinalSync:
             self.migration.name,
             others_write=self.others_write,
         )
-        wrong = [one for one in report.partitions if not one.whole]
+        wrong = [one for one in report.partitions if not one.is_complete]
         if wrong:
             one = wrong[0]
             why = one.note or (str(one.difference) if one.difference is not None else "its records differ")
@@ -329,9 +329,9 @@ class FinalSync:
         while True:
             missing = [where for where in self.partitions if where not in found]
             try:
-                found |= self._source_cluster.offsets(missing, which, committed=committed)
+                found |= self._source_cluster.list_offsets(missing, which, committed=committed)
             except UpstreamError:
-                self._source_cluster.forget()
+                self._source_cluster.invalidate()
             if len(found) == len(self.partitions):
                 return found
             topic, partition = next(where for where in self.partitions if where not in found)
@@ -367,7 +367,7 @@ def list_topics(bootstrap: str) -> set[str]:
     """All that are there. Raises UpstreamError and WireError."""
     cluster = ClusterClient(bootstrap)
     try:
-        return set(retry(cluster, cluster.learn, _SETTLE_TIMEOUT).topics)
+        return set(retry(cluster, cluster.refresh_metadata, _SETTLE_TIMEOUT).topics)
     finally:
         cluster.close()
 

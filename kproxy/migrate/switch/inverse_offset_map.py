@@ -199,7 +199,7 @@ def continuation_records(
             size=begun.size + (0 if new is None else new.size),
         )
         if len(whole.to_bytes()) >= SEAL_THRESHOLD:
-            state, whole = state.sealed()
+            state, whole = state.seal()
             for piece in _pieces(whole):
                 records[state_key("map", *where, piece.sources[0])] = encode_map_piece(piece)
         records[state_key("partition", *where)] = state.to_json()
@@ -218,7 +218,7 @@ def merge_verified(
         had, new = first.get(where), back.get(where)
         records = (had.records if had else 0) + (new.records if new else 0)
         found[verified_key(where)] = VerifiedRange(
-            had.since if had else end, end, records, had.gone if had else 0, had.compacted if had else 0
+            had.since if had else end, end, records, had.deleted if had else 0, had.compacted if had else 0
         )
     return found
 

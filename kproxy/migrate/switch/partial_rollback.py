@@ -133,14 +133,14 @@ class TargetPositions:
         before = parse_journal(values)
         wrote = {
             one.group: before.get(one.group, {})
-            | {(row.position.topic, row.position.partition): [row.position.source] for row in one.rows}
+            | {(row.position.topic, row.position.partition): [row.position.source] for row in one.positions}
             for one in results
         }
         write_journal(self.endpoints.target, self.migration, partitions, wrote)
 
     def _read_ends(self, until: float) -> dict[TopicPartition, int]:
         """Where the target's logs end now, when all before it is decided."""
-        layout = self._target.learn(list(self._reverse.topics.include))
+        layout = self._target.refresh_metadata(list(self._reverse.topics.include))
         places = {(topic, led.index) for topic, (_, those) in layout.topics.items() for led in those}
         ends = self._read_offsets(self._target, places, requests.LATEST, until, committed=False)
         waits = set(ends)
@@ -168,9 +168,9 @@ class TargetPositions:
         found: dict[TopicPartition, int] = {}
         while missing := [where for where in places if where not in found]:
             try:
-                found |= cluster.offsets(missing, which, committed=committed)
+                found |= cluster.list_offsets(missing, which, committed=committed)
             except UpstreamError:
-                cluster.forget()
+                cluster.invalidate()
             if len(found) < len(places):
                 if time.monotonic() >= until:
                     topic, partition = next(where for where in places if where not in found)

@@ -158,7 +158,7 @@ def check_final_sync(tail: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         moving = "are not copied so far" in text
         yield MigrationFinding(NOTE if moving else STOP, "positions", text)
     for one in tail.repeated():
-        yield MigrationFinding(WARNING, f"group {one.group}", one.words)
+        yield MigrationFinding(WARNING, f"group {one.group}", one.text)
     yield _check_duration(tail.timings, first, switch)
 
 

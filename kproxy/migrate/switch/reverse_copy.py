@@ -176,8 +176,8 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
     cluster = ClusterClient(bootstrap)
     try:
         while True:
-            high = cluster.offsets(like, requests.LATEST, committed=False)
-            stable = cluster.offsets(like, requests.LATEST)
+            high = cluster.list_offsets(like, requests.LATEST, committed=False)
+            stable = cluster.list_offsets(like, requests.LATEST)
             open_ones = [where for where in like if where not in high or high[where] != stable.get(where)]
             if not open_ones:
                 return stable
@@ -188,7 +188,7 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
                     " nobody leads it"
                 )
             time.sleep(0.05)
-            cluster.forget()
+            cluster.invalidate()
     finally:
         cluster.close()
 
@@ -245,7 +245,7 @@ def topic_exists(bootstrap: str, topic: str) -> bool:
     """Raises UpstreamError and WireError."""
     cluster = ClusterClient(bootstrap)
     try:
-        retry(cluster, lambda: cluster.partitions(topic), _TIMEOUT / 3)
+        retry(cluster, lambda: cluster.partition_count(topic), _TIMEOUT / 3)
     except BrokerError:
         return False
     finally:

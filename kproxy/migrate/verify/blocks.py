@@ -33,14 +33,14 @@ class PieceVerdict:
     `others`: how many of these may be there, since others write to the target."""
 
     piece: PartitionPiece
-    good: int
+    matching: int
     blocks: int
     bad: tuple[int, ...] = ()
     extra: BlockSums = EMPTY
-    others: int = 0
+    client_records: int = 0
 
     @property
-    def right(self) -> bool:
+    def is_equal(self) -> bool:
         return not self.bad and not self.extra.count
 
     def first_bad(self) -> PartitionPiece | None:
@@ -69,5 +69,5 @@ def compare_blocks(
             bad.append(block)
     extra = target.get(EXTRA, EMPTY)
     if others_write:
-        return PieceVerdict(piece, good, len(blocks), tuple(bad), others=extra.count)
+        return PieceVerdict(piece, good, len(blocks), tuple(bad), client_records=extra.count)
     return PieceVerdict(piece, good, len(blocks), tuple(bad), extra)

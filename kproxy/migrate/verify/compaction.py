@@ -27,9 +27,9 @@ class CompactionResult:
     the target has records that the map does not have, `extra` the first of them)."""
 
     same: int = 0
-    off_source: int = 0
-    off_target: int = 0
-    off_both: int = 0
+    compacted_source: int = 0
+    compacted_target: int = 0
+    compacted_both: int = 0
     bad: int = 0
     first: int = -1
     extra: int = -1
@@ -98,12 +98,12 @@ def explain_missing(
     judged = judged.withColumn(
         "verdict",
         expr("""case
-            when lacks = 'source' and (s_last > position or (s_last is null and t_gone)) then 'off_source'
-            when lacks = 'target' and (t_last > position or (t_last is null and s_gone)) then 'off_target'
+            when lacks = 'source' and (s_last > position or (s_last is null and t_gone)) then 'compacted_source'
+            when lacks = 'target' and (t_last > position or (t_last is null and s_gone)) then 'compacted_target'
             when lacks = 'same' then 'same' else 'bad' end"""),
     )
     counted = judged.groupBy("topic", "partition").agg(
-        *(expr(f"count_if(verdict = '{name}') as {name}") for name in ("same", "off_source", "off_target")),
+        *(expr(f"count_if(verdict = '{name}') as {name}") for name in ("same", "compacted_source", "compacted_target")),
         expr("count(1) as all"),
         expr("min(case when verdict = 'bad' then position end) as first"),
         expr(f"count(distinct case when verdict = 'bad' then shiftright(position, {BLOCK_BITS}) end) as bad"),
@@ -116,10 +116,12 @@ def explain_missing(
 def _outcome(piece: PartitionPiece, row: Any, extra: int) -> CompactionResult:
     in_map = sum(count for _, _, count in piece.runs())
     if row is None:
-        return CompactionResult(off_both=in_map, extra=extra)
+        return CompactionResult(compacted_both=in_map, extra=extra)
     first = -1 if row["first"] is None else int(row["first"])
-    off_both = max(0, in_map - row["all"])
-    return CompactionResult(row["same"], row["off_source"], row["off_target"], off_both, row["bad"], first, extra)
+    compacted_both = max(0, in_map - row["all"])
+    return CompactionResult(
+        row["same"], row["compacted_source"], row["compacted_target"], compacted_both, row["bad"], first, extra
+    )
 
 
 def _lasts(frame: Any, keys: Any, side: str) -> Any:

@@ -13,7 +13,17 @@ from kproxy.migrate.verify.pieces import PartitionPiece, whole_partition
 from kproxy.migrate.verify.results import PartitionResult, VerifiedRange
 from kproxy.migrate.verify.trailing_records import UnknownRecords
 
-_COUNTS = ("records", "blocks", "bad", "extra", "off_source", "off_target", "off_both", "of", "others")
+_COUNTS = (
+    "records",
+    "blocks",
+    "bad",
+    "extra",
+    "compacted_source",
+    "compacted_target",
+    "compacted_both",
+    "total_blocks",
+    "client_records",
+)
 
 
 @dataclass(slots=True)
@@ -26,28 +36,28 @@ class PartitionComparison:
     target: LogBounds
     since: int
     upto: int
-    before: VerifiedRange | None
-    gone: int = 0
+    previous: VerifiedRange | None
+    deleted: int = 0
     stopped: bool = False
     difference: Difference | None = None
     note: str = ""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
-    behind: int = 0
-    undecided: int = 0
-    foreign: int = 0
+    client_offsets: int = 0
+    undecided_offsets: int = 0
+    unknown: int = 0
 
     @property
     def where(self) -> tuple[str, int]:
         """The source's topic and partition."""
         return self.copied.topic, self.copied.partition
 
-    def has_behind(self, found: UnknownRecords | str) -> None:
+    def add_unknown(self, found: UnknownRecords | str) -> None:
         """Records that were not copied, behind the last one that was, or why nothing is known."""
         if isinstance(found, str):
             self.note = self.note or found
-            self.foreign = 0 if self.before is None else self.before.foreign
+            self.unknown = 0 if self.previous is None else self.previous.unknown
             return
-        self.foreign = found.count
+        self.unknown = found.count
         self.counts["extra"] += found.count
         if self.difference is None:
             one, first = self.copied, found.first
@@ -60,11 +70,11 @@ class PartitionComparison:
                 None,
                 first.offset,
                 "",
-                f"{first}, written {found.by}",
+                f"{first}, written {found.writer}",
                 first.content,
             )
 
-    def verified(self) -> PartitionResult:
+    def to_result(self) -> PartitionResult:
         copied = self.copied
         return PartitionResult(
             copied.topic,
@@ -73,25 +83,25 @@ class PartitionComparison:
             copied.source_begin,
             copied.source_next,
             self.source.end,
-            self.kept(),
-            gone=self.gone,
-            behind=self.behind,
-            undecided=self.undecided,
+            self.to_range(),
+            deleted=self.deleted,
+            client_offsets=self.client_offsets,
+            undecided_offsets=self.undecided_offsets,
             difference=self.difference,
             note=self.note,
             **self.counts,
         )
 
-    def kept(self) -> VerifiedRange:
-        had = self.before or VerifiedRange(self.since, self.since)
-        removed = sum(self.counts[name] for name in ("off_source", "off_target", "off_both"))
+    def to_range(self) -> VerifiedRange:
+        had = self.previous or VerifiedRange(self.since, self.since)
+        removed = sum(self.counts[name] for name in ("compacted_source", "compacted_target", "compacted_both"))
         return VerifiedRange(
             self.since,
             self.upto,
             had.records + self.counts["records"],
-            had.gone + self.gone,
+            had.deleted + self.deleted,
             had.compacted + removed,
-            self.foreign,
+            self.unknown,
         )
 
 
@@ -103,7 +113,7 @@ def start_comparison(
     begin = min(max(start, source.begin), copied.source_next)
     since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
     made = PartitionComparison(
-        copied, whole_partition(copied, begin), source, target, since, begin, kept, gone=begin - min(start, begin)
+        copied, whole_partition(copied, begin), source, target, since, begin, kept, deleted=begin - min(start, begin)
     )
     if source.end < copied.source_next:
         made.note = (

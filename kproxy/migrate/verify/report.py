@@ -29,23 +29,23 @@ class TopicReport:
         return sum(one.copied - one.begin for one in self.partitions)
 
     @property
-    def gone(self) -> int:
-        return sum(one.kept.gone for one in self.partitions)
+    def deleted(self) -> int:
+        return sum(one.kept.deleted for one in self.partitions)
 
     @property
     def verified(self) -> int:
         """Offsets that are verified, not those that could not be compared any more."""
-        return sum(max(0, one.kept.upto - one.begin - one.kept.gone) for one in self.partitions)
+        return sum(max(0, one.kept.upto - one.begin - one.kept.deleted) for one in self.partitions)
 
     @property
     def lag(self) -> int:
         """Offsets of the source that are not copied yet."""
-        return sum(max(0, one.ends - one.copied) for one in self.partitions)
+        return sum(max(0, one.source_end - one.copied) for one in self.partitions)
 
     @property
-    def wrong(self) -> int:
+    def differing(self) -> int:
         """Partitions that are not the same on both sides."""
-        return sum(not one.right for one in self.partitions)
+        return sum(not one.is_equal for one in self.partitions)
 
 
 def group_topics(report: VerificationReport) -> list[TopicReport]:
@@ -54,7 +54,7 @@ def group_topics(report: VerificationReport) -> list[TopicReport]:
     for one in report.partitions:
         found.setdefault(one.topic, []).append(one)
     made = [TopicReport(name, tuple(partitions)) for name, partitions in found.items()]
-    return sorted(made, key=lambda topic: (not topic.wrong, topic.name))
+    return sorted(made, key=lambda topic: (not topic.differing, topic.name))
 
 
 def percent(part: int, whole: int) -> str:
@@ -67,22 +67,22 @@ def percent(part: int, whole: int) -> str:
 
 def topic_percent(topic: TopicReport, part: int, whole: int) -> str:
     """`percent` of a topic: never 100 % while something of it is not the same on both sides."""
-    return percent(max(0, whole - 1) if topic.wrong and part >= whole else part, whole)
+    return percent(max(0, whole - 1) if topic.differing and part >= whole else part, whole)
 
 
 def headline(report: VerificationReport) -> str:
     """One sentence that does not say more than is known."""
-    wrong = sum(not one.right for one in report.partitions)
+    wrong = sum(not one.is_equal for one in report.partitions)
     count, records = len(report.partitions), sum(one.records for one in report.partitions)
     if not count:
         return "Nothing has been copied yet, so nothing is verified."
     if report.share is not None:
-        blocks, of = sum(one.blocks for one in report.partitions), sum(one.of for one in report.partitions)
+        blocks, of = sum(one.blocks for one in report.partitions), sum(one.total_blocks for one in report.partitions)
         found = f"{wrong} of {count} partitions differ" if wrong else "no difference found"
         return f"Sampling: {blocks} of {of} blocks compared, {records:,} records: {found}. Nothing counts as verified."
     if wrong:
         return f"{wrong} of {count} partitions are not the same on both sides."
-    behind = sum(not one.whole for one in report.partitions)
+    behind = sum(not one.is_complete for one in report.partitions)
     if behind:
         return f"{behind} of {count} partitions are not verified up to where they are copied."
     return f"All {count} partitions are verified up to where they were copied when this began."
@@ -97,23 +97,23 @@ def notes(one: PartitionResult) -> Iterator[str]:
     if one.bad:
         yield f"{one.bad:,} blocks differ of the {one.blocks:,} that were compared"
     if one.extra:
-        behind = f", {one.kept.foreign:,} of them behind the last one that was" if one.kept.foreign else ""
+        behind = f", {one.kept.unknown:,} of them after the last copied record" if one.kept.unknown else ""
         yield f"{one.extra:,} records on the target that were not copied from the source{behind}"
-    if one.others:
-        yield f"{one.others:,} records on the target that clients wrote which were led there before"
-    if one.behind:
+    if one.client_records:
+        yield f"{one.client_records:,} records on the target were written by clients that were routed there before"
+    if one.client_offsets:
         yield (
-            f"{one.behind:,} offsets on the target behind the last copied record: clients that were led there write,"
-            " and nothing can be said of that, as the source does not have it"
+            f"{one.client_offsets:,} offsets on the target after the last copied record were not compared: clients"
+            " that were routed to the target write there, and the source does not have these records"
         )
-    if one.undecided:
+    if one.undecided_offsets:
         yield (
-            f"{one.undecided:,} offsets at its end on the target are of transactions that have not ended, of the copy"
-            " or of somebody else: the next verification looks at them"
+            f"{one.undecided_offsets:,} offsets at the end of the target's log belong to open transactions, of the"
+            " copy or of another producer: the next verification checks them"
         )
-    if one.kept.gone:
-        yield f"{one.kept.gone:,} offsets cannot be verified any more: the source has deleted them"
-    removed = {"the source": one.off_source, "the target": one.off_target, "both sides": one.off_both}
+    if one.kept.deleted:
+        yield f"{one.kept.deleted:,} offsets cannot be verified any more: the source has deleted them"
+    removed = {"the source": one.compacted_source, "the target": one.compacted_target, "both sides": one.compacted_both}
     said = [f"{number:,} from {side}" for side, number in removed.items() if number]
     if said:
         yield f"compaction has removed records since they were copied, which is accepted: {', '.join(said)}"
@@ -122,7 +122,7 @@ def notes(one: PartitionResult) -> Iterator[str]:
 def verified_text(one: PartitionResult, *, sampling: bool = False) -> str:
     """How far one partition is verified. Never more than is known."""
     if sampling:
-        return f"sampling: {one.blocks:,} of {one.of:,} blocks compared, {one.records:,} records"
+        return f"sampling: {one.blocks:,} of {one.total_blocks:,} blocks compared, {one.records:,} records"
     since = f" from {one.kept.since:,}" if one.kept.since else ""
     return f"verified{since} up to source offset {one.kept.upto:,} of {one.copied:,}"
 
@@ -133,11 +133,11 @@ def render_text(report: VerificationReport, *, fancy: bool = True) -> list[str]:
     lines = [*textwrap.wrap(headline(report), _WIDTH), ""]
     sampling = report.share is not None
     for topic in group_topics(report):
-        share = sum(one.blocks for one in topic.partitions), sum(one.of for one in topic.partitions)
+        share = sum(one.blocks for one in topic.partitions), sum(one.total_blocks for one in topic.partitions)
         part, whole = share if sampling else (topic.verified, topic.copied)
-        drawn = min(_BAR - bool(topic.wrong), part * _BAR // whole) if whole else 0
+        drawn = min(_BAR - bool(topic.differing), part * _BAR // whole) if whole else 0
         bar = full * drawn + empty * (_BAR - drawn)
-        mark = "differs" if topic.wrong else ""
+        mark = "differs" if topic.differing else ""
         said = topic_percent(topic, part, whole)
         word = "compared" if sampling else "verified"
         name = escaped(topic.name)
@@ -158,7 +158,7 @@ def _partitions(topic: TopicReport, sampling: bool) -> Iterator[str]:
             line_text = f"all {len(told)} partitions: {escaped(line)}"
             yield from textwrap.wrap(line_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
         return
-    shown = [(one, said) for one, said in told if said or not (one.whole or sampling)]
+    shown = [(one, said) for one, said in told if said or not (one.is_complete or sampling)]
     for one, said in shown[:_NAMED]:
         yield f"  partition {one.partition}: {verified_text(one, sampling=sampling)}"[:_WIDTH]
         for line in said:
@@ -183,14 +183,14 @@ def to_json(report: VerificationReport) -> dict[str, Any]:
                 "copied_upto": one.copied,
                 "verified_since": one.kept.since,
                 "verified_upto": one.kept.upto,
-                "gone": one.kept.gone,
+                "gone": one.kept.deleted,
                 "records": one.records,
                 "blocks": one.blocks,
                 "bad_blocks": one.bad,
                 "extra": one.extra,
-                "behind": one.behind,
-                "undecided": one.undecided,
-                "right": one.right,
+                "behind": one.client_offsets,
+                "undecided": one.undecided_offsets,
+                "right": one.is_equal,
                 "notes": list(notes(one)),
             }
             for one in report.partitions

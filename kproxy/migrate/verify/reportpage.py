@@ -124,7 +124,7 @@ def _bar(topic: TopicReport, y: int, sampling: bool) -> Iterator[str]:
             x += width
     if x == _NAME:
         yield f'<rect class="rest" x="{x:.1f}" y="{y}" width="{wide}" height="{_ROW - 8}"></rect>'
-    said = "differs" if topic.wrong else "nothing copied" if not topic.copied else ""
+    said = "differs" if topic.differing else "nothing copied" if not topic.copied else ""
     shares = list(_shares(topic, sampling))
     part, whole = shares[0][1], shares[0][2]
     words = f"{topic_percent(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
@@ -133,7 +133,7 @@ def _bar(topic: TopicReport, y: int, sampling: bool) -> Iterator[str]:
 
 def _shares(topic: TopicReport, sampling: bool) -> Iterator[tuple[str, int, int]]:
     if sampling:
-        whole = sum(one.of for one in topic.partitions)
+        whole = sum(one.total_blocks for one in topic.partitions)
         part = sum(one.blocks for one in topic.partitions)
         bad = sum(one.bad for one in topic.partitions)
         yield "verified", part - bad, whole
@@ -141,11 +141,11 @@ def _shares(topic: TopicReport, sampling: bool) -> Iterator[tuple[str, int, int]
         yield "rest", whole - part, whole
         return
     whole = topic.copied
-    wrong = sum(max(0, one.copied - one.kept.upto) for one in topic.partitions if not one.right)
+    wrong = sum(max(0, one.copied - one.kept.upto) for one in topic.partitions if not one.is_equal)
     yield "verified", topic.verified, whole
-    yield "gone", topic.gone, whole
+    yield "gone", topic.deleted, whole
     yield "wrong", wrong, whole
-    yield "rest", max(0, whole - topic.verified - topic.gone - wrong), whole
+    yield "rest", max(0, whole - topic.verified - topic.deleted - wrong), whole
 
 
 def _lag(samples: Sequence[LagSample]) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _table(report: VerificationReport, found: Sequence[TopicReport]) -> Iterator
 def _row(report: VerificationReport, one: PartitionResult) -> str:
     name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
     said = "<br>".join(_text(line) for line in notes(one))
-    kind = "" if one.right else ' class="bad"'
+    kind = "" if one.is_equal else ' class="bad"'
     return (
         f'<tr><td>{_text(name)}</td><td class="number">{one.partition}</td>'
         f"<td{kind}>{_text(verified_text(one, sampling=report.share is not None))}</td>"

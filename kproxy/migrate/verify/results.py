@@ -21,15 +21,15 @@ class VerifiedRange:
     since: int
     upto: int
     records: int = 0
-    gone: int = 0
+    deleted: int = 0
     compacted: int = 0
-    foreign: int = 0
+    unknown: int = 0
 
     def again(self, begin: int) -> VerifiedRange:
         """For a verification that compares everything once more: what the source has deleted since, up to the offset
         `begin`, stays verified."""
         upto = max(self.since, min(self.upto, begin))
-        return VerifiedRange(self.since, upto, gone=self.gone)
+        return VerifiedRange(self.since, upto, deleted=self.deleted)
 
     def to_record(self, at: int) -> dict[str, Any]:
         """For the state topic; `at` in milliseconds."""
@@ -38,9 +38,9 @@ class VerifiedRange:
             "upto": self.upto,
             "since": self.since,
             "records": self.records,
-            "gone": self.gone,
+            "gone": self.deleted,
             "compacted": self.compacted,
-            "foreign": self.foreign,
+            "foreign": self.unknown,
             "sampled": False,
             "at": at,
         }
@@ -85,31 +85,31 @@ class PartitionResult:
     target_topic: str
     begin: int
     copied: int
-    ends: int
+    source_end: int
     kept: VerifiedRange
     records: int = 0
     blocks: int = 0
     bad: int = 0
     extra: int = 0
-    gone: int = 0
-    off_source: int = 0
-    off_target: int = 0
-    off_both: int = 0
-    of: int = 0
-    others: int = 0
-    behind: int = 0
-    undecided: int = 0
+    deleted: int = 0
+    compacted_source: int = 0
+    compacted_target: int = 0
+    compacted_both: int = 0
+    total_blocks: int = 0
+    client_records: int = 0
+    client_offsets: int = 0
+    undecided_offsets: int = 0
     difference: Difference | None = None
     note: str = ""
 
     @property
-    def right(self) -> bool:
+    def is_equal(self) -> bool:
         return not self.bad and not self.extra and self.difference is None and not self.note
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was copied is verified now, or cannot be verified any more."""
-        return self.right and self.kept.upto >= self.copied
+        return self.is_equal and self.kept.upto >= self.copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ class VerificationReport:
     lag: tuple[LagSample, ...] = ()
 
     @property
-    def right(self) -> bool:
-        return all(one.right for one in self.partitions)
+    def is_equal(self) -> bool:
+        return all(one.is_equal for one in self.partitions)
 
     @property
     def exit_code(self) -> int:
         """0: all that was copied is the same, as far as it was compared. 1: something differs, or is not verified."""
-        good = self.right if self.share is not None else all(one.whole for one in self.partitions)
+        good = self.is_equal if self.share is not None else all(one.is_complete for one in self.partitions)
         return 0 if good else 1

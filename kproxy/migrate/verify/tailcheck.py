@@ -35,7 +35,7 @@ class TailCheck:
         self._target, self._clients_write = target, clients_write
         self._reached, self._show_bytes = reached, show_bytes
 
-    def look(self, those: MutableMapping[Where, PartitionComparison], topics: Sequence[MigratedTopic]) -> None:
+    def check(self, those: MutableMapping[Where, PartitionComparison], topics: Sequence[MigratedTopic]) -> None:
         """Behind what was copied, and in partitions to which nothing was copied: if something is there, they come to
         `those`. Raises UpstreamError and WireError."""
         names = {one.target_topic for one in topics}
@@ -43,7 +43,7 @@ class TailCheck:
         at = {where: one for where, one in every.items() if where[0] in names}
         cluster = ClusterClient(self._target)
         try:
-            layout = retry(cluster, lambda: cluster.learn(sorted(names)), _PATIENCE)
+            layout = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _PATIENCE)
             places = {
                 (one.target_topic, led.index): one
                 for one in topics
@@ -59,10 +59,10 @@ class TailCheck:
                         if where not in at:
                             at[where] = uncopied_partition(places[where], where[1], "")
                             those[at[where].where] = at[where]
-                        at[where].has_behind(some)
+                        at[where].add_unknown(some)
                     _undecided(at, ends)
                     for where in at.keys() - ends.keys():
-                        at[where].has_behind(_SILENT)
+                        at[where].add_unknown(_SILENT)
                     return
             _of_clients(at, ends, ask())
         finally:
@@ -72,7 +72,7 @@ class TailCheck:
 def _undecided(at: Mapping[Where, PartitionComparison], ends: Mapping[Where, LogOffsets]) -> None:
     for where, one in at.items():
         if where in ends:
-            one.undecided = ends[where].high - ends[where].stable
+            one.undecided_offsets = ends[where].high - ends[where].stable
 
 
 def _of_clients(
@@ -80,5 +80,5 @@ def _of_clients(
 ) -> None:
     for where, one in at.items():
         if where in ends and where in reached:
-            marker = 1 if reached[where].marked else 0
-            one.behind = max(0, ends[where].high - reached[where].upto - marker)
+            marker = 1 if reached[where].has_marker else 0
+            one.client_offsets = max(0, ends[where].high - reached[where].upto - marker)

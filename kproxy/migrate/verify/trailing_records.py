@@ -41,7 +41,7 @@ class UnknownRecords:
 
     count: int
     first: RecordDigest
-    by: str
+    writer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class CopiedEnd:
     copy's transaction is there."""
 
     upto: int
-    marked: bool = False
+    has_marker: bool = False
 
     @classmethod
     def of(cls, state: PartitionState) -> CopiedEnd:
@@ -75,15 +75,15 @@ def list_log_offsets(cluster: ClusterClient, partitions: Iterable[Where]) -> dic
     found: dict[Where, LogOffsets] = {}
     until = time.monotonic() + _PATIENCE
     while missing := wanted - found.keys():
-        stable = cluster.offsets(missing, requests.LATEST)
-        high = cluster.offsets(missing, requests.LATEST, committed=False)
-        begin = cluster.offsets(missing, requests.EARLIEST)
+        stable = cluster.list_offsets(missing, requests.LATEST)
+        high = cluster.list_offsets(missing, requests.LATEST, committed=False)
+        begin = cluster.list_offsets(missing, requests.EARLIEST)
         for where in missing & stable.keys() & high.keys() & begin.keys():
             found[where] = LogOffsets(begin[where], stable[where], max(stable[where], high[where]))
         if wanted <= found.keys() or time.monotonic() >= until:
             break
         time.sleep(_AGAIN)
-        cluster.forget()
+        cluster.invalidate()
     return found
 
 
@@ -113,7 +113,7 @@ def _look(
     cluster: ClusterClient, where: Where, ends: LogOffsets, reached: CopiedEnd | None, show_bytes: bool
 ) -> UnknownRecords | str | None:
     first = ends.begin if reached is None else max(ends.begin, reached.upto)
-    if reached is not None and reached.marked and ends.stable <= reached.upto + 1:
+    if reached is not None and reached.has_marker and ends.stable <= reached.upto + 1:
         return None  # nothing but the marker
     try:
         return retry(cluster, lambda: _foreign(cluster, where, first, ends.stable, show_bytes), _PATIENCE)

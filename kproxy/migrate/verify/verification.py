@@ -113,13 +113,13 @@ class Verification:
                 self._all[where] = skip_comparison(one, None if anew else kept.get(where), why)
         self._compacted = self._policies() if copied else set()
         self._compare()
-        self._tails.look(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
+        self._tails.check(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
         self._name_differences()
         self._save_rest(kept)
-        partitions = [one.verified() for one in self._all.values()]
+        partitions = [one.to_result() for one in self._all.values()]
         known = {one.topic for one in partitions}
         partitions += [
-            uncopied_partition(topics[topic], 0, why).verified()
+            uncopied_partition(topics[topic], 0, why).to_result()
             for topic, (why, _) in lost.items()
             if topic not in known
         ]
@@ -164,7 +164,7 @@ class Verification:
             self._take(job)
             done += offsets
             if self._save is not None and self._share is None:
-                self._save({piece.where: self._all[piece.where].kept() for piece in job})
+                self._save({piece.where: self._all[piece.where].to_range() for piece in job})
 
     def _pieces(self, one: PartitionComparison) -> Iterator[PartitionPiece]:
         if one.piece.begin >= one.piece.end:
@@ -172,7 +172,7 @@ class Verification:
         if self._share is None:
             yield from split_piece(one.piece)
             return
-        one.counts["of"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
+        one.counts["total_blocks"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
         yield from sample_blocks(one.piece, self._share)
 
     def _take(self, job: Sequence[PartitionPiece]) -> None:
@@ -183,9 +183,9 @@ class Verification:
             again, compacted = [], []
             for piece, one in zip(job, judged, strict=True):
                 begin = begins[piece.where].begin if piece.where in begins else piece.begin
-                if not one.right and begin > piece.begin:
+                if not one.is_equal and begin > piece.begin:
                     again.append(self._without(piece, begin))
-                elif not one.right and piece.topic in self._compacted:
+                elif not one.is_equal and piece.topic in self._compacted:
                     compacted.append(one)
                 else:
                     self._settle(one)
@@ -207,7 +207,7 @@ class Verification:
         """What is left of a piece whose beginning retention has taken."""
         one = self._all[piece.where]
         begin = min(begin, piece.end)
-        one.gone += begin - piece.begin
+        one.deleted += begin - piece.begin
         self._advance(one, begin)
         return piece.part(begin, piece.end)
 
@@ -236,9 +236,9 @@ class Verification:
     def _settle(self, judged: PieceVerdict) -> None:
         one, piece = self._all[judged.piece.where], judged.piece
         one.counts["blocks"] += judged.blocks
-        one.counts["records"] += judged.good
-        one.counts["others"] += judged.others
-        if judged.right:
+        one.counts["records"] += judged.matching
+        one.counts["client_records"] += judged.client_records
+        if judged.is_equal:
             self._advance(one, piece.end)
             return
         one.counts["bad"] += len(judged.bad)
@@ -262,9 +262,9 @@ class Verification:
             one.counts["records"] += outcome.same
             one.counts["blocks"] += judged.blocks
             one.counts["extra"] += judged.extra.count
-            one.counts["others"] += judged.others
+            one.counts["client_records"] += judged.client_records
             extra = -1 if self._others_write else outcome.extra
-            for name in ("off_source", "off_target", "off_both", "bad"):
+            for name in ("compacted_source", "compacted_target", "compacted_both", "bad"):
                 one.counts[name] += getattr(outcome, name)
             begin = piece.end if outcome.first < 0 else outcome.first
             if outcome.first < 0 and extra < 0:
@@ -294,7 +294,7 @@ class Verification:
         """Of partitions without a job."""
         if self._save is None or self._share is not None:
             return
-        now = {where: one.kept() for where, one in self._all.items()}
+        now = {where: one.to_range() for where, one in self._all.items()}
         if rest := {where: one for where, one in now.items() if _says_else(one, kept.get(where))}:
             self._save(rest)
 
@@ -322,7 +322,7 @@ class Verification:
             if self._share is None:
                 one.upto = max(one.upto, min(difference.position, piece.end))
         if self._save is not None and self._share is None:
-            self._save({piece.where: self._all[piece.where].kept() for piece in suspects})
+            self._save({piece.where: self._all[piece.where].to_range() for piece in suspects})
 
 
 def _before(piece: PartitionPiece, extra: int) -> int:
@@ -334,7 +334,7 @@ def _before(piece: PartitionPiece, extra: int) -> int:
 def _says_else(now: VerifiedRange, before: VerifiedRange | None) -> bool:
     """What a job has saved since says as much of these two."""
     had = before or VerifiedRange(now.since, now.since)
-    return now.foreign != had.foreign or now.upto < had.upto
+    return now.unknown != had.unknown or now.upto < had.upto
 
 
 def _topics(copied: Mapping[Where, CopiedPartition]) -> dict[str, MigratedTopic]:

@@ -98,12 +98,12 @@ class Clusters:
     def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
         config = upstream.config
         servers = ",".join(str(server) for server in config.bootstrap_servers)
-        if config.upstream == gateway.active and config.usual_port_taken_by:
+        if config.upstream == gateway.active and config.default_port_user:
             log.warning(
                 "cluster %s: kproxy listens on %s instead of its usual port, to which %s leads: give clients %s",
                 config.title,
                 gateway.listen,
-                config.usual_port_taken_by,
+                config.default_port_user,
                 gateway.bootstrap,
             )
         if config.upstream == gateway.active:

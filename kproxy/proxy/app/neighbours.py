@@ -17,7 +17,7 @@ _SECONDS = 2.0
 async def warn_about_neighbours(config: Config) -> None:
     """Ask another kproxy, which may be at the usual port if a bootstrap server is, and log what it says. One without an
     admin endpoint at the usual address is not found, and nothing is said of it."""
-    clusters = [one for one in config.served if one.usual_port_taken_by]
+    clusters = [one for one in config.served if one.default_port_user]
     if not clusters:
         return
     from kproxy.proxy.admin import neighbour

@@ -60,9 +60,9 @@ class TwoSides:
             copier = Copier(source, target, Job(self.name, state_topic_name(self.name), STATE_PARTITIONS))
             before, wanted = self.state(), dict[tuple[str, int], int]()
             for topic, name in renamed.items():
-                places = [(topic, index) for index in range(source.partitions(topic))]
-                ends = source.offsets(places, requests.LATEST)
-                begins = source.offsets(places, requests.EARLIEST)
+                places = [(topic, index) for index in range(source.partition_count(topic))]
+                ends = source.list_offsets(places, requests.LATEST)
+                begins = source.list_offsets(places, requests.EARLIEST)
                 for place in places:
                     known = before.get(place)
                     if known is not None and known.source_next >= ends[place]:
@@ -70,7 +70,7 @@ class TwoSides:
                     reached = -1
                     while reached < ends[place]:  # in small transactions, so that the target has gaps too
                         told = copier.copy(
-                            Slice(*place, name, begins[place], ends[place], size, _SECONDS, sparse=sparse)
+                            Slice(*place, name, begins[place], ends[place], size, _SECONDS, allows_gaps=sparse)
                         )  # fmt: skip
                         assert not told.stuck, told.stuck
                         assert told.state is not None

@@ -56,7 +56,7 @@ def carry(sides: TwoSides, topic: str, *groups: str) -> None:
         there = []
         for one in positions(sides.source, group):
             known = copied[topic, one.partition]
-            at = known.map.next_at(one.offset)
+            at = known.map.next_target(one.offset)
             there.append(TopicPartition(topic, one.partition, known.target_next if at is None else at))
         assert there, f"group {group} has no position"
         target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, there)])[group].result(30)

@@ -119,7 +119,7 @@ class Site:
         cluster = ClusterClient(self.source.direct_bootstrap)
         try:
             wanted = [(topic, at) for topic, count in (PLAIN | TRANSACTIONAL).items() for at in range(count)]
-            ends = cluster.offsets(wanted, requests.LATEST)
+            ends = cluster.list_offsets(wanted, requests.LATEST)
         finally:
             cluster.close()
         state = self.state()

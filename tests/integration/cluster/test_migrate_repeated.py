@@ -74,4 +74,4 @@ def test_who_is_before_an_aborted_attempt_reads_its_records_twice_and_is_named(c
     )
 
     assert [(one.group, one.topic, one.partition, one.records) for one in found] == [("lags", topic, 0, 5)]
-    assert "isolation.level=read_uncommitted" in found[0].words
+    assert "isolation.level=read_uncommitted" in found[0].text

@@ -82,7 +82,7 @@ def test_a_query_goes_on_with_each_record_exactly_once(sides: TwoSides, spark: A
     known = move.copy({first: targets[0], second: second}, size=8192)
     untouched = files(old)
     made = translate_checkpoint(str(old), str(new), known)
-    assert (made.batch, made.again, made.topics) == (last, not done, {first: targets[0], second: second})
+    assert (made.batch, made.rerun, made.topics) == (last, not done, {first: targets[0], second: second})
     assert files(old) == untouched
 
     after = query(spark, sides.target, targets, new)

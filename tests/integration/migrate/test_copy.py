@@ -65,7 +65,7 @@ class Site:
         topics(self.target, target or topic, 1, **{"max.message.bytes": "2000000"})
         topics(self.target, {f"kproxy-migration-{name}": 4}, 1, **{"cleanup.policy": "compact"})
         names = dict(zip(topic, target or topic, strict=True))
-        return CopySpec(name, names, largest=dict.fromkeys(names.values(), 2_000_000))
+        return CopySpec(name, names, max_batch_sizes=dict.fromkeys(names.values(), 2_000_000))
 
     def copy(self, what: CopySpec, shown: Callable[[CopyProgress], None] = lambda _: None) -> CopyProgress:
         return CopyRun(self.spark, self.source, self.target, what, shown).run()
@@ -194,7 +194,7 @@ def test_a_compacted_topic(site: Site) -> None:
     assert "has no offsets" in stuck.stuck[topic, 0]
     assert "topics.gaps" in stuck.stuck[topic, 0]
 
-    assert site.copy(replace(what, sparse=frozenset({topic}))).done
+    assert site.copy(replace(what, allows_gaps=frozenset({topic}))).done
     source = {row[0]: row[1:] for row in rows(site.source, topic, 0)}
     target = {row[0]: row[1:] for row in rows(site.target, topic, 0)}
     known = site.state(what)[topic, 0].map
@@ -225,7 +225,7 @@ def test_what_the_source_has_deleted_is_not_passed_over(site: Site) -> None:
     state = site.state(what)[topic, 0]
     assert state.records == 150
     assert state.map.to_target(149) is None
-    assert state.map.to_target(150) == state.map.next_at(120)
+    assert state.map.to_target(150) == state.map.next_target(120)
     said = "\n".join(status_lines(read_status(site.target, what.name)))
     assert "50 offsets were left out" in said
 
@@ -340,7 +340,7 @@ def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
     source.close()
     target.close()
     assert "it begins at offset 40" in outcome.stuck
-    assert not outcome.final
+    assert not outcome.is_final
     assert site.copy(what).done
     assert site.problems(what) == {}
     assert site.state(what)[topic, 0].source_begin == 40
@@ -376,7 +376,7 @@ def test_a_slice_whose_start_took_all_its_time(site: Site) -> None:
 
 def test_a_batch_that_the_target_does_not_take(site: Site) -> None:
     topic = unique("large")
-    what = replace(site.prepare({topic: 2}), largest={topic: 1000})
+    what = replace(site.prepare({topic: 2}), max_batch_sizes={topic: 1000})
     configure(site.target, topic, **{"max.message.bytes": "1000"})
     write(site.source, topic, 0, [(0, None, b"x" * 50_000, (), NOW)])
     write(site.source, topic, 1, mixed(random.Random(6), 100, 100), **{"linger.ms": 50})
@@ -384,7 +384,7 @@ def test_a_batch_that_the_target_does_not_take(site: Site) -> None:
     assert "max.message.bytes" in progress.stuck[topic, 0]
     assert list(progress.stuck) == [(topic, 0)]
     assert site.problems(what) == {}  # the other one's batches were made smaller
-    wrong = replace(what, largest={topic: 1_000_000})  # kproxy was told wrongly: the broker's answer says so
+    wrong = replace(what, max_batch_sizes={topic: 1_000_000})  # kproxy was told wrongly: the broker's answer says so
     assert "MESSAGE_TOO_LARGE" in site.copy(wrong).stuck[topic, 0]
 
 
@@ -403,7 +403,7 @@ def test_a_topic_that_was_made_anew_is_another_one(site: Site, side: str) -> Non
     topics(bootstrap, {topic: 1}, 1)
     write(bootstrap, topic, 0, mixed(random.Random(14), 50))
     write(site.source, topic, 0, mixed(random.Random(15), 50))
-    progress = site.copy(replace(what, patience=5.0))
+    progress = site.copy(replace(what, stall_timeout=5.0))
     assert "was deleted and made anew" in progress.stuck[topic, 0]
     assert site.state(what)[topic, 0].records == 10
 
@@ -419,7 +419,7 @@ def test_a_topic_that_is_not_there(site: Site) -> None:
     progress = site.copy(replace(what, topics={"missing": "missing"}))
     assert "does not have missing" in progress.stuck["missing", -1]
     write(site.source, topic, 0, mixed(random.Random(7), 10))
-    progress = site.copy(replace(what, topics={topic: "missing-there"}, slice_seconds=1.0, patience=1.0))
+    progress = site.copy(replace(what, topics={topic: "missing-there"}, slice_seconds=1.0, stall_timeout=1.0))
     assert "missing-there" in progress.stuck[topic, 0]
 
 
@@ -523,7 +523,7 @@ def test_it_ends_in_the_middle_of_a_round(site: Site) -> None:
         until(lambda: read_topic(site.target, topic, 1, isolation_level="read_uncommitted"), "an attempt has begun")
         following.copy.stop()
     assert following.error is None
-    assert following.copy.progress.trouble == ""
+    assert following.copy.progress.problem == ""
     assert site.copy(what).done
     assert site.problems(what) == {}
 

@@ -109,7 +109,7 @@ def test_the_next_record_is_the_same_for_10000_positions(loaded: Loaded, figures
         found = translate(loaded.known, *place, position)
         assert found.target is not None, found
         assert loaded.next_on_target(place, found.target) == loaded.next_on_source(place, position), found
-        seen[found.how] = seen.get(found.how, 0) + 1
+        seen[found.match] = seen.get(found.match, 0) + 1
     assert min(seen[how] for how in ("exact", "next", "end")) > 10, seen
     assert any(len(one.map) > 20 for one in loaded.known.values())
     figures.append(f"positions translated and compared: {seen}")
@@ -178,8 +178,8 @@ def test_groups_go_on_with_the_very_next_record(loaded: Loaded, protocol: str) -
             for place, at in positions.items()
         }
     results = run(loaded.sides, lambda group: group.startswith(prefix))
-    assert [(one.group, one.kind, one.refused) for one in results] == [(name, protocol, "") for name in sorted(wanted)]
-    assert {row.done for one in results for row in one.rows} == {WRITTEN}
+    assert [(one.group, one.kind, one.refusal) for one in results] == [(name, protocol, "") for name in sorted(wanted)]
+    assert {row.outcome for one in results for row in one.positions} == {WRITTEN}
     for group, records in wanted.items():
         consumer = reader(loaded.sides.target, group, protocol)
         try:
@@ -202,9 +202,9 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     group, place = unique("g"), ("plain", 0)
     sides = loaded.sides
     commit(sides.source, group, {place: 100}, "told by the client")
-    assert only(run(sides, group, dry_run=True)).rows[0].done == PLANNED
+    assert only(run(sides, group, dry_run=True)).positions[0].outcome == PLANNED
     assert position_on(sides.target, group, place) is None
-    assert only(run(sides, group)).rows[0].done == WRITTEN
+    assert only(run(sides, group)).positions[0].outcome == WRITTEN
     target = translate(loaded.known, *place, 100).target
     assert target is not None
     before = position_on(sides.source, group, place)
@@ -214,23 +214,23 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert position_on(sides.target, group, place) == CommittedOffset(target, before.metadata)
 
     # Again, it is there; and when the source goes on, or back, so does the target.
-    assert only(run(sides, group)).rows[0].done == UNCHANGED
+    assert only(run(sides, group)).positions[0].outcome == UNCHANGED
     for source in (200, 150):
         commit(sides.source, group, {place: source})
-        assert only(run(sides, group)).rows[0].done == WRITTEN
+        assert only(run(sides, group)).positions[0].outcome == WRITTEN
 
     # But for what was consumed there.
     commit(sides.target, group, {place: 7})
     commit(sides.source, group, {place: 300, ("plain", 1): 10})
     refused = only(run(sides, group))
-    assert refused.refused.startswith("its position in partition 0 of plain on the target is 7, and kproxy wrote")
-    assert "--force" in refused.refused
-    assert {row.done for row in refused.rows} == {SKIPPED}
+    assert refused.refusal.startswith("its position in partition 0 of plain on the target is 7, and kproxy wrote")
+    assert "--force" in refused.refusal
+    assert {row.outcome for row in refused.positions} == {SKIPPED}
     assert position_on(sides.target, group, place) == CommittedOffset(7, "\0")
     assert position_on(sides.target, group, ("plain", 1)) is None
     forced = only(run(sides, group, force=True))
-    assert {row.done for row in forced.rows} == {WRITTEN}
-    assert only(run(sides, group)).rows[0].done == UNCHANGED
+    assert {row.outcome for row in forced.positions} == {WRITTEN}
+    assert only(run(sides, group)).positions[0].outcome == UNCHANGED
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -241,12 +241,12 @@ def test_a_group_with_members_on_the_target_is_refused_by_its_brokers(loaded: Lo
     try:
         first_records(consumer, ["plain"], 2)
         refused = only(run(loaded.sides, group))
-        assert refused.refused.startswith("the group has members there")
-        assert {row.done for row in refused.rows} == {SKIPPED}
+        assert refused.refusal.startswith("the group has members there")
+        assert {row.outcome for row in refused.positions} == {SKIPPED}
         assert position_on(loaded.sides.target, group, ("plain", 0)) is None
     finally:
         consumer.close()
-    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+    assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
 
 
 def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
@@ -254,7 +254,7 @@ def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
 ) -> None:
     group, place = unique("g"), ("plain", 0)
     commit(loaded.sides.source, group, {place: 100})
-    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+    assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
 
     class Ended(Exception):
         pass
@@ -268,7 +268,7 @@ def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
         with pytest.raises(Ended):
             run(loaded.sides, group)
         monkeypatch.undo()
-    assert only(run(loaded.sides, group)).rows[0].done == WRITTEN
+    assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
 
 
 def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written(loaded: Loaded) -> None:
@@ -282,7 +282,7 @@ def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written
     assert producer.flush(30) == 0
     commit(sides.source, group, {("plain", 0): 3, ("plain", 1): end + 5, (name, 0): 0})
     result = only(run(sides, group, exclude=(name,)))
-    assert {(row.position.topic, row.position.partition): (row.done, row.why) for row in result.rows} == {
+    assert {(row.position.topic, row.position.partition): (row.outcome, row.reason) for row in result.positions} == {
         ("plain", 0): (WRITTEN, ""),
         ("plain", 1): (SKIPPED, "5 offsets before it are not copied so far"),
         (name, 0): (SKIPPED, "the file leaves this topic out"),
@@ -304,7 +304,10 @@ def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wante
     with Admin(sides.source) as source, Admin(sides.target) as target:
         wanted = migration(sides).with_as_end([group])
         results = GroupOffsetSync(wanted, source, target).read_state().run({group, other}.__contains__, dry_run=False)
-    assert {one.group: [row.done for row in one.rows] for one in results} == {group: [WRITTEN], other: [SKIPPED]}
+    assert {one.group: [row.outcome for row in one.positions] for one in results} == {
+        group: [WRITTEN],
+        other: [SKIPPED],
+    }
     there = position_on(sides.target, group, ("plain", 0))
     assert there is not None
     assert there.offset == known.target_next
@@ -335,10 +338,10 @@ def test_the_start_of_a_share_group_is_kept(loaded: Loaded) -> None:
 
     assert len(consume(source, "tx", 300)) >= 300
     result = only(run(sides, group))
-    assert (result.kind, result.refused) == ("share", "")
-    assert {row.done for row in result.rows} == {WRITTEN}
+    assert (result.kind, result.refusal) == ("share", "")
+    assert {row.outcome for row in result.positions} == {WRITTEN}
     assert "delivered again" in result.to_record()["lost"]
-    begun = {(row.position.topic, row.position.partition): row.position.source for row in result.rows}
+    begun = {(row.position.topic, row.position.partition): row.position.source for row in result.positions}
     assert max(begun.values()) > 100
     for (topic, index), at in begun.items():
         there = start_of(sides.target, group, ("renamed-tx", index))
@@ -413,5 +416,5 @@ def test_positions_in_partitions_that_have_no_records(sides: TwoSides, loaded: L
     commit(sides.source, group, {(topic, 0): 0, (topic, 1): 10, (topic, 2): 10, (topic, 3): 0})
     (result,) = run(sides, group)
     open_one.abort_transaction(30)
-    found = {row.position.partition: (row.position.target, row.done) for row in result.rows}
+    found = {row.position.partition: (row.position.target, row.outcome) for row in result.positions}
     assert found == {0: (0, WRITTEN), 1: (1, WRITTEN), 2: (None, SKIPPED), 3: (None, SKIPPED)}

@@ -168,10 +168,10 @@ def test_ten_ways_to_spoil_a_copy(spark: Any, broker: str) -> None:
         assert way.left in found.source, (name, found)
         assert way.right in found.target, (name, found)
         assert bool(found.source) == (name != "doubled")
-        assert (one.kept.upto, one.bad, one.whole) == (at, 1, False), name
+        assert (one.kept.upto, one.bad, one.is_complete) == (at, 1, False), name
         assert "key" not in found.source.replace("key 3 bytes", "")  # what records have is not shown
     right_one = of(report, len(names))
-    assert right_one.whole
+    assert right_one.is_complete
     assert (right_one.kept, right_one.records) == (VerifiedRange(0, COUNT, COUNT), COUNT)
     assert report.exit_code == 1
     assert len(report.differences) == len(names)
@@ -296,11 +296,18 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert [one.partition("written ")[2].rstrip("0123456789, epoch") for one in said] == [
         "by producer id", "in a transaction of producer id", "by a producer that is not idempotent",
     ]  # fmt: skip
-    assert [of(report, partition).whole for partition in (0, 1, 2, 3, 4, 6)] == [True, False, False, True, True, False]
-    assert [of(report, partition).kept.foreign for partition in (0, 1, 2, 3, 6)] == [0, 1, 2, 0, 1]
-    assert [of(report, partition).undecided for partition in range(5)] == [0, 0, 0, 1, 0]
+    assert [of(report, partition).is_complete for partition in (0, 1, 2, 3, 4, 6)] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [of(report, partition).kept.unknown for partition in (0, 1, 2, 3, 6)] == [0, 1, 2, 0, 1]
+    assert [of(report, partition).undecided_offsets for partition in range(5)] == [0, 0, 0, 1, 0]
     assert report.exit_code == 1
-    assert saved[source, 1] == VerifiedRange(0, COUNT, COUNT, foreign=1)
+    assert saved[source, 1] == VerifiedRange(0, COUNT, COUNT, unknown=1)
     shown = "\n".join(render_text(report))
     assert "100 %" not in shown
     assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
@@ -311,11 +318,11 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
         patch.setattr(tailcheck, "list_log_offsets", lambda *_: {})
         silent = verify(spark, broker, parts, kept=saved)
     assert all(one.note.startswith("the target does not tell where this partition ends") for one in silent.partitions)
-    assert (silent.exit_code, of(silent, 1).kept.foreign, of(silent, 4).kept.upto) == (1, 1, COUNT)
+    assert (silent.exit_code, of(silent, 1).kept.unknown, of(silent, 4).kept.upto) == (1, 1, COUNT)
     # Clients that were led there write: then nobody can tell, and that is said.
     later = verify(spark, broker, parts, kept=saved, clients_write=lambda: True)
     assert later.differences == ()
-    assert [of(later, partition).behind for partition in (1, 4)] == [5, 0]
+    assert [of(later, partition).client_offsets for partition in (1, 4)] == [5, 0]
 
 
 def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
@@ -369,7 +376,9 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     assert notes[topics[1]].startswith(
         f"to.{topics[1]} on the target is not the topic to which {2 * COUNT} records were"
     )
-    assert [(one.topic, one.note, one.whole) for one in third.partitions if not one.note] == [(topics[2], "", True)]
+    assert [(one.topic, one.note, one.is_complete) for one in third.partitions if not one.note] == [
+        (topics[2], "", True)
+    ]
     assert [one.kept.upto for one in third.partitions if one.note] == [0, 0]
     assert third.exit_code == 1
     said = read_status(broker, name)
@@ -380,8 +389,8 @@ def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
     progress = CopyRun(spark, broker, broker, what).run()
     assert {topic for topic, _ in progress.stuck} == set(topics[:2])
     assert not progress.done
-    assert [round(line.share, 3) for line in progress.lines()] == [
-        0.0 if line.stuck else 1.0 for line in progress.lines()
+    assert [round(line.done_share, 3) for line in progress.topics()] == [
+        0.0 if line.stuck else 1.0 for line in progress.topics()
     ]
     assert names[topics[0]] not in admin.list_topics(timeout=30).topics  # nor did any of this bring it back
 
@@ -409,9 +418,9 @@ def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:
     report = verify(spark, broker, second, kept=dict(saved), save=saved.update)
     assert report.exit_code == 0
     assert [one.records for one in report.partitions] == [COUNT, COUNT - 50]
-    assert [one.gone for one in report.partitions] == [0, 50]
+    assert [one.deleted for one in report.partitions] == [0, 50]
     assert saved[source, 0] == VerifiedRange(0, 2 * COUNT, 2 * COUNT)
-    assert saved[source, 1] == VerifiedRange(0, 2 * COUNT, 2 * COUNT - 50, gone=50)
+    assert saved[source, 1] == VerifiedRange(0, 2 * COUNT, 2 * COUNT - 50, deleted=50)
     nothing = verify(spark, broker, second, kept=saved)
     assert (nothing.exit_code, sum(one.records for one in nothing.partitions)) == (0, 0)
 
@@ -481,7 +490,7 @@ def test_sampling(spark: Any, broker: str) -> None:
     saved: list[Any] = []
     reports = [verify(spark, broker, [part], share=0.5, save=saved.append) for _ in range(2)]
     one, again = (of(report, 0) for report in reports)
-    assert (one.records, one.blocks, one.of, one.kept) == (
+    assert (one.records, one.blocks, one.total_blocks, one.kept) == (
         again.records,
         again.blocks,
         7,
@@ -523,19 +532,19 @@ def test_compacted_topics(spark: Any, broker: str) -> None:
     report = verify(spark, broker, [part], clients_write=lambda: True)  # that which rolls the segment
     one = of(report, 0)
     assert [str(each) for each in report.differences] == []
-    assert one.whole
-    assert one.off_target > 200
-    assert one.records + one.off_target == COUNT + 1
-    assert one.kept.compacted == one.off_target
+    assert one.is_complete
+    assert one.compacted_target > 200
+    assert one.records + one.compacted_target == COUNT + 1
+    assert one.kept.compacted == one.compacted_target
     # The other way round: compacted on the source.
     back = CopiedPartition(target, 0, source, 0, COUNT + 1, COUNT + 1, COUNT + 1, 0, part.map)
     again = of(verify(spark, broker, [back]), 0)
-    assert (again.off_source, again.difference) == (one.off_target, None)
+    assert (again.compacted_source, again.difference) == (one.compacted_target, None)
     # Number 295 is the last one of its key: no compaction takes it. Number 13 has later ones.
     kept = [n for n in range(COUNT + 1) if n not in (13, 295)]
     lost = copied(broker, source, other, 0, list(zip(kept, range(COUNT - 1), strict=True)))
     verdict = of(verify(spark, broker, [lost]), 0)
-    assert verdict.off_target == 1
+    assert verdict.compacted_target == 1
     assert verdict.difference is not None
     assert (verdict.difference.field, verdict.difference.position) == ("not copied", 295)
     assert (verdict.bad, verdict.kept.upto) == (1, 295)

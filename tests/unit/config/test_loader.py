@@ -662,7 +662,7 @@ def test_a_protocol_in_a_client_properties(tmp_path: Path) -> None:
 )
 def test_a_bootstrap_server_at_the_usual_port_of_kproxy(flags: dict[str, object], listen: str, taken_by: str) -> None:
     cluster = load({"bootstrap_servers": "a"} | flags, {}, None).clusters[0]
-    assert (str(cluster.listen), cluster.usual_port_taken_by) == (listen, taken_by)
+    assert (str(cluster.listen), cluster.default_port_user) == (listen, taken_by)
 
 
 def test_two_upstreams_leave_the_usual_port_together(tmp_path: Path) -> None:

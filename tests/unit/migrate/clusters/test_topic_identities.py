@@ -91,6 +91,6 @@ def test_what_prepare_writes_down() -> None:
 
 
 def test_a_marker_of_the_copy_is_told_from_the_place_where_clients_were_led_over() -> None:
-    assert CopiedEnd.of(STATE) == CopiedEnd(12, marked=True)
+    assert CopiedEnd.of(STATE) == CopiedEnd(12, has_marker=True)
     assert CopiedEnd.of(replace(STATE, target_next=13)) == CopiedEnd(13)
     assert CopiedEnd.of(replace(STATE, map=OffsetMap())) == CopiedEnd(12)

@@ -120,7 +120,7 @@ def test_slow_and_in_pieces(serving: Callable[[Serve], int]) -> None:
             client.sendall(bytes([byte]))
 
     link = BrokerConnection("127.0.0.1", serving(serve))
-    assert bytes(link.ask(requests.FETCH, 4, b"x")) == body
+    assert bytes(link.request(requests.FETCH, 4, b"x")) == body
     link.close()
 
 
@@ -174,5 +174,5 @@ def test_an_answer_whose_first_bytes_come_with_the_one_before(serving: Callable[
         client.sendall(second[6:])
 
     link = BrokerConnection("127.0.0.1", serving(serve))
-    assert [bytes(link.ask(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
+    assert [bytes(link.request(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
     link.close()

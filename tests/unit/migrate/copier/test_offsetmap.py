@@ -33,7 +33,7 @@ def test_each_record_is_found(steps: list[tuple[int, int, int]]) -> None:
     found, pairs = made(steps)
     assert found.records == sum(count for _, _, count in steps)
     for source, target in pairs.items():
-        assert found.to_target(source) == found.next_at(source) == target
+        assert found.to_target(source) == found.next_target(source) == target
 
 
 @given(runs, st.integers(0, 1 << 26))
@@ -42,7 +42,7 @@ def test_a_position_in_a_gap_is_the_next_record(steps: list[tuple[int, int, int]
     later = [
         target + max(0, source - first) for first, target, count in found if first + count > source
     ]  # the first run that ends after it
-    assert found.next_at(source) == (later[0] if later else None)
+    assert found.next_target(source) == (later[0] if later else None)
 
 
 def test_neighbours_are_one_run() -> None:

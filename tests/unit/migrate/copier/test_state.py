@@ -31,7 +31,7 @@ def test_json_and_back() -> None:
 
 
 def test_sealed() -> None:
-    rest, piece = STATE.sealed()
+    rest, piece = STATE.seal()
     assert rest.map == OffsetMap()
     assert piece == STATE.map
     assert (rest.source_next, rest.records) == (905, 900)

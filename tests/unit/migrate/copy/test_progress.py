@@ -34,14 +34,14 @@ def state(next_offset: int, records: int, size: int) -> PartitionState:
 
 def test_a_copy_from_begin_to_end(clock: Clock) -> None:
     progress = CopyProgress("move")
-    progress.see(PartitionBacklog("t", 0, 0, 1000, 100.0), None, 0)
+    progress.start_round(PartitionBacklog("t", 0, 0, 1000, 100.0), None, 0)
     assert (progress.lag, progress.done) == (1000, False)
     clock.now += 10
-    progress.committed({state_key("partition", "t", 0): state(500, 500, 50_000).to_json()})
-    (line,) = progress.lines()
-    assert (line.share, line.lag, line.records, line.rate, line.left) == (0.5, 500, 500, 5000.0, 10.0)
+    progress.apply_state({state_key("partition", "t", 0): state(500, 500, 50_000).to_json()})
+    (line,) = progress.topics()
+    assert (line.done_share, line.lag, line.records, line.rate, line.seconds_left) == (0.5, 500, 500, 5000.0, 10.0)
     clock.now += 10
-    progress.take(SliceResult("t", 0, state(1000, 1000, 100_000), stable=1000))
+    progress.apply_result(SliceResult("t", 0, state(1000, 1000, 100_000), stable=1000))
     assert progress.done
     assert "100.0% of 1 partition, 1,000 records" in summary_line(progress)
 
@@ -49,45 +49,45 @@ def test_a_copy_from_begin_to_end(clock: Clock) -> None:
 def test_how_batches_were_written() -> None:
     progress = CopyProgress("move")
     for ways in ({"verbatim": 1200, "merged": 7}, {"verbatim": 34}):
-        progress.take(SliceResult("t", 0, state(10, 10, 10), ways=ways))
+        progress.apply_result(SliceResult("t", 0, state(10, 10, 10), batch_counts=ways))
     assert batches_line(progress) == "batches written: 7 merged, 1,234 verbatim"
 
 
 def test_the_last_lag_is_remembered(clock: Clock) -> None:
     """However soon it comes after the one before: it is what a report says of the end."""
     progress = CopyProgress("move")
-    progress.see(PartitionBacklog("t", 0, 0, 1000, 1.0), None, 0)
-    progress.remember(5000)
-    progress.take(SliceResult("t", 0, state(1000, 1000, 1000), stable=1000))
-    progress.remember(5001)
-    assert progress.history == [(5000, 1000)]
-    progress.remember(5001, last=True)
-    assert progress.history == [(5000, 1000), (5001, 0)]
+    progress.start_round(PartitionBacklog("t", 0, 0, 1000, 1.0), None, 0)
+    progress.sample_lag(5000)
+    progress.apply_result(SliceResult("t", 0, state(1000, 1000, 1000), stable=1000))
+    progress.sample_lag(5001)
+    assert progress.lag_history == [(5000, 1000)]
+    progress.sample_lag(5001, last=True)
+    assert progress.lag_history == [(5000, 1000), (5001, 0)]
 
 
 def test_what_is_stuck(clock: Clock) -> None:
     progress = CopyProgress("move")
     for partition in range(3):
-        progress.see(PartitionBacklog("t", partition, 0, 10, 1.0), None, 0)
-        progress.take(SliceResult("t", partition, None, stuck="why", final=True))
+        progress.start_round(PartitionBacklog("t", partition, 0, 10, 1.0), None, 0)
+        progress.apply_result(SliceResult("t", partition, None, stuck="why", is_final=True))
     assert list(message_lines(progress)) == ["stuck: why (and 2 more partitions)"]
     assert not progress.done
-    assert progress.lines()[0].stuck == "why"
-    progress.take(SliceResult("t", 0, state(10, 10, 10), stable=10))
+    assert progress.topics()[0].stuck == "why"
+    progress.apply_result(SliceResult("t", 0, state(10, 10, 10), stable=10))
     assert sorted(progress.stuck) == [("t", 1), ("t", 2)]
 
 
 def test_retention_that_comes_near(clock: Clock) -> None:
     """The source deletes 100 offsets a second, the copy takes 10: they are 5,400 apart after ten seconds."""
     progress = CopyProgress("move")
-    progress.see(PartitionBacklog("t", 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), 0)
+    progress.start_round(PartitionBacklog("t", 0, 6300, 100_000, 1.0), state(6300, 6300, 6300), 0)
     assert progress.warnings() == []
     clock.now += 10
-    progress.see(PartitionBacklog("t", 0, 6400, 100_000, 1.0), state(6400, 6400, 6400), 1000)
+    progress.start_round(PartitionBacklog("t", 0, 6400, 100_000, 1.0), state(6400, 6400, 6400), 1000)
     (said,) = progress.warnings()
     assert "in about 1 min" in said  # 5400 / 90 a second
     clock.now += 10
-    progress.see(PartitionBacklog("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
+    progress.start_round(PartitionBacklog("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
     assert progress.warnings() == []
 
 
@@ -107,7 +107,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 
 def test_lines_where_there_is_no_terminal(clock: Clock) -> None:
     progress, log = CopyProgress("move"), io.StringIO()
-    progress.take(SliceResult("t\x1b[2J", 0, None, stuck="bad\x1b[2J", final=True))
+    progress.apply_result(SliceResult("t\x1b[2J", 0, None, stuck="bad\x1b[2J", is_final=True))
     with display_progress(log) as shown:
         shown(progress)
         shown(progress)
@@ -123,7 +123,7 @@ def test_a_terminal_of_80_columns(clock: Clock, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "80")
     progress, terminal = CopyProgress("move"), Terminal()
     for topic in ("orders-with-a-very-long-name-that-goes-on-and-on-and-on", "b"):
-        progress.see(PartitionBacklog(topic, 0, 0, 10**12, 100.0), None, 0)
+        progress.start_round(PartitionBacklog(topic, 0, 0, 10**12, 100.0), None, 0)
     with display_progress(terminal) as shown:
         shown(progress)
     said = terminal.getvalue()

@@ -4,6 +4,7 @@ import urllib.request
 from unittest.mock import Mock
 
 import pytest
+from tests.harness.servers.batch_counts import free_port
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
@@ -12,7 +13,6 @@ from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.prometheus import serve_metrics
 from kproxy.migrate.copy.rounds import PartitionBacklog
-from tests.harness.servers.ways import free_port
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def test_retention_that_comes_near(clock: Mock) -> None:
         clock.monotonic.return_value = now
         for partition, ahead in ((0, 6300), (1, 64_000)):
             position = ahead + deleted // 10
-            progress.see(PartitionBacklog("t", partition, position, 100_000, 1.0), _state(position), deleted)
-        progress.see(PartitionBacklog("calm", 0, 10, 100, 1.0), _state(10), 0)
+            progress.start_round(PartitionBacklog("t", partition, position, 100_000, 1.0), _state(position), deleted)
+        progress.start_round(PartitionBacklog("calm", 0, 10, 100, 1.0), _state(10), 0)
     numbers = _numbers(progress)
     assert 'kproxy_migrate_overtaken_seconds{migration="move",topic="t"} 60.0' in numbers  # 5,400 apart, 90 a second
     assert 'overtaken_seconds{migration="move",topic="calm"}' not in numbers

@@ -45,7 +45,7 @@ def old(tmp_path: Path) -> Path:
 def test_offsets_are_translated_and_the_rest_is_as_it_was(old: Path, tmp_path: Path) -> None:
     made = translate_checkpoint(str(old), f"file://{tmp_path}/deep/new", KNOWN)
     new = tmp_path / "deep/new"
-    assert (made.batch, made.again, made.left_out, made.topics) == (1, False, (), {"t": "u"})
+    assert (made.batch, made.rerun, made.left_out, made.topics) == (1, False, (), {"t": "u"})
     found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
     assert found == {
         "metadata": '{"id":"x"}',
@@ -61,7 +61,7 @@ def test_offsets_are_translated_and_the_rest_is_as_it_was(old: Path, tmp_path: P
 
 def test_a_batch_that_is_not_done_is_run_again(old: Path, tmp_path: Path) -> None:
     (old / "commits/1").unlink()
-    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).again
+    assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).rerun
     assert starting_offsets(str(old), KNOWN) == [(0, '{"u":{"0":102}}')]
 
 

@@ -28,7 +28,7 @@ GROUP = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5, "m"
 
 def test_positions_are_translated_with_their_metadata() -> None:
     (row,) = translate_positions(GROUP, MIGRATION, KNOWN)
-    assert (row.place, row.position.target, row.metadata, row.done) == (("u", 0), 105, "m", PLANNED)
+    assert (row.place, row.position.target, row.metadata, row.outcome) == (("u", 0), 105, "m", PLANNED)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_only_what_kproxy_wrote_is_overwritten(
     there: dict[tuple[str, int], CommittedOffset], wrote: dict[tuple[str, int], list[int]], done: str
 ) -> None:
     result = decide_writes(GROUP, translate_positions(GROUP, MIGRATION, KNOWN), there, wrote, force=False)
-    assert [row.done for row in result.rows] == [done]
-    assert bool(result.refused) == (done == SKIPPED)
+    assert [row.outcome for row in result.positions] == [done]
+    assert bool(result.refusal) == (done == SKIPPED)
     forced = decide_writes(GROUP, translate_positions(GROUP, MIGRATION, KNOWN), there, wrote, force=True)
-    assert (forced.refused, forced.rows[0].done) == ("", UNCHANGED if done == UNCHANGED else PLANNED)
+    assert (forced.refusal, forced.positions[0].outcome) == ("", UNCHANGED if done == UNCHANGED else PLANNED)
 
 
 def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
@@ -61,7 +61,7 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
         positions={("out", 0): CommittedOffset(5), ("t", 0): CommittedOffset(12), ("z", 1): CommittedOffset(1)},
     )
     result = decide_writes(group, translate_positions(group, MIGRATION, KNOWN), {}, {}, force=False)
-    assert [row.why for row in result.rows] == [
+    assert [row.reason for row in result.positions] == [
         "the file leaves this topic out",
         "2 offsets before it are not copied so far",
         "the migration has not copied this partition",
@@ -76,15 +76,17 @@ def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes()
     group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5), ("z", 1): CommittedOffset(7)})
     nothing = CopiedPartition("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
     copied, empty = translate_positions(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
-    assert (copied.position.target, copied.position.how) == (105, "exact")
-    assert (empty.position.target, empty.position.words, empty.done) == (12, "the next record that comes", PLANNED)
+    assert (copied.position.target, copied.position.match) == (105, "exact")
+    assert (empty.position.target, empty.position.text, empty.outcome) == (12, "the next record that comes", PLANNED)
 
 
 def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
     rows = translate_positions(
         GROUP, MIGRATION, KNOWN, lost={"t": "it is not the topic from which records were copied"}
     )
-    assert [(row.done, row.why) for row in rows] == [(SKIPPED, "it is not the topic from which records were copied")]
+    assert [(row.outcome, row.reason) for row in rows] == [
+        (SKIPPED, "it is not the topic from which records were copied")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +109,10 @@ def test_a_position_beyond_the_end_of_the_log(
     group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(position)})
     migration = MIGRATION.with_as_end(as_end)
     (row,) = translate_positions(group, migration, KNOWN, {} if end is None else {("t", 0): end})
-    assert (row.position.source, row.position.target, row.position.how) == (position, target, how)
-    assert row.done == (SKIPPED if target is None else PLANNED)
-    assert ("--as-end g" in row.why) == (how == "past the end")
-    assert ("not copied so far" in row.why) == (how == "beyond")
+    assert (row.position.source, row.position.target, row.position.match) == (position, target, how)
+    assert row.outcome == (SKIPPED if target is None else PLANNED)
+    assert ("--as-end g" in row.reason) == (how == "past the end")
+    assert ("not copied so far" in row.reason) == (how == "beyond")
 
 
 def test_the_journal_comes_back_as_it_was_written() -> None:

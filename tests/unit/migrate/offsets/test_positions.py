@@ -32,31 +32,31 @@ def test_the_next_record_is_the_same(made: tuple[CopiedPartition, list[tuple[int
     found = translate({("t", 0): copied}, "t", 0, position)
     assert (found.topic, found.partition, found.source, found.target_topic) == ("t", 0, position, "u")
     if position > copied.source_next:
-        assert (found.how, found.target, found.missing) == (BEYOND, None, position - copied.source_next)
+        assert (found.match, found.target, found.missing) == (BEYOND, None, position - copied.source_next)
         return
     assert found.target is not None
     rest = [one for one in records if one[0] >= position]
     assert [one for one in records if one[1] >= found.target] == rest
     if position < copied.source_begin:
-        assert found.how == BEFORE
+        assert found.match == BEFORE
     elif not rest:
-        assert (found.how, found.target) == (END, copied.target_next)
+        assert (found.match, found.target) == (END, copied.target_next)
     else:
-        assert found.how == (EXACT if rest[0][0] == position else NEXT)
+        assert found.match == (EXACT if rest[0][0] == position else NEXT)
         assert found.target == rest[0][1]
 
 
 def test_what_was_not_copied() -> None:
     found = translate({}, "t", 3, 5, "u")
-    assert (found.how, found.target, found.target_topic) == (NOT_COPIED, None, "u")
-    assert found.words == "the migration has not copied this partition"
+    assert (found.match, found.target, found.target_topic) == (NOT_COPIED, None, "u")
+    assert found.text == "the migration has not copied this partition"
 
 
 def test_records_without_a_map() -> None:
     copied = CopiedPartition("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap())
-    assert translate({("t", 0): copied}, "t", 0, 5).how == NO_MAP
+    assert translate({("t", 0): copied}, "t", 0, 5).match == NO_MAP
 
 
 def test_how_many_are_missing_is_said() -> None:
     copied = CopiedPartition("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap([(0, 0, 9)]))
-    assert translate({("t", 0): copied}, "t", 0, 12).words == "3 offsets before it are not copied so far"
+    assert translate({("t", 0): copied}, "t", 0, 12).text == "3 offsets before it are not copied so far"

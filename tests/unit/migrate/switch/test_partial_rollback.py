@@ -91,7 +91,7 @@ def test_positions_turned_round() -> None:
 
     def back(position: int, partition: int = 0) -> tuple[int | None, str]:
         found = translate(known, "t", partition, position)
-        return found.target, found.how
+        return found.target, found.match
 
     assert [back(at) for at in (100, 109)] == [(0, EXACT), (9, EXACT)]
     assert [back(at)[0] for at in (110, 111, 113, 117)] == [11] * 4

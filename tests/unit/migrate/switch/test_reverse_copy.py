@@ -18,11 +18,11 @@ class Slow:
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def offsets(self, partitions: object, which: int, *, committed: bool = True) -> dict[tuple[str, int], int]:
+    def list_offsets(self, partitions: object, which: int, *, committed: bool = True) -> dict[tuple[str, int], int]:
         self.left -= 1
         return {WHERE: 12 if committed and self.left > 0 else 20}
 
-    def forget(self) -> None: ...
+    def invalidate(self) -> None: ...
 
     def close(self) -> None: ...
 

@@ -82,7 +82,7 @@ def test_both_directions(known: OffsetMap, data: st.DataObject) -> None:
     if there is not None:
         assert source_offset(known, there) == source
         assert target_offset(known, source + 1) == there + 1
-    after = known.next_at(source)
+    after = known.next_target(source)
     assert target_offset(known, source) <= (top + top if after is None else after)
     if after is not None:
         assert known.to_target(source_offset(known, after) or 0) == after
@@ -133,8 +133,8 @@ def sums(count: int, hashed: int = 7) -> BlockSums:
 def test_a_block_is_good_if_both_sides_have_what_the_map_has() -> None:
     piece = whole_partition(copied(OffsetMap([(0, 0, 2 * BLOCK)])), 0)
     right = {0: sums(BLOCK), 1: sums(BLOCK)}
-    assert compare_blocks(piece, right, right).right
-    assert compare_blocks(piece, right, right).good == 2 * BLOCK
+    assert compare_blocks(piece, right, right).is_equal
+    assert compare_blocks(piece, right, right).matching == 2 * BLOCK
     for left, other, bad in [
         (right, {0: sums(BLOCK)}, (1,)),  # missing on the target
         ({1: sums(BLOCK)}, right, (0,)),  # on the source
@@ -143,6 +143,6 @@ def test_a_block_is_good_if_both_sides_have_what_the_map_has() -> None:
         (right | {0: sums(BLOCK + 1)}, right, (0,)),  # not copied
     ]:
         judged = compare_blocks(piece, left, other)
-        assert (judged.bad, judged.right) == (bad, False)
+        assert (judged.bad, judged.is_equal) == (bad, False)
     extra = compare_blocks(piece, right, right | {EXTRA: sums(3)})
-    assert (extra.bad, extra.extra.count, extra.right, extra.good) == ((), 3, False, 2 * BLOCK)
+    assert (extra.bad, extra.extra.count, extra.is_equal, extra.matching) == ((), 3, False, 2 * BLOCK)

@@ -22,8 +22,8 @@ RIGHT = PartitionResult("orders", 0, "orders", 0, 1000, 1000, VerifiedRange(0, 1
 BEHIND = replace(RIGHT, partition=1, kept=VerifiedRange(0, 500, 400))
 HOSTILE = "<script>alert(1)</script>\"'&\u202e\x1b[2J"
 BAD = PartitionResult(
-    HOSTILE, 2, HOSTILE, 0, 1000, 1200, VerifiedRange(100, 400, 300, gone=100), records=900, blocks=3, bad=2, extra=1, gone=100,
-    off_target=7, difference=Difference(HOSTILE, 2, HOSTILE, "value", 400, 400, 401, HOSTILE, HOSTILE),
+    HOSTILE, 2, HOSTILE, 0, 1000, 1200, VerifiedRange(100, 400, 300, deleted=100), records=900, blocks=3, bad=2, extra=1, deleted=100,
+    compacted_target=7, difference=Difference(HOSTILE, 2, HOSTILE, "value", 400, 400, 401, HOSTILE, HOSTILE),
     note="a note",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_what_differs_is_said_first() -> None:
 
 
 def test_a_sampling_is_called_one() -> None:
-    sampling = report(replace(RIGHT, of=20, kept=VerifiedRange(0, 0)), share=0.05)
+    sampling = report(replace(RIGHT, total_blocks=20, kept=VerifiedRange(0, 0)), share=0.05)
     assert headline(sampling).startswith("Sampling: 1 of 20 blocks compared, 900 records: no difference found. Nothing")
     assert sampling.exit_code == 0
     assert "Sampling of the migration move" in render_page(sampling)
@@ -103,7 +103,7 @@ def test_the_page_needs_nothing_and_nothing_of_it_is_markup() -> None:
 
 def test_what_is_not_all_is_not_100_percent() -> None:
     """All that was copied is the same; somebody else has written behind it."""
-    one = replace(RIGHT, extra=2, kept=replace(RIGHT.kept, foreign=2))
+    one = replace(RIGHT, extra=2, kept=replace(RIGHT.kept, unknown=2))
     shown = "\n".join(render_text(report(RIGHT, one)))
     assert "99.9 % verified differs" in shown
     assert "2 records on the target that were not copied from the source, 2 of them" in shown
@@ -119,11 +119,11 @@ def test_what_all_partitions_have_is_said_once() -> None:
 
 
 def test_of_what_clients_write_nothing_is_said() -> None:
-    one = replace(RIGHT, behind=1234, undecided=5)
+    one = replace(RIGHT, client_offsets=1234, undecided_offsets=5)
     said = " ".join(" ".join(render_text(report(one))).split())
     assert "1,234 offsets on the target behind the last copied record: clients that were led there write" in said
     assert "5 offsets at its end on the target are of transactions that have not ended" in said
-    assert (report(one).exit_code, one.whole) == (0, True)
+    assert (report(one).exit_code, one.is_complete) == (0, True)
 
 
 def test_json() -> None:
@@ -134,15 +134,15 @@ def test_json() -> None:
 
 def test_once_more() -> None:
     """Everything that is still there; what the source has deleted was verified before, and stays so."""
-    kept = VerifiedRange(100, 900, 800, gone=30, compacted=2)
-    assert kept.again(0) == VerifiedRange(100, 100, gone=30)
-    assert kept.again(100) == VerifiedRange(100, 100, gone=30)
-    assert kept.again(400) == VerifiedRange(100, 400, gone=30)
-    assert kept.again(2000) == VerifiedRange(100, 900, gone=30)
+    kept = VerifiedRange(100, 900, 800, deleted=30, compacted=2)
+    assert kept.again(0) == VerifiedRange(100, 100, deleted=30)
+    assert kept.again(100) == VerifiedRange(100, 100, deleted=30)
+    assert kept.again(400) == VerifiedRange(100, 400, deleted=30)
+    assert kept.again(2000) == VerifiedRange(100, 900, deleted=30)
 
 
 def test_what_is_kept() -> None:
-    kept = VerifiedRange(5, 900, 800, gone=3, compacted=2)
+    kept = VerifiedRange(5, 900, 800, deleted=3, compacted=2)
     record = json.dumps(kept.to_record(1)).encode()
     assert json.loads(record)["upto"] == 900
     assert json.loads(record)["sampled"] is False

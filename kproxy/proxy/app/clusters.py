@@ -1,4 +1,4 @@
-"""The clusters that are served: each one's gateway, and what is done for it in the background."""
+"""The clusters that are served: the gateway of each, and its background tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOK_EVERY = 30.0
 
 
 class Clusters:
-    """Those of one process, in the order of the configuration. Their tasks end with `supervised`."""
+    """The clusters of one process, in the order of the configuration. Their tasks end with `supervised`."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Clusters:
         self._ending: dict[str, float] = {}  # clusters that were removed, and until when their sessions may last
 
     async def open_all(self) -> None:
-        """Bind the listeners of all clusters. Raises ConfigError if a port cannot be had."""
+        """Bind the listeners of all clusters. Raises ConfigError if a port cannot be bound."""
         for cluster in self._config.served:
             self.gateways.append(await self._open(cluster, self._config.others(cluster.name)))
         self._sessions.add_clusters(self.gateways)
 
     async def _open(self, cluster: ClusterConfig, others: Sequence[ClusterConfig]) -> Gateway:
-        """Raises ConfigError if a port cannot be had."""
+        """Bind the listeners of one cluster. Raises ConfigError if a port cannot be bound."""
         cluster_tasks = await self._supervised.enter_async_context(SupervisedTaskGroup(f"cluster {cluster.name}"))
         handle_client = partial(self._sessions.handle_client, cluster.name)
         return Gateway(
@@ -86,7 +86,7 @@ class Clusters:
         )
 
     def start(self, gateway: Gateway) -> None:
-        """Find the cluster's nodes, and look after it."""
+        """Start the background tasks of a cluster, which find its nodes and maintain its ports."""
         name, tasks = gateway.config.name, gateway.tasks
         for upstream in gateway.upstreams.values():
             self._begin_upstream(gateway, upstream)
@@ -122,15 +122,15 @@ class Clusters:
         self._exploring[key] = gateway.tasks.create_task(self._explore(gateway, upstream))
 
     def add_own_sockets(self, sockets: Iterable[socket.socket]) -> None:
-        """Lead to none of these sockets, on which the process listens for something else than clients."""
+        """Never dial these sockets, on which the process listens for something else than clients."""
         self.own_addresses.add(sockets)
 
     def gateway(self, name: str) -> Gateway | None:
-        """Of the cluster with this name, if it is served."""
+        """Return the gateway of the cluster with this name, if it is served."""
         return next((gateway for gateway in self.gateways if gateway.config.name == name), None)
 
     def _forwards(self) -> list[tuple[str, str, int, int]]:
-        """For `Metrics.forwards`."""
+        """Return the values of `Metrics.forwards`."""
         return [
             (gateway.config.name, str(one.listen), len(one.open), one.accepted)
             for gateway in self.gateways
@@ -138,12 +138,12 @@ class Clusters:
         ]
 
     def stop(self) -> None:
-        """Look after none of them any more. What they have is left to be drained."""
+        """Stop all background tasks. Sessions stay, to be drained."""
         for task in chain(self._exploring.values(), *self._background.values()):
             task.cancel()
 
     def _end(self, gateway: Gateway, seconds: float) -> None:
-        """Serve this cluster no more."""
+        """Stop serving this cluster."""
         name = gateway.config.name
         exploring = [self._exploring.pop((name, upstream)) for upstream in gateway.upstreams]
         for task in (*exploring, *self._background.pop(name)):
@@ -153,8 +153,10 @@ class Clusters:
         gateway.end(seconds)
 
     async def _explore(self, gateway: Gateway, upstream: Upstream) -> None:
-        """Find an upstream's nodes and a way to each, for as long as kproxy runs. What fails there is a defect: it is
-        the problem of this cluster alone, and does not hinder the next attempt."""
+        """Find an upstream's nodes and their routes, for as long as kproxy runs.
+
+        An exception here is a defect. It is the problem of this cluster alone, and does not prevent the next attempt.
+        """
         last_problem, pause = "", _FIRST_PAUSE
         while True:
             try:
@@ -182,7 +184,7 @@ class Clusters:
                 log.warning("cluster %s: %s", cluster.name, line)
 
     async def _log_bootstrap_hints(self, gateway: Gateway) -> None:
-        """Say once what to do if no bootstrap server can be used at start."""
+        """Log once what to do if no bootstrap server can be used at start."""
         await gateway.dialer.bootstrap_asked.wait()
         if self._invocation is not None:
             for line in nextstep.bootstrap_hints(
@@ -193,8 +195,10 @@ class Clusters:
     # Another configuration
 
     async def reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
-        """Do as this configuration says; return how many sessions are drained. Raises ConfigError if a new cluster
-        cannot be served, and has changed nothing then."""
+        """Apply this configuration; return how many sessions are drained.
+
+        Raises ConfigError if a new cluster cannot be served; then nothing has changed.
+        """
         new = {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
         present = {gateway.config.name for gateway in self.gateways}
         added = await self._open_or_none(config, [one[0] for name, one in new.items() if name not in present])
@@ -227,8 +231,10 @@ class Clusters:
         added: Mapping[str, Upstream],
         seconds: float,
     ) -> ClusterUpdate:
-        """Serve a cluster so, the active upstream first. Those that it has more, and those of which something has
-        changed, are explored."""
+        """Apply the configurations of a cluster, the active upstream first.
+
+        Upstreams that are new, or whose configuration has changed, are explored.
+        """
         name, former, kept = gateway.config.name, dict(gateway.upstreams), gateway.kept_upstreams(configs)
         new_configs = {one.upstream: one for one in configs}
         changes = {later: changed_settings(former[key].config, new_configs[later]) for key, later in kept.items()}
@@ -262,13 +268,13 @@ class Clusters:
 
 
 def _as_configured(gateway: Gateway) -> tuple[ClusterConfig, ...]:
-    """How it is served now, the active upstream first."""
+    """Return the present configurations of a cluster, the active upstream first."""
     others = [one.config for name, one in gateway.upstreams.items() if name != gateway.active]
     return gateway.config, *others
 
 
 def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
-    """What there is of an upstream that clients are not led to. Its nodes have ports already."""
+    """Log the state of an upstream that clients are not routed to. Its nodes have ports already."""
     nodes = [node for node in upstream.topology.nodes.values() if node.absent_since is None]
     problems = upstream.dialer.reachability.problems
     lost = [node for node in nodes if node.key in problems]

@@ -1,4 +1,4 @@
-"""What signals do, and how a running kproxy ends: who may ask for it, what a second signal does, the drain."""
+"""The control of the process: signals, who may end it, what a second signal does, the drain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Control:
     """The end of this process. `stopping` is set from its beginning on."""
 
     def __init__(self, config: Config) -> None:
-        """Raises ConfigError if what `--exit-with` names cannot be watched."""
+        """Prepare the conditions of `--exit-with`. Raises ConfigError if one cannot be watched."""
         self.config = config
         self.stopping = asyncio.Event()
         self._stop_reason = ""  # it has been told to stop; "" if its errand is done
@@ -32,8 +32,10 @@ class Control:
         self._endings = _endings(config)
 
     def handle_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
-        """SIGTERM and SIGINT end this process from now on. SIGHUP does `reload`, or ends the process where that says
-        False, as nothing could be reloaded, or where it means that the terminal was closed."""
+        """Let SIGTERM and SIGINT end this process from now on, and SIGHUP reload it.
+
+        SIGHUP ends the process if `reload` returns False, as there is nothing to reload, or if the terminal was closed.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop, number)
@@ -46,7 +48,7 @@ class Control:
             self.end(signal.SIGHUP.name)
 
     def watch(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Wait for what `--exit-with` names, in these tasks."""
+        """Wait for the conditions of `--exit-with`, in these tasks."""
         return [tasks.create_task(self._end_with(ending)) for ending in self._endings]
 
     async def _end_with(self, ending: ExitCondition) -> None:
@@ -59,7 +61,7 @@ class Control:
             self.stopping.set()
 
     def stop(self, number: int) -> None:
-        """What SIGTERM and SIGINT do: the first time an orderly end, the second time at once."""
+        """Handle SIGTERM or SIGINT: the first begins an orderly end, the second ends the process at once."""
         if self._signalled or (self.stopping.is_set() and not self._stop_reason):
             log.warning("stopping at once")
             # Not sys.exit: nothing may hold this up.

@@ -1,4 +1,4 @@
-"""What a switch does to the clusters and the sessions of this process."""
+"""The effects of a switch on the clusters and the sessions of this process."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UpstreamState:
-    """How it stands with an upstream: the id of its Kafka cluster, and why sessions cannot be led there now, or "".
-    `login`: who logs in to its brokers. `tls`: kproxy speaks TLS with them."""
+    """The state of an upstream as a switch sees it."""
 
     cluster_id: str | None
+    """The id of its Kafka cluster; None while it is unknown."""
     problem: str
+    """Why clients cannot be routed there now, or ""."""
     login: LoginMode = LoginMode.UNKNOWN
+    """Who logs in to its brokers."""
     tls: bool = False
+    """True if kproxy uses TLS with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortSharers:
-    """Which kproxies share the ports of a cluster: this one, "" if it shares none, and the others."""
+    """The kproxies that share the ports of a cluster."""
 
     instance: str = ""
+    """This kproxy; "" if it shares none."""
     others: Sequence[str] = ()
 
 
 class WriteCounts(Protocol):
-    """How it stands with the writes of a cluster's clients; see `kproxy.proxy.cluster.writehold`."""
+    """The state of the writes of a unit's clients; see `kproxy.proxy.cluster.writehold`."""
 
     @property
     def unanswered(self) -> int: ...
@@ -50,10 +54,10 @@ class WriteCounts(Protocol):
 
 
 class SwitchEffects(Protocol):
-    """What a switch does to the process, and asks it, about a unit. Nothing of it waits.
+    """The effects of a switch on the process, and its questions about a unit. No method waits.
 
-    `make_part`: lead these clients by themselves from now on, to this upstream. `end_part`: no more; returns why not,
-    or "".
+    `make_part` routes these clients by themselves from now on, to this upstream. `end_part` undoes that; it returns why
+    that is not possible, or "". See `AllSessions` and `Gateway` for the others.
     """
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
@@ -72,7 +76,7 @@ class SwitchEffects(Protocol):
 
 
 class ProcessEffects:
-    """`SwitchEffects` of this process."""
+    """The `SwitchEffects` of this process."""
 
     def __init__(self, clusters: Callable[[], Clusters], sessions: AllSessions) -> None:
         self._clusters = clusters
@@ -108,7 +112,10 @@ class ProcessEffects:
         gateway.accept_in_one_process(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
 
     def claim_route(self, cluster: str) -> str:
-        """Tell the kproxies at the same ports, unless a switch is under way. Returns why it cannot be so, or ""."""
+        """Claim the route among the kproxies at the same ports, unless a switch is under way.
+
+        Return why that is not possible, or "".
+        """
         gateway = self._clusters().gateway(cluster)
         if gateway is None or any(split_unit(unit)[0] == cluster for unit in self._holding):
             return ""

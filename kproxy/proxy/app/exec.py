@@ -1,4 +1,4 @@
-"""`kproxy exec`: a command that finds its clusters through a kproxy of its own, for as long as it runs.
+"""The command of `kproxy exec`: it reaches its clusters through its own kproxy, which runs as long as the command.
 
 The command is a child in kproxy's own process group, with kproxy's stdin, stdout and stderr. So on a terminal Ctrl-C
 and Ctrl-Z reach both without any help.
@@ -35,10 +35,10 @@ _LOOK_AGAIN = 0.02
 
 
 def run(config: Config, arguments: Sequence[str], timeout: float) -> tuple[int, str]:
-    """Run the command `words` when kproxy is ready; its exit code, and why it was not started ("" if it was).
+    """Run the command when kproxy is ready; return its exit code, and why it was not started ("" if it was).
 
-    Waits `timeout` seconds at most. Raises ConfigError for a placeholder that means nothing, a port that cannot be had,
-    or another end than the command's.
+    Waits at most `timeout` seconds. Raises ConfigError for an unknown placeholder, a port that cannot be bound, or an
+    option that would end kproxy before the command.
     """
     if config.exit_with or config.admin_quit:
         raise ConfigError("kproxy exec stops when its command exits: remove exit-with and admin-quit")
@@ -65,7 +65,7 @@ class ChildCommand:
         self._ignored = [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
 
     async def run(self, proxy: main.App) -> int:
-        """What App.run does until it is over; the exit code."""
+        """Run the command as the job of the App; return the exit code."""
         loop = asyncio.get_running_loop()
         for number in _PASSED_ON:
             if number in self._ignored:
@@ -96,7 +96,7 @@ class ChildCommand:
         return code if code >= 0 else BY_SIGNAL - code
 
     async def _wait(self, proxy: main.App, events: EventLog) -> int | None:
-        """Until kproxy is ready: None, or the exit code if there is no sense in waiting any more."""
+        """Wait until kproxy is ready; return an exit code if it will not become ready."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._timeout
         while reasons := proxy.not_ready():
@@ -112,7 +112,7 @@ class ChildCommand:
         return None
 
     async def _start(self, bootstrap: Mapping[str, Address]) -> asyncio.subprocess.Process:
-        """Start it. Raises OSError."""
+        """Start the command. Raises OSError."""
         first = str(next(iter(bootstrap.values())))
         arguments = [
             _PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._arguments
@@ -137,7 +137,7 @@ class ChildCommand:
 
 @contextlib.contextmanager
 def _listening() -> Iterator[EventLog]:
-    """The lines that the log writes meanwhile."""
+    """Collect the lines that the log writes meanwhile."""
     events = EventLog()
     logging.getLogger().addHandler(events)
     try:
@@ -147,7 +147,7 @@ def _listening() -> Iterator[EventLog]:
 
 
 def _why(what: str, reasons: Sequence[str], events: EventLog) -> str:
-    """What was not done, and why; but what the log has said is not said again."""
+    """Return what was not done, and why, without the reasons that the log has given already."""
     written = [event.text for event in events.last()]
     left = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]
     said = "" if len(left) == len(reasons) else "; the lines above say why"
@@ -155,12 +155,12 @@ def _why(what: str, reasons: Sequence[str], events: EventLog) -> str:
 
 
 def _cause(reason: str) -> str:
-    """The part of a reason that the log has in the same words: after the node, which stands there in another way."""
+    """Return the part of a reason that stands in the log in the same words: what follows the node."""
     return reason.rpartition(" cannot be reached: ")[2]
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal sends its signals to this process, and so to the command too."""
+    """Check whether a terminal sends its signals to this process, and so to the command too."""
     try:
         terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
     except OSError:  # there is none

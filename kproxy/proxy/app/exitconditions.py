@@ -1,6 +1,6 @@
-"""What `--exit-with` waits for: a process that ends, a URL that no longer answers, a file that appears.
+"""The conditions of `--exit-with`: a process that ends, a URL that no longer answers, a file that appears.
 
-Nobody has to be told by the one that ends, so it works however that ends.
+The program that ends need not notify kproxy, so this works however it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAILURES, _SILENCE = 3, 30.0
 
 
 class ExitCondition:
-    """One `--exit-with`. Raises ConfigError when it is a process that there is not."""
+    """The condition of one `--exit-with`. Raises ConfigError if it names a process that does not exist."""
 
     def __init__(self, awaited: ExitWith) -> None:
         self._awaited = awaited
@@ -36,7 +36,7 @@ class ExitCondition:
                 )
 
     async def wait(self) -> str:
-        """Return when kproxy shall end, and why, in one line."""
+        """Wait until kproxy must end; return why, in one line."""
         if self._awaited.kind == "url":
             why = await _stopped_answering(self._awaited.text)
         else:
@@ -53,7 +53,7 @@ class ExitCondition:
 
 
 async def _stopped_answering(url: str) -> str:
-    """Wait until it has answered, then until it does not any more; the last reason."""
+    """Wait until the URL has answered, then until it no longer does; return the last error."""
     answered, failures = False, 0
     while True:
         try:
@@ -76,7 +76,7 @@ def _said(error: Exception) -> str:
 
 
 async def _ask(url: str) -> None:
-    """Any answer of HTTP will do. Raises OSError, or h11.RemoteProtocolError, for none."""
+    """Send a request; any HTTP response will do. Raises OSError, or h11.RemoteProtocolError, if there is none."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     tls = None

@@ -1,8 +1,8 @@
-"""How kproxy logs: plain lines, coloured lines on a terminal, or JSON; and not the same line a thousand times
-(`kproxy.base.repeats`).
+"""The log of kproxy: plain lines, coloured lines on a terminal, or JSON.
 
-No payload, token or password is logged at any level: nothing here ever sees a frame. Names and messages of peers may be
-in a line; here is the last edge at which they are made harmless to terminals, and cut.
+The same line is not written a thousand times (`kproxy.base.repeats`). kproxy logs no payload, token or password at any
+level: this module never sees a frame. Names and messages of peers may be in a line; this is the last place that makes
+them harmless to terminals, and cuts them.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class _JsonFormatter(_EscapingFormatter):
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether to use colours there: on a terminal that knows them, unless NO_COLOR is set (https://no-color.org)."""
+    """Check whether to use colours: on a terminal that supports them, unless NO_COLOR is set (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr, which a thread may do: then the end of logging waits for it."""
+    """A handler that writes to stderr. If a thread writes for it, the end of logging waits for the thread."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -85,25 +85,30 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLog:
-    """The log of this process. `once` leaves out what was written a moment ago; `stderr`: None if no thread writes."""
+    """The log of this process."""
 
     once: RepeatFilter
+    """The filter that leaves out lines that were written a moment ago."""
     stderr: ThreadedStderr | None = None
+    """The stderr that a thread writes; None if none does."""
 
     @property
     def dropped(self) -> int:
-        """How many lines were never written."""
+        """The number of lines that were never written."""
         return 0 if self.stderr is None else self.stderr.dropped
 
     async def write_suppressed(self) -> None:
-        """Say how many lines were left out, for ever."""
+        """Log how many lines were left out, for as long as the process runs."""
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             self.once.write_suppressed()
 
 
 def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:
-    """Configure logging for the process: `auto`, `text` or `json`. None: stderr is closed, and nothing is logged."""
+    """Configure logging for the process. `log_format`: `auto`, `text` or `json`.
+
+    `stream` None: stderr is closed, and nothing is logged.
+    """
     once = RepeatFilter()
     writer: logging.Handler
     if stream is None:
@@ -122,7 +127,7 @@ def set_up(log_format: str, level: str, stream: TextIO | None) -> ProcessLog:
 
 
 def set_level(level: str) -> None:
-    """Write what is at least this important from now on."""
+    """Log what is at least this important from now on."""
     logging.getLogger().setLevel(level.upper())
     for library in ("asyncio", "asyncssh"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

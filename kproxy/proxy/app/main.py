@@ -1,4 +1,4 @@
-"""The wiring of the process: its clusters and their sessions on one event loop, the admin endpoint."""
+"""The main object of the process: on one event loop, it connects the clusters, the sessions, and the admin endpoint."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Job: TypeAlias = Callable[["App"], Awaitable[int]]
-"""What a process is there for: it runs for as long as this does, and ends with this exit code."""
+"""The job of a process. kproxy runs for as long as the job does, and ends with its exit code."""
 
 
 async def until_stopped(app: App) -> int:
-    """The errand of `kproxy run`."""
+    """Wait until kproxy must stop: the job of `kproxy run`."""
     await app.control.stopping.wait()
     return 0
 
@@ -71,10 +71,10 @@ def run(
     invocation: Invocation | None = None,
     source: ConfigSource | None = None,
 ) -> int:
-    """Run until the errand is done, by default until a signal; return the exit code. With `invocation` kproxy says
-    which command lines help where a broker cannot be reached. With `source` the configuration can be read again.
+    """Run until the job is done, by default until a signal; return the exit code.
 
-    Raises ConfigError if a port cannot be had.
+    With `invocation`, kproxy logs which command lines help if it cannot reach a broker. With `source`, it can read the
+    configuration again. Raises ConfigError if a port cannot be bound.
     """
     with threaded_stderr():
         log = logs.set_up(config.log_format, config.log_level, sys.stderr)
@@ -88,7 +88,7 @@ def run(
 
 
 class App:
-    """The wiring of one process."""
+    """The parts of one process, connected."""
 
     def __init__(
         self,
@@ -99,8 +99,7 @@ class App:
         source: ConfigSource | None = None,
         log: logs.ProcessLog | None = None,
     ) -> None:
-        """Raises ConfigError if what `--exit-with` names cannot be watched, or a file of the admin endpoint is no
-        good."""
+        """Connect the parts. Raises ConfigError if a condition of `--exit-with`, or a file, cannot be used."""
         self._config = config
         self._invocation = invocation
         self._selector = selector
@@ -121,11 +120,11 @@ class App:
 
     @property
     def bootstrap(self) -> Mapping[str, Address]:
-        """What clients on this machine use as their bootstrap server, by the cluster's name."""
+        """The bootstrap address for clients on this machine, by the cluster's name."""
         return {gateway.config.name: gateway.bootstrap for gateway in self._gateways}
 
     async def run(self, errand: Job) -> int:
-        """Serve until the errand is done, then drain."""
+        """Serve until the job is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_loop_complains)
         try:
@@ -214,7 +213,7 @@ class App:
             self._log.once.write_suppressed(at_the_end=True)
 
     def _open_switching(self, supervised: contextlib.AsyncExitStack) -> SwitchRegistry | None:
-        """Raises ConfigError if the state directory cannot be used."""
+        """Open the state directory and the switches. Raises ConfigError if the directory cannot be used."""
         supervised.callback(self._close_state_dir)
         if not _needs_switching(self._config):
             return None
@@ -242,7 +241,7 @@ class App:
     # A new configuration
 
     def _start_reload(self, why: str) -> bool:
-        """Begin a reload; False if there is no file that it could be read from."""
+        """Begin a reload; return False if there is no file to read again."""
         if self._reloader is None or not self._reloader.files:
             return False
         if not self.control.stopping.is_set():
@@ -290,17 +289,17 @@ class App:
         return [] if self._clusters is None else self._clusters.gateways
 
     def not_ready(self, requires: Requires | None = None) -> Sequence[str]:
-        """Why clients should wait, a line each; empty when they need not. `requires` overrides --ready-requires."""
+        """Return why clients should wait, a line each; empty if they need not. `requires`: see --ready-requires."""
         if self.control.stopping.is_set():
             return ["kproxy is stopping"]
         return self._reasons([self._report(gateway) for gateway in self._gateways], requires)
 
     def useless_to_wait(self) -> Sequence[str]:
-        """Why a cluster will not become ready before a person does something, a line each; empty if all may."""
+        """Return why a cluster will not become ready before a person acts, a line each; empty if all may."""
         return [reason for gateway in self._gateways for reason in permanent_problems(self._report(gateway))]
 
     def lasting_problems(self, requires: Requires) -> Sequence[str]:
-        """The same, for one who does not wait either for a name that nobody knows, or for another certificate."""
+        """Return the problems that last until a person acts, including unresolvable names and wrong certificates."""
         return [reason for gateway in self._gateways for reason in lasting_problems(gateway, requires)]
 
     def _report(self, gateway: Gateway) -> ClusterStatus:
@@ -347,7 +346,7 @@ class App:
         return self._switching.handle_request(body)
 
     def status(self) -> Status:
-        """All of it, as it is now."""
+        """Return the present state of the process."""
         return Status(
             version=__version__,
             draining=self.control.stopping.is_set(),
@@ -362,7 +361,7 @@ def _needs_switching(config: Config) -> bool:
 
 
 def _state_dir(config: Config) -> StateDir | None:
-    """Raises ConfigError if it cannot be used."""
+    """Open the state directory, if one is configured. Raises ConfigError if it cannot be used."""
     if config.state_dir is None:
         return None
     from kproxy.proxy.app.statedir import StateDir  # few need it
@@ -371,7 +370,7 @@ def _state_dir(config: Config) -> StateDir | None:
 
 
 def _token(config: Config) -> str | bearer.TokenFile | None:
-    """What clients of the admin endpoint must show. Read before the event loop turns: the file may be a pipe."""
+    """Return the token of the admin endpoint. It is read before the event loop turns: the file may be a pipe."""
     if config.admin is None or config.admin_token_file is None:
         return config.admin_token
     try:
@@ -388,8 +387,11 @@ def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
 
 
 def _loop_complains(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio cannot raise to anybody. Its server, the admin endpoint's, runs out of file descriptors, and tries
-    again a second later; anything else is a defect."""
+    """Handle what asyncio cannot raise to a caller.
+
+    If its server, the admin endpoint's, has no file descriptor left, it tries again a second later; anything else is a
+    defect.
+    """
     error = context.get("exception")
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         log.error("too many open files: the admin endpoint cannot answer now; raise the limit (ulimit -n)")

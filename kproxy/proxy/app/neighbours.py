@@ -1,4 +1,4 @@
-"""Says at start that a bootstrap server is a port of another kproxy."""
+"""The warning at start that a bootstrap server is a port of another kproxy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _SECONDS = 2.0
 
 
 async def warn_about_neighbours(config: Config) -> None:
-    """Ask another kproxy, which may be at the usual port if a bootstrap server is, and log what it says. One without an
-    admin endpoint at the usual address is not found, and nothing is said of it."""
+    """Ask another kproxy, which may have the usual port if a bootstrap server is there, and log its answer.
+
+    A kproxy without an admin endpoint at the usual address is not found.
+    """
     clusters = [one for one in config.served if one.default_port_user]
     if not clusters:
         return

@@ -1,5 +1,7 @@
-"""The command lines that help where `kproxy run` does not reach a broker: a run line into which other addresses can be
-written, where those may help, and the doctor line. Pure."""
+"""The command lines that help where `kproxy run` does not reach a broker. Pure.
+
+They are a run line for other addresses, where those may help, and the doctor line.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,16 @@ _MOST_MAPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How kproxy was started, with no secret in it. `words`: what stood behind `kproxy run`, but for --map. `dialer`:
-    what says which cluster, and how it is reached, --map included."""
+    """The command line with which kproxy was started, without secrets."""
 
     run_arguments: tuple[str, ...]
+    """The arguments of `kproxy run`, without --map."""
     connection_arguments: tuple[str, ...]
+    """The arguments that name the cluster, and how it is reached, --map included."""
 
 
 def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -> list[str]:
-    """What to do next, a line each; empty if all nodes can be reached."""
+    """Return what to do next, a line each; empty if all nodes can be reached."""
     lost = cluster.out_of_reach
     if not lost:
         return []
@@ -44,7 +47,7 @@ def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -
 
 
 def bootstrap_hints(invocation: Invocation, config: Config, exploration: ExplorationState) -> list[str]:
-    """What to do next, a line each, when no bootstrap server can be used; empty if one can."""
+    """Return what to do next, a line each, if no bootstrap server can be used; empty if one can."""
     if exploration.answered:
         return []
     lines = []

@@ -1,6 +1,6 @@
-"""What a person sees at start: the nodes of a cluster, where each is, and whether kproxy can reach it.
+"""The display of a cluster's nodes at start: where each is, and whether kproxy can reach it.
 
-On a terminal a table (`kproxy.proxy.app.nodetable`), else one log line for each node.
+On a terminal it is a table (`kproxy.proxy.app.nodetable`), else one log line for each node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def show_nodes(cluster: ClusterStatus, log_format: str, requires: Requires) -> None:
-    """Show every node of the cluster, and whether it is ready."""
+    """Display every node of the cluster, and whether the cluster is ready."""
     if log_format == "auto" and sys.stderr is not None and sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         _table(cluster)
     else:

@@ -1,4 +1,4 @@
-"""The table that a terminal shows of a cluster's nodes; a list where it would be too wide. No host name is broken."""
+"""The table of a cluster's nodes on a terminal; a list where it would be too wide. No host name is broken."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _BETWEEN = 11
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node: its label, where it is, what clients are told, and in words whether kproxy reaches it."""
+    """The row of one node."""
 
     label: str
     advertised: str
+    """Its advertised address."""
     local: str
+    """Its local address for clients."""
     reachable: str
+    """Whether kproxy reaches it, in words."""
     good: bool
+    """True if kproxy reaches it."""
 
 
 def stderr_console(coloured: bool) -> Console:
-    """The terminal on stderr."""
+    """Return the terminal on stderr."""
     # Only a terminal needs rich; importing it takes longer than everything else that is shown.
     from rich.console import Console
 
@@ -38,7 +42,7 @@ def stderr_console(coloured: bool) -> Console:
 
 
 def show_table(terminal: Console, title: str, rows: Sequence[NodeRow]) -> None:
-    """Print the nodes, of which there is one at least, as the width allows."""
+    """Print the nodes, at least one, as the width allows."""
     from rich.table import Table
     from rich.text import Text
 
@@ -58,8 +62,10 @@ def show_table(terminal: Console, title: str, rows: Sequence[NodeRow]) -> None:
 
 
 def _widths(rows: Sequence[NodeRow], room: int) -> list[int]:
-    """Of the columns; none if there is no room for them. Of the first three no cell is wrapped, of the last one between
-    words; the headings are if need be."""
+    """Return the widths of the columns; none if there is not enough room.
+
+    In the first three columns no cell is wrapped, in the last one only between words; headings are if necessary.
+    """
     columns = list(zip(*[(row.label, row.advertised, row.local, row.reachable) for row in rows], strict=True))
     last = max(_longest(word for cell in columns[3] for word in cell.split()), min(_longest(columns[3]), _NARROWEST))
     for headings in (zip(_HEADINGS, strict=True), map(str.split, _HEADINGS)):

@@ -1,8 +1,8 @@
-"""What `kproxy tap --pcap` writes: a capture of connections that had just the frames that another kproxy sends.
+"""The capture file of `kproxy tap --pcap`: connections that carry the frames which another kproxy sends.
 
-The file says what a capture at the client would: the client's address and port, the local address of the node, and the
-frames as the client sees them. What has been left out of a frame is in no packet; each frame says with its own size
-field how long it is now, and a comment says how long it was. The connections' handshakes and numbers are made up.
+The file looks like a capture at the client: the client's address and port, the local address of the node, and the
+frames as the client sees them. What was left out of a frame is in no packet; the size field of each frame gives its
+present size, and a comment the original one. The handshakes and sequence numbers of the connections are made up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kproxy.proxy.app.pcapng import ACK, PSH, SYN, Ip, TcpEndpoint
 from kproxy.proxy.watch.lines import parse_line
 
 LONGEST_LINE = 4 * 1024 * 1024
-"""Of a line with a frame: base64 of the longest copy that a kproxy makes."""
+"""The most bytes of a line with a frame: base64 of the longest copy that a kproxy makes."""
 
 _SEGMENT = 32 * 1024
 # Connections and interfaces that are told apart; whoever sends the lines may be anybody.
@@ -46,7 +46,7 @@ class _TcpConnection:
 
 
 class PcapWriter:
-    """Makes blocks of pcapng from lines. `frames`, `lost`: how many there were; `ports`: of the local addresses."""
+    """The blocks of pcapng for a sequence of lines. `frames` and `lost` count them; `ports` are the local ones."""
 
     def __init__(self) -> None:
         self._interfaces: dict[str, int] = {}
@@ -59,11 +59,11 @@ class PcapWriter:
 
     @staticmethod
     def header() -> bytes:
-        """What the file begins with."""
+        """Return the beginning of the file."""
         return pcapng.section_block("kproxy tap")
 
     def add(self, value: Mapping[str, Any]) -> bytes:
-        """The blocks for one line. Raises ValueError."""
+        """Return the blocks for one line. Raises ValueError."""
         if "lost" in value:
             self._missing += int(value["lost"])
             self.lost += int(value["lost"])
@@ -144,7 +144,7 @@ def _after(number: int, size: int) -> int:
 
 
 def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
-    """Both ends, of the same version of IP."""
+    """Return both ends, of the same version of IP."""
     ends = []
     for text in (client, local):
         try:
@@ -162,8 +162,10 @@ def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
 
 
 def write_capture(lines: Iterable[bytes], file: Path, messages: TextIO) -> None:
-    """Write the capture into the file until the lines end; "-" is the standard output. `say` is told what was lost, and
-    how to open the file. Raises AdminError, ConfigError."""
+    """Write the capture into the file until the lines end; "-" is the standard output.
+
+    `messages` receives how many frames were lost, and how to open the file. Raises AdminError, ConfigError.
+    """
     check_file(file)
     capture = PcapWriter()
     out: BinaryIO | None = None
@@ -203,7 +205,7 @@ def _summary(capture: PcapWriter, file: Path) -> str:
 
 
 def check_file(file: Path) -> None:
-    """Raises ConfigError if a capture cannot be written there."""
+    """Raise ConfigError if a capture cannot be written there."""
     if str(file) == "-":
         if sys.stdout.isatty():
             raise ConfigError("--pcap -: a capture is not for a terminal: pipe it, as into 'wireshark -k -i -'")
@@ -224,7 +226,7 @@ def _open(file: Path) -> BinaryIO:
 
 
 def _write(out: BinaryIO, blocks: bytes) -> None:
-    """All of them at once, so that whoever ends this leaves whole blocks."""
+    """Write all blocks at once, so that an interruption leaves whole blocks."""
     remaining = memoryview(blocks)
     while remaining:
         remaining = remaining[out.write(remaining) :]

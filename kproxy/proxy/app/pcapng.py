@@ -39,17 +39,17 @@ _END_OF_OPTIONS = pack("<HH", 0, 0)
 
 
 def section_block(application: str) -> bytes:
-    """The block that a file begins with."""
+    """Return the block that a file begins with."""
     return _block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(4, application) + _END_OF_OPTIONS)
 
 
 def interface_block(name: str) -> bytes:
-    """The block of one more interface; they count from 0. Times are in microseconds."""
+    """Return the block of one more interface; they are numbered from 0. Times are in microseconds."""
     return _block(1, pack("<HHI", _RAW_IP, 0, 0) + _option(2, name) + _END_OF_OPTIONS)
 
 
 def packet_block(interface: int, time: float, data: bytes, comment: str = "") -> bytes:
-    """The block of a packet. `time`: seconds since 1970."""
+    """Return the block of a packet. `time`: seconds since 1970."""
     at = int(time * 1_000_000) & 0xFFFFFFFFFFFFFFFF
     head = pack("<IIIII", interface, at >> 32, at & 0xFFFFFFFF, len(data), len(data))
     options = _option(1, comment) + _END_OF_OPTIONS if comment else b""
@@ -67,7 +67,7 @@ class TcpEndpoint:
 def tcp_packet(
     source: TcpEndpoint, target: TcpEndpoint, sequence: int, acknowledged: int, flags: int, payload: bytes = b""
 ) -> bytes:
-    """An IP packet with a TCP segment, checksums and all; of at most 65,000 bytes of payload."""
+    """Return an IP packet with a TCP segment, including checksums. The payload has at most 65,000 bytes."""
     options = _SCALE if flags & SYN else b""
     words = (20 + len(options)) // 4 << 12 | flags
     ports = source.port, target.port
@@ -84,7 +84,7 @@ def tcp_packet(
 
 
 def _checksum(data: bytes) -> int:
-    """RFC 1071."""
+    """Return the Internet checksum (RFC 1071)."""
     data += bytes(len(data) % 2)
     total: int = sum(unpack(f">{len(data) // 2}H", data))
     while total > 0xFFFF:

@@ -1,7 +1,6 @@
-"""What `kproxy config check` looks at beside the configuration itself: all that would keep kproxy from starting or from
-logging in, as far as it can be known without a socket. Nobody is asked, and no command is run.
+"""The checks of `kproxy config check` beyond the configuration: everything that would prevent a start or a login.
 
-Files are read by the code that reads them when kproxy runs.
+They use no socket and run no command. Files are read by the code that reads them when kproxy runs.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _READ_WITH = {
 
 
 def findings(config: Config) -> Iterator[ConfigFinding]:
-    """What is wrong, where the user wrote it."""
+    """Yield the problems, where the user wrote them."""
     yield from cluster_findings(config)
     yield from _of_process(config)
 
 
 def cluster_findings(config: Config) -> Iterator[ConfigFinding]:
-    """The part of it that a reload can change."""
+    """Yield the problems in what a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
             yield ConfigFinding(tuple(("clusters", index, key) for key in keys), text)
@@ -67,7 +66,7 @@ def _of_process(config: Config) -> Iterator[ConfigFinding]:
 
 
 def unchecked_commands(config: Config) -> Iterator[str]:
-    """What stays unchecked: options whose commands nobody has run, and of which cluster they are."""
+    """Yield the options with commands, which kproxy does not run here, and the cluster of each."""
     for cluster in config.clusters:
         for key, command in _commands(cluster):
             if command is not None:
@@ -98,7 +97,7 @@ def _hops(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What a login needs that is not on this machine."""
+    """Yield what a login needs and this machine does not have."""
     for key, check in _needs(cluster):
         try:
             check()
@@ -109,7 +108,7 @@ def _login(cluster: ClusterConfig) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _needs(cluster: ClusterConfig) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Each option of the login, and what raises UpstreamError or OSError if it is no good."""
+    """Yield each option of the login, and a function that raises UpstreamError or OSError if it cannot be used."""
     if cluster.sasl_password_file is not None:
         yield "sasl-password-file", partial(secrets.read_file_blocking, cluster.sasl_password_file)
     if cluster.oauth_token_file is not None:

@@ -1,4 +1,4 @@
-"""Taking over a new configuration while kproxy runs: read and checked whole first, then all of it or nothing."""
+"""The reload of the configuration while kproxy runs: kproxy reads and checks it whole, then applies all or nothing."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ log = logging.getLogger(__name__)
 _READ_WITHIN = 30.0
 
 Apply = Callable[[Config, Mapping[str, ClusterTls]], Awaitable[int]]
-"""Does as a configuration says, with the TLS of each cluster by its title; returns how many sessions are drained for
-it. Raises ConfigError, and has changed nothing then."""
+"""Applies a configuration, with the TLS of each cluster by its title; returns how many sessions are drained for it.
+
+Raises ConfigError; then it has changed nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConfigSource:
-    """Where the configuration comes from: flags over variables over a file."""
+    """The sources of the configuration: flags over variables over a file."""
 
     flags: Mapping[str, object]
     env: Mapping[str, str]
@@ -38,17 +40,17 @@ class ConfigSource:
 
     @classmethod
     def of(cls, flags: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> ConfigSource:
-        """As `kproxy.config.read` takes them."""
+        """Return the sources, as `kproxy.config.read` takes them."""
         named = env.get(CONFIG_VARIABLE, "").strip()
         return cls(flags, dict(env), file or (Path(named) if named else None))
 
     def files(self, config: Config) -> Sequence[Path]:
-        """The files that options were read from."""
+        """Return the files that options were read from."""
         named = [cluster.client_config for cluster in config.clusters]
         return [path for path in (self.file, *named) if path is not None]
 
     def read(self) -> tuple[Config, Mapping[str, ClusterTls]]:
-        """All of it, and the files that it names. Raises ConfigError."""
+        """Read all sources, and the files that they name. Raises ConfigError."""
         from kproxy.proxy.app import preflight  # with all that a login may need
 
         config = read(self.flags, self.env, self.file, further=preflight.cluster_findings).config
@@ -56,7 +58,7 @@ class ConfigSource:
 
 
 class Reloader:
-    """The configuration that holds, and the next one. One reload at a time."""
+    """The present configuration, and the next one. One reload at a time."""
 
     def __init__(
         self,
@@ -66,8 +68,11 @@ class Reloader:
         apply: Apply,
         keep_active: Callable[[Config, Config], Config] = lambda old, new: new,
     ) -> None:
-        """`follow`: the second configuration as it holds where a switch has led clusters elsewhere than the first one
-        says. Raises ConfigError."""
+        """Start with this configuration.
+
+        `keep_active` returns the second configuration with the active upstreams that a switch has chosen, where the
+        configuration has not changed them. Raises ConfigError.
+        """
         self._source = source
         self._keep_active = keep_active
         self._config = config
@@ -83,7 +88,7 @@ class Reloader:
         return self._source.files(self._config)
 
     async def reload(self, why: str) -> ReloadResult:
-        """Read all sources again, and do as they say, unless there is a mistake in them. It must not be cancelled."""
+        """Read all sources again, and apply them, unless there is a mistake in them. It must not be cancelled."""
         if self._under_way:
             return ReloadResult("busy", ["another reload is under way"])
         self._under_way = True
@@ -95,8 +100,10 @@ class Reloader:
         return outcome
 
     async def reload_soon(self, why: str) -> None:
-        """The same for somebody who does not wait for an answer. If a reload is under way, which may have read the
-        files before they changed, another one follows."""
+        """Reload without a result for the caller.
+
+        If a reload is under way, which may have read the files before they changed, another one follows.
+        """
         if self._under_way:
             self._next_reason = why
             return
@@ -139,8 +146,11 @@ class Reloader:
 
 
 async def watch_files(files: Callable[[], Sequence[Path]], changed: Callable[[], object], every: float = 1.0) -> None:
-    """Call `changed` when a file is another one, for ever: written in place, replaced, or behind a link that leads
-    elsewhere now, as in volumes of Kubernetes. Half-written files are given one more turn."""
+    """Call `changed` when a file has changed, for as long as kproxy runs.
+
+    A file may be written in place, replaced, or behind a link whose target changes, as in volumes of Kubernetes. A
+    half-written file gets one more turn.
+    """
     known = before = _file_states(files())
     while True:
         await asyncio.sleep(every)

@@ -1,9 +1,9 @@
-"""`--state-dir`: what a kproxy must know again after a restart, a file for each cluster and each part of one. One
-process at a time.
+"""The state directory (`--state-dir`): what a kproxy must know again after a restart, a file for each unit.
 
-A file is replaced as a whole, and is on the disk before `write` returns: what kproxy does next relies on that. It is
-written on the thread of the data plane, a few times in a switch, so the directory belongs on a local disk. While writes
-are held, room for the next state is kept beside it: a disk that gets full then does not hinder the end of the hold.
+One process at a time uses it. A file is replaced as a whole, and is on the disk before `write` returns: what kproxy
+does next relies on that. It is written on the thread of the data plane, a few times in a switch, so the directory
+belongs on a local disk. While writes are held, room for the next state is kept beside it: a disk that gets full then
+does not prevent the end of the hold.
 """
 
 from __future__ import annotations
@@ -60,13 +60,15 @@ class StateDir:
             raise ConfigError(f"--state-dir: {path}: {text}") from None
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Unlock it for another process."""
         for descriptor in (self._lock, self._folder):
             os.close(descriptor)
 
     def read(self, unit: str) -> SavedState | None:
-        """What is known of a unit; None: nothing yet. Raises ConfigError if that cannot be told: a kproxy that
-        guessed could lead clients to the wrong upstream."""
+        """Return the state of a unit; None if there is none yet.
+
+        Raises ConfigError if it cannot be read: a kproxy that guessed could route clients to the wrong upstream.
+        """
         name = _file_of(unit)
         try:
             data = self._contents(name)
@@ -79,13 +81,13 @@ class StateDir:
         raise ConfigError(f"--state-dir: {self._path / name} {problem}; {text}")
 
     def forget(self, unit: str) -> None:
-        """Nothing is known of this unit any more. Raises OSError."""
+        """Remove the state of this unit. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_file_of(unit), dir_fd=self._folder)
             os.fsync(self._folder)
 
     def file(self, unit: str) -> Path:
-        """Where what is known of a unit is, for messages."""
+        """Return the file of a unit, for messages."""
         return self._path / _file_of(unit)
 
     def _contents(self, name: str) -> bytes | None:
@@ -108,9 +110,11 @@ class StateDir:
         unsure: float = 0.0,
         unknown: float = 0.0,
     ) -> None:
-        """Keep this from now on, without `fetched` if that would be more than can be read again: clients choose their
-        names. Raises OSError; then the file is what it was before, or, if only the directory could not be synced, what
-        was to be written: `read` tells."""
+        """Store the state of a unit, without `fetched` if it would be too long to read again.
+
+        Clients choose their names. Raises OSError; then the file is what it was before, or, if only the directory could
+        not be synced, the new one: `read` shows which.
+        """
         encode = partial(
             asjson.encode_state_file,
             unit,
@@ -137,7 +141,7 @@ class StateDir:
             self._keep_room(scratch, len(data) + _LONGER)
 
     def _keep_room(self, scratch: str, size: int) -> None:
-        """If that is not possible, the next state is written where there is room."""
+        """Keep room for the next state. If that is not possible, the next state is written where there is room."""
         if sys.platform == "darwin":
             return
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The state of one unit as it is kept in the state directory: writing it, and what to rely on where that fails."""
+"""The writer of one unit's state into the state directory, and what kproxy assumes if that fails."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class StateWriter:
-    """Of one unit. `problem`: why the state could not be written the last time, or "". `directory`: None if nothing is
-    kept."""
+    """The writer of one unit. `problem`: why the last write failed, or "". `directory`: None if nothing is stored."""
 
     def __init__(self, directory: StateDir | None, unit: str) -> None:
         self.directory = directory
@@ -34,7 +33,7 @@ class StateWriter:
         unsure: float = 0.0,
         unknown: float = 0.0,
     ) -> str:
-        """Keep this from now on. Returns why that was not possible, or ""."""
+        """Store this from now on. Return why that was not possible, or ""."""
         if self.directory is None:
             return ""
         try:
@@ -62,8 +61,7 @@ class StateWriter:
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether another process may find here that it has committed, though that could not be written: a write that
-        failed may be there all the same."""
+        """True if another process may find a commit here though its write failed: it may be there all the same."""
         if self.directory is None or not self._tried_commit:
             return False
         try:

@@ -1,4 +1,4 @@
-"""The stderr of a running kproxy. A thread writes to it, so that a reader that stops holds up nothing but the log."""
+"""The stderr of a running kproxy. A thread writes to it, so that a reader that stops delays nothing but the log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _PATIENCE = 2.0
 class ThreadedStderr(io.TextIOBase):
     """A text stream over the file descriptor of another one. `write` never waits.
 
-    Lines keep their order. Once there is no room, lines are dropped until all that waits is written; then, where the
-    gap is, stands what `dropped_text` makes of their number. `dropped` counts the lines that were never written.
+    Lines keep their order. Once there is no room, lines are dropped until all that waits is written; then
+    `dropped_text` returns the line that stands in the gap for this number of lines. `dropped` counts the lines that
+    were never written.
     """
 
     def __init__(self, stream: TextIO) -> None:
-        """Raises OSError if the stream has no file descriptor."""
+        """Start the thread. Raises OSError if the stream has no file descriptor."""
         self._stream = stream
         self._fd = stream.fileno()
         self._waiting: deque[str] = deque()
@@ -67,7 +68,7 @@ class ThreadedStderr(io.TextIOBase):
         return self._stream.encoding
 
     def finish(self, seconds: float = _PATIENCE) -> None:
-        """Write what waits, for so many seconds at most. What is written to the stream afterwards is dropped."""
+        """Write what waits, for at most this many seconds. What is written to the stream afterwards is dropped."""
         with self._changed:
             self._ending = True
             self._changed.notify()
@@ -107,7 +108,10 @@ def _say_dropped(lines: int) -> str:
 
 @contextlib.contextmanager
 def threaded_stderr() -> Iterator[ThreadedStderr | None]:
-    """Have a thread write whatever this process writes to stderr meanwhile. None where stderr is no file, or closed."""
+    """Let a thread write everything that this process writes to stderr meanwhile.
+
+    Yields None if stderr is no file, or closed.
+    """
     before = sys.stderr
     try:
         before.flush()

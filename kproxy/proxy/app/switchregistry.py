@@ -1,5 +1,7 @@
-"""The switches of this kproxy's clusters that have upstreams, and of their parts. What `/switch`, `/status` and the
-metrics show."""
+"""The switches of this kproxy's clusters that have upstreams, and of their parts.
+
+`/switch`, `/status` and the metrics show them.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,11 @@ log = logging.getLogger(__name__)
 
 
 class SwitchRegistry:
-    """All of them. They are adopted before their clusters are opened, for the state says which upstream one leads to;
-    they begin when the listeners are there, before the event loop turns."""
+    """All switches of the process.
+
+    They are adopted before their clusters are opened, because the state determines the active upstream; they begin when
+    the listeners are bound, before the event loop turns.
+    """
 
     def __init__(
         self,
@@ -40,7 +45,7 @@ class SwitchRegistry:
         is_stopping: Callable[[], bool],
         served: Iterable[str] = (),
     ) -> None:
-        """`served`: clusters, without upstreams, that have had clients before there was this."""
+        """Begin without switches. `served`: clusters without upstreams that have had clients before."""
         self._directory = directory
         self._effects = effects
         self._is_stopping = is_stopping
@@ -55,9 +60,11 @@ class SwitchRegistry:
         return asyncio.get_running_loop().time() + self._offset
 
     def adopt(self, config: Config, directory: StateDir | None = None) -> Config:
-        """The configuration as it holds: each cluster with upstreams leads to where it did before, or else as
-        configured. `directory`: keeps their states from now on, if none did. Nothing changes before `begin`, or
-        `discard_adopted`, and no hold begins. Raises ConfigError."""
+        """Return the configuration with the active upstream of each cluster's state, or else as configured.
+
+        `directory` stores the states from now on, if none did. Nothing changes before `begin`, or `discard_adopted`,
+        and no hold begins. Raises ConfigError.
+        """
         directory = directory or self._directory
         served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
         self._next = {}
@@ -102,11 +109,11 @@ class SwitchRegistry:
         return switch
 
     def discard_adopted(self) -> None:
-        """What was adopted does not come."""
+        """Discard what was adopted."""
         self._next, self._is_adopting = {}, False
 
     def begin(self, config: Config, directory: StateDir | None = None) -> None:
-        """The clusters that were adopted are there. Raises ConfigError if a state cannot be written."""
+        """Use the adopted switches: their clusters are served. Raises ConfigError if a state cannot be written."""
         self._directory = directory or self._directory
         former, self._switches = self._switches, self._next
         self.discard_adopted()
@@ -133,13 +140,15 @@ class SwitchRegistry:
         self._served = frozenset(served)
 
     def end(self) -> None:
-        """The process ends, and has no sessions any more."""
+        """End all switches: the process ends, and has no sessions any more."""
         for switch in self._switches.values():
             switch.end()
 
     def with_active_upstreams(self, old: Config, new: Config) -> Config:
-        """The new configuration without what it says about the active upstream, where that is not new, or so already.
-        Raises ConfigError while a switch is under way."""
+        """Return the new configuration with the present active upstreams, except where it names a new one.
+
+        Raises ConfigError while a switch is under way.
+        """
         for name, switch in self._switches.items():
             if switch.state.holds:
                 raise ConfigError(f"cluster {name} is in switch {switch.state.switch}: reload when that is over")
@@ -153,7 +162,7 @@ class SwitchRegistry:
         )
 
     def _check_parts(self, old: Config, new: Config) -> None:
-        """Raises ConfigError if a part would lose where its clients are led to, and all others are not."""
+        """Raise ConfigError if a part would lose the upstream that only its clients are routed to."""
         later = {(one.name, one.upstream): one for one in new.clusters}
         served = {one.name for one in new.served}
         for name, switch in self._switches.items():
@@ -174,6 +183,7 @@ class SwitchRegistry:
     # What others see
 
     def status(self, cluster: str) -> SwitchStatus | None:
+        """Return the status of a cluster's switch and its parts; None if the cluster cannot be switched."""
         switch = self._switches.get(cluster)
         if switch is None:
             return None
@@ -182,6 +192,7 @@ class SwitchRegistry:
         )
 
     def switch_numbers(self) -> Iterator[SwitchMetrics]:
+        """Yield the numbers of each unit, for the metrics."""
         for name, switch in self._switches.items():
             status, last = switch.status(), switch.state.last
             yield SwitchMetrics(
@@ -199,14 +210,14 @@ class SwitchRegistry:
             )
 
     def as_json(self, sessions: Sequence[SessionStatus]) -> bytes:
-        """What GET /switch answers."""
+        """Return the body of GET /switch."""
         clients = self._clients_by_unit(sessions)
         clusters = [{**one.as_json(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
         kproxy = {"version": __version__, "time": time.time(), "state_dir": self._directory is not None}
         return _json({"kproxy": kproxy, "clusters": clusters})
 
     def _clients_by_unit(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
-        """Who is connected, by unit: where, and how they name themselves."""
+        """Return the connected clients by unit: address, client id, software."""
         found: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
         units: dict[tuple[str, str], str] = {}
         for one in sessions:
@@ -245,7 +256,7 @@ class SwitchRegistry:
         )
 
     def handle_request(self, body: object) -> SwitchCommandResult:
-        """What POST /switch does, and answers."""
+        """Handle the body of POST /switch; return the result and the response body."""
         try:
             name, command = asjson.parse_command(body)
             if name not in self._switches:
@@ -267,7 +278,7 @@ class SwitchRegistry:
     # Parts
 
     def _make_part(self, cluster: UnitSwitch, parting: PartCommand) -> str:
-        """Returns why not, or ""."""
+        """Make a part of a cluster. Return why that is not possible, or ""."""
         part = Part(parting.part, parting.clients)
         name = unit_name(cluster.cluster, part.name)
         if name in self._switches:
@@ -304,7 +315,7 @@ class SwitchRegistry:
         return ""
 
     def _end_part(self, cluster: UnitSwitch, part: str) -> str:
-        """Returns why not, or ""."""
+        """Dissolve a part. Return why that is not possible, or ""."""
         name = unit_name(cluster.cluster, part)
         if name not in self._switches:
             return ""
@@ -327,8 +338,10 @@ class SwitchRegistry:
 
 
 def _forget(directory: StateDir, cluster: str) -> None:
-    """This cluster has no upstreams. What its last switch has left could lead the clients of a next one wrong. Raises
-    ConfigError if that switch has not ended."""
+    """Remove the state of a cluster that has no upstreams any more: it could misroute the clients of a later switch.
+
+    Raises ConfigError if its switch has not ended.
+    """
     try:
         kept = directory.read(cluster)
     except ConfigError:
@@ -353,7 +366,7 @@ def _remove(directory: StateDir, name: str) -> None:
 
 
 def _led(config: Config, active: Mapping[str, str]) -> Config:
-    """With other active upstreams, where the configuration has them."""
+    """Return the configuration with other active upstreams, where it has them."""
     there = {(cluster.name, cluster.upstream) for cluster in config.clusters}
     clusters = [
         cluster.model_copy(update={"active": cluster.upstream == active[cluster.name]})

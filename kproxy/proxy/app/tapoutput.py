@@ -1,4 +1,4 @@
-"""What `kproxy tap` shows of the lines that another kproxy sends: as they are, as text, or summed up in a table."""
+"""The output of `kproxy tap`: the lines that another kproxy sends, as they are, as text, or summed up in a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE = 100
 
 
 def write_json(lines: Iterable[bytes], out: TextIO) -> None:
-    """Each line as it came. Raises AdminError."""
+    """Write each line as it came. Raises AdminError."""
     for line in lines:
         if _value(line):
             out.write(line.decode("utf-8", "replace"))
@@ -36,7 +36,7 @@ def write_json(lines: Iterable[bytes], out: TextIO) -> None:
 
 
 def write_lines(lines: Iterable[bytes], out: TextIO) -> None:
-    """Each exchange as a line of text. Raises AdminError."""
+    """Write each exchange as a line of text. Raises AdminError."""
     for line in lines:
         value = _value(line)
         if value:
@@ -45,7 +45,7 @@ def write_lines(lines: Iterable[bytes], out: TextIO) -> None:
 
 
 def exchange_text(value: Mapping[str, Any]) -> str:
-    """One exchange, or how many are missing, in words."""
+    """Return one exchange, or the number of missing ones, in words."""
     if "lost" in value:
         return f"... {value['lost']} lines are missing: this reader is too slow"
     when = datetime.fromtimestamp(float(value.get("time", 0))).strftime("%H:%M:%S.%f")[:-3]
@@ -81,7 +81,7 @@ class _SummaryRow:
 
 
 class Summary:
-    """Exchanges summed up by node, API and client. `lost` is how many lines are missing."""
+    """Exchanges summed up by node, API and client. `lost` is the number of missing lines."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str], _SummaryRow] = {}
@@ -103,7 +103,7 @@ class Summary:
             row.latencies.append(float(value["seconds"]))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The busiest first, as text."""
+        """Yield the rows as text, the busiest first."""
         seconds = max(0.001, time.monotonic() - self._began)
         for key, row in sorted(self._rows.items(), key=lambda one: -one[1].count):
             ordered = sorted(row.latencies)
@@ -118,7 +118,7 @@ class Summary:
 
 
 def _short(number: float) -> str:
-    """With one decimal, where it says something."""
+    """Return a number with one decimal, where that matters."""
     return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"
 
 
@@ -130,7 +130,7 @@ def _duration(ordered: list[float], share: float) -> str:
 
 
 def render_table(summary: Summary, width: int) -> Table:
-    """The table as wide as this at most. Names give way, and numbers never do."""
+    """Return the table for this width. Names are shortened if necessary, numbers never."""
     from rich.table import Table
     from rich.text import Text
 
@@ -146,7 +146,7 @@ def render_table(summary: Summary, width: int) -> Table:
 
 
 def write_table(lines: Iterable[bytes], out: TextIO) -> None:
-    """A table that is renewed. Raises AdminError."""
+    """Show a table that is renewed. Raises AdminError."""
     from rich.console import Console
     from rich.live import Live
 

@@ -1,4 +1,4 @@
-"""Whether this process still has the terminal that it was started on."""
+"""The terminal that this process was started on, and whether it still exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Terminal:
 
     @property
     def was_closed(self) -> bool:
-        """Whether it has been closed. The system takes it away before it sends SIGHUP."""
+        """True if it was closed. The system takes it away before it sends SIGHUP."""
         return self._had_one and not _has_one()
 
 

@@ -1,9 +1,8 @@
-"""The switch of one unit in this process, a cluster or a part of it: gives `kproxy.proxy.switching.participant` its
-events, and does what it asks for.
+"""The switch of one unit in this process: it gives `kproxy.proxy.switching.state` its events, and runs the effects.
 
-Each step is written to the state directory first, and done then: a kproxy that is killed goes on where it was. What
-cannot be written is not done, but for the undo at the deadline: another process would find a state whose deadline has
-passed, and go back too.
+Each step is written to the state directory first, and done then: a kproxy that is killed continues from there. What
+cannot be written is not done, except for the undo at the deadline: another process would find a state whose deadline
+has passed, and undo it too.
 """
 
 from __future__ import annotations
@@ -47,8 +46,10 @@ _GUARDED = 300.0
 
 
 class UnitSwitch:
-    """Of one unit. `now` tells Unix time that no clock puts back. `parts`: the names of a cluster's parts. `clients`:
-    those of a part."""
+    """The switch of one unit, a cluster or a part of it.
+
+    `parts`: the names of a cluster's parts. `clients`: those of a part.
+    """
 
     def __init__(
         self,
@@ -64,9 +65,11 @@ class UnitSwitch:
         part_of: UnitSwitch | None = None,
         clients: Sequence[str] = (),
     ) -> None:
-        """`among_clients`: sessions were there before, of which nobody has noted what they leave unanswered. `part_of`:
-        a part with these clients is made of this cluster now. Raises ConfigError if what the state directory has cannot
-        be gone on with."""
+        """Read the state. Raises ConfigError if kproxy cannot continue with it.
+
+        `now` returns a Unix time that never goes back. `among_clients`: there were sessions before, whose unanswered
+        requests were not recorded. `part_of`: a new part with these clients is made of this cluster.
+        """
         self.cluster = cluster
         self.configured = configured
         self.upstreams = upstreams
@@ -105,7 +108,7 @@ class UnitSwitch:
             self._doubts_until, self._has_begun = part_of._doubts_until, part_of._has_begun
 
     def write(self) -> None:
-        """Write down the state as it is. Raises ConfigError."""
+        """Write down the present state. Raises ConfigError."""
         stored = self._stored
         if self._has_begun or stored is None:
             problem = self._write(self.state)
@@ -123,11 +126,11 @@ class UnitSwitch:
             raise ConfigError(problem)
 
     def _write(self, participant: ParticipantState) -> str:
-        """Returns why that was not possible, or ""."""
+        """Write down a state. Return why that was not possible, or ""."""
         return self._writer.write(participant, parts=self.parts, clients=self.clients)
 
     def begin(self) -> None:
-        """Go on where the process before was, unless it has begun already. Raises ConfigError."""
+        """Continue where the former process was, unless this has begun already. Raises ConfigError."""
         if self.directory is None or self._has_begun:
             return
         self._has_begun = True
@@ -146,15 +149,17 @@ class UnitSwitch:
             self._effects.guard_everyone(self.cluster)
 
     def _was_flipped_recently(self) -> bool:
-        """Whether clients may come with positions of the upstream from before. The former process knew which."""
+        """Check whether clients may come with positions of the former upstream, which only the former process knew."""
         now, last = self.state, self.state.last
         if now.holds:
             return now.active != now.former
         return last is not None and last.flipped and self._now() - last.at < _GUARDED
 
     def end(self) -> None:
-        """Do nothing any more. If no write is under way, the next process may rely on that: it is told for how long
-        clients may be there that repeat one, those of the processes before this one too."""
+        """End, and store what the next process may rely on if no write is unanswered.
+
+        That includes for how long clients may still repeat a write, of the processes before this one too.
+        """
         self._disarm()
         if self._write_timer is not None:
             self._write_timer.cancel()
@@ -172,7 +177,7 @@ class UnitSwitch:
         )
 
     def apply(self, command: Command) -> str:
-        """Do as commanded; return why not, or ""."""
+        """Apply a command; return why that is not possible, or ""."""
         if self._defect:
             return self._defect
         step = participant.apply(self.state, command, self._facts(command.seconds), self._now())
@@ -180,7 +185,7 @@ class UnitSwitch:
 
     @property
     def part_problem(self) -> str:
-        """Why no part of it can be made or ended now, or ""."""
+        """Why no part can be made or dissolved now, or ""."""
         if self.state.holds:
             return f"switch {self.state.switch} is under way ({self.state.phase}); finish it or undo it first"
         return self._defect or self._refusal(0.0, 0.0)
@@ -206,7 +211,7 @@ class UnitSwitch:
         self._run_effects(before, step)
 
     def _write_again(self) -> None:
-        """Until the disk has the state as it is."""
+        """Write the state again, until that succeeds."""
         self._write_timer = None
         if self._writer.problem and self._write(self.state):
             self._write_again_soon()
@@ -228,7 +233,7 @@ class UnitSwitch:
     # Steps
 
     def _enter(self, step: Transition) -> str:
-        """Write the next state down, then do what belongs to it. Return why that was not possible, or ""."""
+        """Write the next state down, then run its effects. Return why that was not possible, or ""."""
         if step.state == self.state:
             return ""
         if problem := self._write(step.state):
@@ -317,7 +322,7 @@ class UnitSwitch:
         return ""
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values: the cluster's object in /switch. `kproxy.proxy.switching.asjson.state_of` reads it."""
+        """Return the cluster's object in /switch. `kproxy.proxy.switching.asjson` parses it."""
         writes = self._effects.writes(self.cluster)
         doubts = [{**asdict(doubt), "seconds_ago": round(doubt.seconds_ago, 1)} for doubt in writes.doubts]
         unsure = self._doubts_until - self._now()
@@ -338,7 +343,7 @@ class UnitSwitch:
         }
 
     def status(self) -> SwitchStatus:
-        """For /status, and for all who look."""
+        """Return the status for /status."""
         now, writes = self.state, self._effects.writes(self.cluster)
         return SwitchStatus(
             part=split_unit(self.cluster)[1],

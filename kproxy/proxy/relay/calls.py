@@ -1,4 +1,4 @@
-"""What kproxy does with each API and version, and the counters of each."""
+"""The calls: what kproxy does with each API and version towards one node, and the counters of each."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 # What a client asks before it has logged in, and to do so.
 LOGIN_APIS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
 NO_KEY = -1
-"""The API key of what no client has asked of a broker."""
+"""The API key of frames that no client's request has caused."""
 # What a broker answers to kproxy between a client's requests: tokens, or a list of all nodes.
 _LONGEST_OWN = 4 * 1024 * 1024
 
 
 class Counters(Protocol):
-    """What is counted of one API and version; the metrics room's CallCounters."""
+    """The counters of one API and version; the metrics room's CallCounters."""
 
     count: int
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """Count the time from a request to the beginning of its response, for so many of them."""
+        """Count the time from a request to the beginning of its response, for this many of them."""
 
 
 class Call:
@@ -69,7 +69,7 @@ class Call:
         self.plain = None if self.plan is None else self.plan.plain
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
-        """A response of `size` bytes that is to be edited, of which `available` are here."""
+        """Return the parser of a response of `size` bytes that may be edited, of which `available` have come."""
         if self.plan is None:
             return ApiVersionsResponse(self.version, size, self.highest)
         return response_for(self.plan, size, available, localise)
@@ -94,8 +94,10 @@ class OwnCall(Call):
 
 
 class LocalCall(Call):
-    """Requests that kproxy answers itself: no broker sees them, and nobody counts them. `answer` makes the answer, for
-    a correlation id."""
+    """Requests that kproxy answers itself: they reach no broker, and are not counted.
+
+    `answer` returns the answer for a correlation id.
+    """
 
     __slots__ = ("answer",)
 
@@ -109,7 +111,7 @@ class LocalCall(Call):
 
 
 class _OwnResponse(Response):
-    """A response of which nothing goes on."""
+    """A response to kproxy itself: no byte of it passes."""
 
     def __init__(self, size: int, on_response: Callable[[bytes], None]) -> None:
         super().__init__(size)
@@ -150,12 +152,12 @@ class Calls(dict[int, "Call | None"]):
 
     @cached_property
     def without_writes(self) -> Calls:
-        """Of these calls those that are no writes; None for any other."""
+        """These calls, but None for writes."""
         return _CallsWithoutWrites(self)
 
 
 class LoginCalls(Calls):
-    """Of the calls towards a node those of the login APIs; None for any other."""
+    """The calls of the login APIs towards a node; None for any other."""
 
     def __init__(self, calls: Calls) -> None:
         self.highest = calls.highest
@@ -166,7 +168,7 @@ class LoginCalls(Calls):
 
 
 class _CallsWithoutWrites(Calls):
-    """Of the calls towards a node those that are no writes; None for any other."""
+    """The calls towards a node that are no writes; None for writes."""
 
     def __init__(self, calls: Calls) -> None:
         self.highest = calls.highest
@@ -177,8 +179,11 @@ class _CallsWithoutWrites(Calls):
 
 
 class SessionCalls(Calls):
-    """The calls towards a node as one session uses them, and so which it has used. That costs something only when it
-    uses one for the first time. `software` is what its client calls itself, which may be offered less than others."""
+    """The calls towards a node as one session uses them, which records the APIs that it has used.
+
+    That costs something only when it uses a call for the first time. `software` is the name of its client's software,
+    to which kproxy may offer older versions than to others.
+    """
 
     def __init__(self, calls: Calls) -> None:
         self.highest = calls.highest
@@ -198,14 +203,14 @@ class SessionCalls(Calls):
         return call if highest is call.highest else Call(call.key, call.version, call.counters, highest)
 
     def has_used(self, keys: Collection[int]) -> bool:
-        """Whether the session has used one of these APIs, since `forget` at least."""
+        """Check whether the session has used one of these APIs, since `forget` at least."""
         return any(code >> 16 in keys for code in self)
 
     def forget(self, keys: Collection[int]) -> None:
-        """From now on the session has not used these APIs."""
+        """Forget that the session has used these APIs."""
         for code in [code for code in self if code >> 16 in keys]:
             del self[code]
 
 
 TOO_NEW = LocalCall(API_VERSIONS, 0, unsupported_version)
-"""The call of every ApiVersions request of a version that kproxy does not know."""
+"""The call of every ApiVersions request of a version that kproxy does not support."""

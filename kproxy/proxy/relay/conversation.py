@@ -73,12 +73,13 @@ _HEAD_LIMIT = 128 * 1024
 class Conversation:
     """The frames of one session.
 
-    `from_client` and `from_upstream` take what one side sent and return what may go on to the other.
-    `answers` is what kproxy has to say to the client itself, now; `take_answers` gives it, once. Until then
-    nothing may be taken from upstream, and nothing need be from the client.
-    `on_handshake` is told the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
-    `requested`: the client has said something Kafka-like. `introduction`: what its first request said of it.
-    `hold_count` is how many hold the client's requests back.
+    `from_client` and `from_upstream` take what one side sent and return what may pass to the other. `answers` is what
+    kproxy itself answers to the client, now; `take_answers` returns it, once. Until then, nothing may be taken from
+    upstream, and nothing need be from the client.
+
+    `on_handshake` receives the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
+    `requested`: the client has sent a Kafka request. `introduction`: what its first request says about the client.
+    `hold_count`: the number of holds on the client's requests.
     """
 
     __slots__ = (
@@ -135,37 +136,39 @@ class Conversation:
 
     @property
     def in_flight(self) -> int:
-        """How many requests have no response yet, kproxy's own included."""
+        """The number of requests without a response, kproxy's own included."""
         return self._in_flight.count
 
     @property
     def answered(self) -> bool:
-        """Whether the broker has said something Kafka-like."""
+        """True if the broker has sent a Kafka response."""
         return self._responses.begun
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait here: for others to come, for a release, or to be taken."""
+        """The number of bytes that wait here: for others to come, for a release, or to be taken."""
         return len(self._client_tail) + len(self.answers) + self._responses.buffered
 
     @property
     def settled(self) -> bool:
-        """Whether nothing of what has passed is under way: no request half sent, none without its whole response."""
+        """True if nothing that has passed is in flight: no request half sent, none without its whole response."""
         return not self._in_flight.runs and not self._left_to_broker and self._responses.is_idle
 
     @property
     def used_calls(self) -> SessionCalls | None:
-        """Which APIs the client has used, if that is noted."""
+        """The APIs that the client has used; None if that is not recorded."""
         return self._used_calls
 
     @property
     def produces(self) -> str:
-        """How the client writes records (`switching.producers`), "" while it has not shown it."""
+        """How the client writes records (`switching.producers`), "" while no request has shown it."""
         return self._acks.produces
 
     def note_used_apis(self, *, unsure: bool) -> None:
-        """Note from now on which APIs the client uses; those that are under way count. `unsure`: it may have used all
-        that clients of this node have."""
+        """Record from now on which APIs the client uses; those in flight count as used.
+
+        `unsure`: the client may have used all APIs that clients of this node have used.
+        """
         if self._used_calls is None:
             used = SessionCalls(self._all_calls)
             used.software = self.introduction.software
@@ -176,8 +179,10 @@ class Conversation:
             self._choose_calls()
 
     def unanswered(self, keys: Collection[int]) -> int:
-        """How many requests of these APIs are under way: half sent, or without their whole response. One that has no
-        response (acks=0) is under way until it has left whole."""
+        """Return how many requests of these APIs are in flight: half sent, or without their whole response.
+
+        A request without a response (acks=0) is in flight until it has been sent whole.
+        """
         runs = self._in_flight.runs
         count = sum(run.end_id - run.first for run in runs if run.call.key in keys)
         if self._responses.partial_response_key in keys:
@@ -189,20 +194,22 @@ class Conversation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, and nothing of the client waits here."""
+        """True if nothing is in flight, and nothing of the client waits here."""
         return self.settled and not self._client_tail
 
     @property
     def is_finished(self) -> bool:
-        """Whether a client that sends no more waits for nothing. Where its use is noted, that is left to the broker to
-        say: until then the client confirms what it was sent."""
+        """True if a client that sends no more waits for nothing.
+
+        Where its use of APIs is recorded, the broker decides: until it closes, the client confirms what it was sent.
+        """
         return self._used_calls is None and self.is_idle and not self._in_flight.tokens
 
     # For those who look on
 
     @property
     def observer_start(self) -> ObserverStart:
-        """Where an observer begins that comes now."""
+        """The state from which an observer can begin now."""
         left, head = self._responses.observer_position
         return ObserverStart(
             self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction
@@ -210,8 +217,10 @@ class Conversation:
 
     @property
     def capture_start(self) -> sessioncapture.CaptureStart | None:
-        """Where a capture of what the client sees begins that comes now; None: it cannot, as a response is half
-        rewritten."""
+        """The state from which a capture of what the client sees can begin now.
+
+        None: it cannot, as a response is half rewritten.
+        """
         left, flight = self._responses.bytes_left_to_client, self._in_flight
         if left is None:
             return None
@@ -220,18 +229,21 @@ class Conversation:
         )
 
     def set_on_busy(self, call: Callable[[], None]) -> None:
-        """Call this when `from_upstream` has more to do than it may do in one go: it must be given nothing, again and
-        again, before it is given what the broker sends next, until it does not call."""
+        """Call this when `from_upstream` has more work than it may do at once.
+
+        Then it must be given nothing, again and again, before the next bytes of the broker, until it does not call any
+        more.
+        """
         self._responses.on_busy = call
 
     def wrap_localise(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
-        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        """Wrap the function that returns the local addresses for later responses; return what undoes that."""
         return self._responses.wrap_localise(wrap)
 
     # From the client
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
-        """Take what the client sent; return what goes on to the broker. `now` is in seconds of any clock.
+        """Take what the client sent; return what passes to the broker. `now` is in seconds of any clock.
 
         Raises WireError if the client must be disconnected.
         """
@@ -341,18 +353,22 @@ class Conversation:
         return _without(chunk, cut) if cut else chunk
 
     def hold(self) -> None:
-        """Let no further request through: what the client sends behind the one that is under way stays here. Each
-        `hold` needs a `release` of its own."""
+        """Let no further request pass: what the client sends behind the present one stays here.
+
+        Each `hold` needs its own `release`.
+        """
         self.hold_count += 1
 
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
-        """Let only requests of the login APIs through, and SASL tokens. Before any other, which is not judged yet,
-        `hold` and call `on_held`. To be called before the client has said anything."""
+        """Let only requests of the login APIs and SASL tokens pass. Before any other request, hold and call `on_held`.
+
+        To be called before the client has sent anything.
+        """
         self._on_first = on_held
         self._choose_calls()
 
     def guard(self, guard: Guard) -> None:
-        """Have requests judged by this guard. To be called before the client has said anything."""
+        """Let this guard judge requests. To be called before the client has sent anything."""
         self._all_calls = self._guarded = guard.wrap(self._all_calls)
         self._head_limit = LONGEST_REQUEST + _HEAD_LIMIT
         self._choose_calls()
@@ -360,7 +376,7 @@ class Conversation:
     def _consult(
         self, call: Call, chunk: Buffer, at: int, end: int, size: int, now: float
     ) -> GuardVerdict | bytes | None:
-        """What becomes of a request, chunk[at:end] of it, that a guard judges; None: it passes, and has no response."""
+        """Let the guard judge a request, chunk[at:end] of it; return None if it passes and has no response."""
         guard, calls = call.guard, self._guarded
         assert guard is not None
         assert calls is not None
@@ -375,12 +391,12 @@ class Conversation:
         return verdict
 
     def hold_before_write(self, on_held: Callable[[], None]) -> None:
-        """Let all but writes through. Before the next write, which is not judged yet, `hold` and call `on_held`."""
+        """Let all requests but writes pass. Before the next write, hold and call `on_held`."""
         self._on_write = on_held
         self._choose_calls()
 
     def pass_writes(self) -> bool:
-        """Undo `hold_before_write`; return whether the gate had not been met. If it had, it has held once."""
+        """Undo `hold_before_write`; return False if it has held, once, because of a write."""
         unmet, self._on_write = self._on_write is not None, None
         self._choose_calls()
         return unmet
@@ -390,7 +406,7 @@ class Conversation:
         self._calls = calls if self._on_first is None else LoginCalls(calls)
 
     def _meets_gate(self, code: int) -> bool:
-        """Whether this request, which may not pass, meets a gate; then it is held from now on."""
+        """Hold if this request meets a gate, and return whether it does."""
         if self._on_first is not None and code >> 16 not in LOGIN_APIS:
             on_held, self._on_first = self._on_first, None
         elif self._on_write is not None and code >> 16 in WRITES:
@@ -404,12 +420,14 @@ class Conversation:
 
     @property
     def held(self) -> bool:
-        """Whether no request is under way to the broker any more, since `hold`."""
+        """True if there is a hold, and no request is half sent."""
         return self.hold_count > 0 and not self._left_to_broker
 
     def release(self, now: float) -> Buffer:
-        """Undo one `hold`. With the last, let requests through again; return what goes on to the broker of those that
-        came meanwhile."""
+        """Undo one `hold`; return what passes to the broker.
+
+        With the last hold, requests pass again, beginning with those that came meanwhile.
+        """
         assert self.hold_count, "it is not held"
         self.hold_count -= 1
         if self.hold_count:
@@ -418,9 +436,9 @@ class Conversation:
         return self.from_client(memoryview(tail), now) if tail else b""
 
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> bytes:
-        """Send a request of kproxy's own, a whole frame, while `held`; return what goes on to the broker.
+        """Send a request of kproxy's own, a whole frame, while `held`; return what passes to the broker.
 
-        `on_response` is given its response, without the size.
+        `on_response` receives its response, without the size.
         """
         assert self.held, "a request of the client may be half sent"
         _, _, correlation_id = headers.read_request(request, 0)
@@ -428,7 +446,7 @@ class Conversation:
         return request
 
     def take_answers(self) -> bytearray:
-        """What kproxy says to the client itself, once; empty if nothing."""
+        """Return what kproxy itself answers to the client, once; empty if nothing."""
         answers, self.answers = self.answers, bytearray()
         return answers
 

@@ -1,7 +1,7 @@
 """The error code in the beginning of a response. Sans-IO.
 
-Of many responses it stands before anything of variable length. Others have one for each partition, topic or group:
-Produce, Fetch, Metadata, AddPartitionsToTxn. Of these the first that is not 0 counts.
+In many responses it stands before anything of variable length. Others have one for each partition, topic or group:
+Produce, Fetch, Metadata, AddPartitionsToTxn. Of these, the first that is not 0 counts.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from kproxy.protocol.wire.primitives import INT16, Buffer, Underflow
 from kproxy.protocol.wire.reader import ResponseReader
 
 LONGEST = 1024
-"""So many bytes of a response are looked at, from behind its correlation id on."""
+"""The most bytes of a response that are examined, from behind its correlation id on."""
 
 _SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16}
 _NAME = "ErrorCode"
 
 
 def error_code(key: int, version: int, head: Buffer) -> int | None:
-    """The first error code that is not 0 in a response, of which `head` stands behind the correlation id. 0 if the
-    response itself has none, as far as `head` goes, or if all that there are are 0; None if `head` does not tell."""
+    """Return the first error code that is not 0 in a response; `head` is what follows the correlation id.
+
+    0 if the response has no error code, as far as `head` goes, or only zeros; None if `head` does not show it.
+    """
     api = APIS.get(key)
     if api is None or not api.serves(version):
         return None
@@ -54,8 +56,10 @@ def error_code(key: int, version: int, head: Buffer) -> int | None:
 
 @cache
 def error_code_offset(key: int, version: int) -> int | None:
-    """Where the error code of a response stands behind its correlation id, in bytes; None if more than numbers stand
-    before it."""
+    """Return the offset of a response's error code behind its correlation id, in bytes.
+
+    None if fields of variable length stand before it.
+    """
     api = APIS.get(key)
     if api is None or not api.serves(version):
         return None
@@ -81,7 +85,7 @@ def _fields(key: int) -> tuple[Field, ...]:
 
 @cache
 def _has_more(key: int, version: int) -> bool:
-    """Whether there are error codes below the first level."""
+    """Check whether there are error codes below the first level."""
     present = [field for field in _fields(key) if _is_there(field, version)]
     return any(_has_code(field.fields, version) for field in present)
 
@@ -96,7 +100,7 @@ def _is_there(field: Field, version: int) -> bool:
 
 
 def _codes(fields: Sequence[Field], version: int, reader: ResponseReader) -> Iterator[int]:
-    """Raises Underflow and WireError."""
+    """Yield the error codes in these fields. Raises Underflow and WireError."""
     for field in fields:
         if _is_there(field, version):
             if field.type.startswith("[]"):

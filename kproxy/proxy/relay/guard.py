@@ -1,24 +1,24 @@
-"""What one session's client may do after its cluster was switched: its first writes, and its positions. Sans-IO.
+"""The guard of one session after a switch: it limits the client's first writes, and checks its positions. Sans-IO.
 
-A guard judges requests before they pass, and looks at responses, of a few APIs only. As soon as it can it does without
-one of them, and then this API costs what it costs in other sessions. Frames are read in `switching`.
+A guard judges requests before they pass, and inspects responses, of a few APIs only. As soon as it no longer needs one
+of these, the API costs what it costs in other sessions. Frames are read in `switching`.
 
  * **The first Produce requests** pass one at a time. The cluster does not know the producer yet, so it takes any batch
    of it for the first: if it refused one, and accepted the one behind, the refused one could never follow. So what
    stands behind a batch waits for its answer; after a refusal the session ends, and the client repeats all in order.
  * **DeleteRecords** is refused at first: it may have been held, and have an offset of the former cluster. Here that
-   would delete records that nobody has read. Kafka Streams asks again, every 30 s, with the offset that it has by then.
- * **A consumer's position** must be one that the new cluster has told it: see `switching.positions`. A Fetch from
-   another waits, and is answered that there is nothing new. Kafka Streams is told that it is out of range, and makes
-   its store anew; so are the consumers with which a worker of Kafka Connect reads its own topics, which begin again. A
-   position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no broker fences a client
-   that is no member of a group, and a member may repeat a commit after it has joined the group again.
+   would delete unread records. Kafka Streams asks again, every 30 s, with the offset that it has by then.
+ * **A consumer's position** must be one that the new cluster has sent it: see `switching.positions`. A Fetch from
+   another position waits, and is answered that there is nothing new. Kafka Streams is answered that it is out of
+   range, and rebuilds its store; so are the consumers with which a worker of Kafka Connect reads its own topics, which
+   begin again. A position from the former cluster is neither examined (OffsetForLeaderEpoch) nor committed: no broker
+   fences a client that is no member of a group, and a member may repeat a commit after it has joined the group again.
  * **A member of a group that the new cluster does not know** joins it again. So does a member that waits although its
-   group knows it: a kproxy that was started anew does not know what it was told, and lets it ask again. Once in a
+   group knows it: a kproxy that was restarted does not know what the member was sent, and lets it ask again. Once in a
    session, since another client may have the same identity.
- * **A librdkafka client** is told no leaders' epochs at first, in each session the first time that a topic is named: by
-   those of the former cluster it would refuse the leaders of this one. With none it asks a leader as of epoch 0, is
-   refused if that is not so (FENCED_LEADER_EPOCH), asks for metadata again, and gets the epochs.
+ * **A librdkafka client** receives no leaders' epochs at first, in each session the first time that a topic is named:
+   by those of the former cluster it would refuse the leaders of this one. With none it asks a leader as of epoch 0, is
+   refused if that is wrong (FENCED_LEADER_EPOCH), asks for metadata again, and receives the epochs.
  * **A transaction that was begun in the former cluster** ends with an abort: see `switching.transactions`.
 """
 
@@ -49,14 +49,17 @@ _OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_TELLING})
 GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, DELETE_RECORDS, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
 
 LONGEST_METADATA = 1024 * 1024
-"""Bytes of the longest Metadata response in which epochs are looked for: about 25,000 partitions, or 0.1 s."""
+"""The most bytes of a Metadata response in which epochs are removed: about 25,000 partitions, or 0.1 s."""
 # A Fetch that may not pass is answered after as long as it would wait for records, within these bounds, in seconds.
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.1, 1.0
 
 
 class GuardRules:
-    """What the guards of one cluster have in common. `first_writes_until`: until when first writes pass one at a time,
-    and records are not deleted, in seconds of the clock that requests come with; infinite while all writes are held."""
+    """The state that the guards of one unit share.
+
+    `first_writes_until`: until when first writes pass one at a time, and records are not deleted, in seconds of the
+    clock that requests come with; infinite while all writes are held.
+    """
 
     def __init__(self, positions: PositionTracker) -> None:
         self.positions = positions
@@ -66,9 +69,9 @@ class GuardRules:
 class Guard:
     """The guard of one session.
 
-    `again` is called if requests wait, and are to be judged again after so many seconds. `end` is called if the session
-    must end as soon as the client has all that it was answered. `on_waiting` is told the position of a client that
-    begins to wait.
+    `judge_again` is called with seconds if requests wait and must be judged again then. `end_session` is called if the
+    session must end as soon as the client has all answers. `on_waiting` receives the position of a client that begins
+    to wait.
     """
 
     def __init__(
@@ -96,11 +99,11 @@ class Guard:
         self.followed: SessionPositions | None = None
 
     def wrap(self, calls: Calls) -> GuardedCalls:
-        """These calls, as the guard judges them."""
+        """Return these calls, as the guard judges them."""
         return GuardedCalls(calls, self)
 
     def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
-        """What becomes of a request that begins so, of `size` bytes without its size field. Raises WireError."""
+        """Judge a request that begins with these bytes, of `size` bytes without its size field. Raises WireError."""
         if call.key == PRODUCE:
             return self._judge_produce(now)
         if call.key == METADATA and not is_librdkafka(self._software()):
@@ -127,7 +130,7 @@ class Guard:
             raise malformed(f"a {call.api} request ends before its last field") from None
 
     def resume(self) -> None:
-        """The requests that wait are judged again."""
+        """End the wait: the requests that wait are judged again."""
         self.holds = False
 
     def _hold(self) -> GuardVerdict:
@@ -166,7 +169,7 @@ class Guard:
     # Positions
 
     def _followed_client(self) -> SessionPositions | None:
-        """What the client has followed in this session; None if it has never fetched in the former cluster."""
+        """Return what the client has followed in this session; None if it has never fetched in the former cluster."""
         if self.followed is None:
             client = self._rules.positions.client(self._identify())
             if client is None:
@@ -236,15 +239,15 @@ class Guard:
     # Responses
 
     def inspects(self, key: int) -> bool:
-        """Whether it looks at responses of this API."""
+        """Check whether the guard inspects responses of this API."""
         return key not in (FETCH, DELETE_RECORDS)
 
     def inspects_response(self, key: int, size: int) -> bool:
-        """Whether it looks at a response of this API, of so many bytes."""
+        """Check whether the guard inspects a response of this API and size."""
         return self.inspects(key) and not (key == METADATA and size > LONGEST_METADATA)
 
     def on_response(self, key: int, version: int, response: bytes) -> Buffer:
-        """The broker has answered; what goes to the client. Raises WireError."""
+        """Inspect a response; return what passes to the client. Raises WireError."""
         try:
             if key == METADATA:
                 if not is_librdkafka(self._software()):
@@ -266,7 +269,7 @@ class Guard:
         return response
 
     def _on_heartbeat_response(self, response: bytes, key: int, version: int) -> Buffer:
-        """A heartbeat has been answered."""
+        """Return the response to a heartbeat, changed if the member must join its group again."""
         if self._was_made_to_rejoin or not self._rules.positions.waits_without_offsets(self._identify()):
             return responses.replace_unknown_group(response, key, version)
         changed = responses.replace_success_by_unknown_member(response, key, version)
@@ -300,7 +303,7 @@ class GuardedCalls(Calls):
 
 
 class GuardedCall(Call):
-    """A call whose requests a guard judges, and at whose responses it may look."""
+    """A call whose requests a guard judges, and whose responses it may inspect."""
 
     __slots__ = ("_call",)
 
@@ -322,7 +325,7 @@ class GuardedCall(Call):
 
 
 class _GuardedResponse(Response):
-    """A response that a guard looks at, and may change, before it is rewritten."""
+    """A response that a guard inspects, and may change, before it is rewritten."""
 
     def __init__(self, size: int, call: Call, guard: Guard, localise: Localise) -> None:
         super().__init__(size)

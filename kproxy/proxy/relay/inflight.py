@@ -1,7 +1,7 @@
 """The requests of one session that have no response yet, in their order. Sans-IO.
 
-A broker answers the requests of a connection in their order, so the first one in flight says what a response is.
-Requests that are alike are noted as one run: thousands may be in flight.
+A broker answers the requests of a connection in their order, so the first one in flight determines the type of a
+response. Similar requests are noted as one run: thousands may be in flight.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ MAX_IN_FLIGHT = 100_000
 
 
 class Run:
-    """Requests of one call that came together with correlation ids in a row. One is made for each read at least, and a
-    constructor would cost more than all else that is done with it: `InFlight` sets the attributes."""
+    """Requests of one call that came together, with consecutive correlation ids.
+
+    There is at least one for each read, and a constructor would cost more than everything else: `InFlight` sets the
+    attributes.
+    """
 
     __slots__ = ("call", "end_id", "first", "since")
 
@@ -29,10 +32,10 @@ class Run:
 
 
 class InFlight:
-    """What one session waits for. `count` is how many requests that are.
+    """The requests that one session waits for.
 
-    `local_runs` is how many of the runs kproxy answers itself. `tokens`: SASL tokens without headers may be on their
-    way as well; nobody counts them.
+    `count` is their number. `local_runs` is the number of runs that kproxy answers itself. `tokens`: SASL tokens
+    without headers may be in flight as well; they are not counted.
     """
 
     __slots__ = ("count", "local_runs", "runs", "tokens")
@@ -53,7 +56,7 @@ class InFlight:
         self.runs.append(run)
 
     def note_local(self, call: LocalCall, correlation_id: int) -> None:
-        """Note a request that kproxy answers itself, when it is its turn. Raises WireError."""
+        """Note a request that kproxy answers itself, when its turn comes. Raises WireError."""
         last = self.runs[-1] if self.runs else None
         if last is None or last.call is not call or last.end_id != correlation_id:
             self.note(call, correlation_id, correlation_id + 1, 0.0)
@@ -65,8 +68,7 @@ class InFlight:
             raise _too_many()
 
     def client_runs(self) -> list[tuple[int, int, int, int]]:
-        """The client's own requests, in order: API key, version, the first correlation id and the one behind the
-        last."""
+        """Return the client's own requests, in order: API key, version, first correlation id, one behind the last."""
         return [
             (run.call.key, run.call.version, run.first, run.end_id)
             for run in self.runs
@@ -74,7 +76,7 @@ class InFlight:
         ]
 
     def take_local_answers(self) -> list[bytes]:
-        """The answers to the first run, which kproxy gives itself now."""
+        """Return the answers to the first run, which kproxy answers itself, and remove it."""
         run = self.runs.popleft()
         self.local_runs -= 1
         self.count -= run.end_id - run.first

@@ -1,7 +1,7 @@
-"""How a client introduces itself: the client id of a request, and the name of its software (KIP-511). Sans-IO.
+"""The introduction of a client: the client id of a request, and the name of its software (KIP-511). Sans-IO.
 
-Both are the client's own words: they are escaped and cut here. Nothing may be decided by them but what harms, if they
-are a lie, only the one that says it.
+The client chooses both, so they are escaped and cut here. A decision may depend on them only if a false one harms
+nothing but the client that sends it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kproxy.protocol.wire.api import API_VERSIONS
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 HEAD = 600
-"""Bytes of a request that are looked at, at most: its header, and in ApiVersions two short strings."""
+"""The most bytes of a request that are examined: its header, and in ApiVersions two short strings."""
 LONGEST_NAME = 100
-"""Characters of a name that are kept, and a few words that say how many there were."""
+"""The most characters of a name that are kept, besides a few words that give the number of the others."""
 
 _read_request = Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
 _FIXED = 14
@@ -26,7 +26,7 @@ _TOKEN = 0x60  # of GSSAPI, before any request (RFC 2743 §3.1)
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """Empty where a client does not say it."""
+    """The names of a client, "" where it sends none."""
 
     client_id: str = ""
     software: str = ""
@@ -36,8 +36,10 @@ NO_INTRODUCTION = Introduction()
 
 
 def is_long_enough(request: Buffer) -> bool:
-    """Whether this beginning of a first request has all that `read_introduction` looks at: it, or HEAD bytes of it,
-    is there. A client that begins with something else is as nameless now as later."""
+    """Check whether this beginning of a first request has all that `read_introduction` examines.
+
+    That is the whole request, or HEAD bytes of it. A client that begins with something else has no name.
+    """
     if len(request) >= 5 and request[4] == _TOKEN:
         return True
     if len(request) < _FIXED:
@@ -47,7 +49,7 @@ def is_long_enough(request: Buffer) -> bool:
 
 
 def read_introduction(request: Buffer) -> Introduction:
-    """What the first request of a session says, if this beginning of it has it."""
+    """Return the names in the first request of a session, as far as this beginning of it has them."""
     if len(request) < _FIXED:
         return NO_INTRODUCTION
     size, key, version, _, length = _read_request(request, 0)
@@ -59,14 +61,14 @@ def read_introduction(request: Buffer) -> Introduction:
 
 
 def client_name(data: Buffer, at: int, length: int) -> str:
-    """A client's name for itself, escaped and cut."""
+    """Return a name that a client chose, escaped and cut."""
     if length <= 0:
         return ""
     return one_line(bytes(data[at : at + length]).decode("utf-8", "replace"), LONGEST_NAME)
 
 
 def read_software(head: bytes) -> str:
-    """The software's name and version in an ApiVersions request of version 3 or later, from its client id on."""
+    """Return the software's name and version in an ApiVersions request of version 3 or later, from its client id on."""
     try:
         _, at = read_string(head, 0, len(head), compact=False, nullable=True)
         at = skip_tags(head, at, len(head))

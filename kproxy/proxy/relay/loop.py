@@ -1,4 +1,4 @@
-"""asyncio's event loop over the data plane's selector."""
+"""The event loop of asyncio over the data plane's selector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.proxy.relay.selector import READ, WRITE, RelaySelector
 
 
 class RelayLoop(ReadinessLoop):
-    """The loop over this selector. Who waits for a socket waits at the selector, as the data plane does."""
+    """An event loop over a `RelaySelector`. Code that waits for a socket waits at the selector, like the data plane."""
 
     def __init__(self, selector: RelaySelector) -> None:
         super().__init__(selector)

@@ -1,5 +1,7 @@
-"""What a session does with the bytes of both sides while somebody looks on: an observer sees what passes, a capture
-copies it, each only if it is asked for. Sans-IO, but for the log."""
+"""The conversation of an observed session: an observer reads what passes, a capture copies it.
+
+Sans-IO, but for the log.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ P = ParamSpec("P")
 
 
 class ObservedConversation:
-    """Takes the place of the conversation's two steps until `end`."""
+    """A conversation whose two steps also serve an observer, a capture, or both, until `end`."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -30,7 +32,7 @@ class ObservedConversation:
         self._capture: SessionCapture | None = None  # while frames are wanted, once it could begin
 
     def set_sinks(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
-        """Tell these from now on; None: nobody wants any. Who is told already, goes on."""
+        """Emit exchanges and frames to these from now on; None: stop. A sink that is set already stays."""
         if exchanges is None:
             self._end_observer()
             self._observer, self._end_observer = None, _nothing
@@ -41,7 +43,7 @@ class ObservedConversation:
             self._emit_frame, self._capture = frames, None
 
     def end(self) -> None:
-        """Nobody looks on any more."""
+        """Stop observing."""
         self.set_sinks(None, None)
 
     def from_client(self, chunk: Buffer, now: float) -> Buffer:
@@ -79,7 +81,7 @@ class ObservedConversation:
             self._observer, self._end_observer = None, _nothing
 
     def _begin_capture(self, now: float) -> None:
-        """Begin, if that has not been done and can be done now: not while a response is half rewritten."""
+        """Begin the capture if that is possible now: not while a response is half rewritten."""
         if self._capture is not None or self._emit_frame is None:
             return
         beginning = self._conversation.capture_start

@@ -1,13 +1,13 @@
-"""Looking on at one session: which requests and responses pass, whose, how large, how fast, with which error. Sans-IO.
+"""The observer of one session: which requests and responses pass, their clients, sizes, times and errors. Sans-IO.
 
-An observer sees the same bytes as the conversation, before anything is done with them, and does nothing to them. It is
-there only while somebody looks on, so that nobody pays for it otherwise; it may begin in the middle of a frame. It
-reads headers: API, version, correlation id, client id; of ApiVersions requests the software's name; of a consumer
-group's requests its id; of responses the first error code, as far as it is in their beginning. Of a client that asks
-for metadata again and again it passes on what it is told, now and then, for there is the reason. It never reads
-records, tokens or other contents.
+An observer sees the same bytes as the conversation, before it, and does not change them. It exists only while someone
+observes, so that sessions cost nothing more otherwise; it may begin in the middle of a frame. It reads headers: API,
+version, correlation id, client id; of ApiVersions requests the software's name; of a consumer group's requests the
+group id; of responses the first error code, as far as it stands in their beginning. If a client asks for metadata again
+and again, the observer passes on a response now and then, because it shows the reason. It never reads records, tokens
+or other contents.
 
-What it keeps is bounded: the beginning of one frame for each direction, and the requests in flight.
+Its memory is bounded: the beginning of one frame for each direction, and the requests in flight.
 """
 
 from __future__ import annotations
@@ -55,24 +55,28 @@ _REWRITTEN = 8
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its response. `at` is when the request came, in seconds of the clock that the observer is given;
-    `seconds` is None if it has no response. `error` is Kafka's code (see `relay.errorcode`), None if the first bytes do
-    not tell. Sizes are in bytes, without the size field. `rewritten`: advertised and local addresses. `group`: the
-    consumer group, "" if the request tells none. `metadata`: a Metadata response, from behind the correlation id on, if
-    the client asks again and again."""
+    """A request and its response."""
 
     at: float
+    """When the request came, in seconds of the observer's clock."""
     key: int
     version: int
     client_id: str
     software: str
     request_size: int
+    """In bytes, without the size field."""
     response_size: int = 0
+    """In bytes, without the size field."""
     seconds: float | None = None
+    """The time until the response began; None if there is no response."""
     error: int | None = None
+    """Kafka's error code (see `relay.errorcode`); None if the first bytes do not show it."""
     rewritten: tuple[tuple[str, str], ...] = ()
+    """Advertised and local addresses."""
     group: str = ""
+    """The consumer group, "" if the request names none."""
     metadata: bytes = b""
+    """A Metadata response, from behind the correlation id on, if the client asks again and again."""
 
     @property
     def api(self) -> str:
@@ -93,21 +97,27 @@ class _PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObserverStart:
-    """Where an observer begins. `request_left` and `response_left` are bytes of a frame under way that pass first;
-    `request_head` and `response_head` are the beginning of a frame that has come already. `tokens`: SASL tokens without
-    headers may come. `introduction` is what the client has said of itself."""
+    """The state of a session from which an observer begins."""
 
     request_left: int = 0
+    """Bytes of a request that is half sent, which pass first."""
     request_head: bytes = b""
+    """The beginning of a request that has come already."""
     response_left: int = 0
+    """Bytes of a response that is half sent, which pass first."""
     response_head: bytes = b""
+    """The beginning of a response that has come already."""
     tokens: bool = False
+    """True if SASL tokens without headers may come."""
     introduction: Introduction = NO_INTRODUCTION
+    """The names that the client has sent."""
 
 
 class Observer:
-    """Sees what both sides of one session send. `emit` is told each exchange when its response has begun, in the order
-    of the responses."""
+    """The observer of both sides of one session.
+
+    `emit` receives each exchange when its response has begun, in the order of the responses.
+    """
 
     def __init__(self, emit: Callable[[Exchange], None], start: ObserverStart = ObserverStart()) -> None:
         self._emit = emit
@@ -127,7 +137,7 @@ class Observer:
     # What passes
 
     def from_client(self, chunk: Buffer, now: float) -> None:
-        """The client has sent this."""
+        """Observe what the client has sent."""
         if self._stopped:
             return
         at, end = self._request_left, len(chunk)
@@ -149,7 +159,7 @@ class Observer:
         self._request_left = at - end
 
     def from_upstream(self, chunk: Buffer, now: float) -> None:
-        """The broker has sent this."""
+        """Observe what the broker has sent."""
         if self._stopped:
             return
         at, end = self._response_left, len(chunk)
@@ -171,7 +181,7 @@ class Observer:
         self._response_left = at - end
 
     def wrap_localise(self, localise: Localise) -> Localise:
-        """The same, noted for the exchange whose response is being rewritten."""
+        """Return the same function, which also notes the addresses for the exchange whose response is rewritten."""
 
         def noting(endpoints: Endpoints) -> Sequence[Address]:
             local = localise(endpoints)
@@ -182,7 +192,7 @@ class Observer:
         return noting
 
     def flush(self) -> None:
-        """Tell the exchange whose response has begun: nothing more will be known of it."""
+        """Emit the exchange whose response has begun: it is complete."""
         if self._current is not None:
             exchange, self._current = self._current, None
             if self._rewritten:
@@ -193,7 +203,7 @@ class Observer:
     # One frame
 
     def _request(self, data: Buffer, at: int, end: int, now: float) -> int | None:
-        """Note the request that begins here; the index behind it, or None if too little of it has come."""
+        """Note the request that begins here; return the index behind it, or None if too little of it has come."""
         if end - at < _REQUEST_HEAD:
             return None
         size, key, version, correlation_id, length = _read_request(data, at)
@@ -255,8 +265,10 @@ class Observer:
         return bytes(data[at + _RESPONSE_HEAD : after])
 
     def _find(self, correlation_id: int) -> _PendingRequest | None:
-        """The request that this answers. A broker answers in order, so those before it have no answer (acks=0, or
-        kproxy has answered). None: it answers kproxy, or a request from before."""
+        """Return the request that this response answers; None: it answers kproxy, or an earlier request.
+
+        A broker answers in order, so the requests before it have no response (acks=0, or kproxy has answered).
+        """
         for position, request in enumerate(self._waiting):
             if request.correlation_id == correlation_id:
                 for _ in range(position):
@@ -289,12 +301,12 @@ class Observer:
 
 @cache
 def _groups() -> dict[int, int]:
-    """By API key, up to which version a request begins with the id of a group."""
+    """Return, by API key, up to which version a request begins with a group id."""
     return {key: _OF_GROUPS[api.name] for key, api in APIS.items() if api.name in _OF_GROUPS}
 
 
 def _group(key: int, version: int, head: bytes) -> str:
-    """The group's id in a request, from its client id on."""
+    """Return the group id in a request, from its client id on."""
     flexible = version >= APIS[key].flexible
     try:
         _, at = read_string(head, 0, len(head), compact=False, nullable=True)

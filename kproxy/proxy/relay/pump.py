@@ -1,4 +1,4 @@
-"""What the sessions of a process share: the selector, and the memory that they read into."""
+"""The pump: the selector, and the memory for reading, which all sessions of a process share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPARE_CHUNKS = 4
 
 
 class Pump:
-    """What all sessions of a process share: the selector and the chunk that they read into."""
+    """The selector of all sessions of a process, and the chunk that they read into."""
 
     def __init__(self, selector: RelaySelector) -> None:
         self.selector = selector
@@ -26,7 +26,7 @@ class Pump:
         self._kept_chunks = 0  # chunks, and those expected to be
 
     def take_chunk(self) -> bytearray:
-        """Give the chunk to a side that must keep what is in it."""
+        """Give the chunk to a side that must keep what is in it, and continue with another one."""
         taken = self.chunk
         self._kept_chunks += 1
         self.chunk = self._new_chunk()
@@ -34,13 +34,14 @@ class Pump:
         return taken
 
     def return_chunk(self, chunk: bytearray) -> None:
+        """Take back a chunk that a side no longer needs."""
         self._kept_chunks -= 1
         if len(self._spare) < _SPARE_CHUNKS:
             self._spare.append(chunk)
         self._fit()
 
     def expect(self, more: int) -> None:
-        """So many more sides, or fewer, may have to keep what one read brings, as if they kept a chunk already."""
+        """Count this many more sides, or fewer, that may have to keep what one read brings, as if they kept a chunk."""
         self._kept_chunks += more
         self._fit()
 

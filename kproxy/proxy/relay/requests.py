@@ -1,4 +1,4 @@
-"""What must be known of a request beyond its first 12 bytes: can it be passed on, is it answered, how it logs in."""
+"""The parts of requests beyond their first 12 bytes: whether kproxy can pass them on, acks, SASL mechanism."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _MAX_API_VERSIONS = 128 * 1024
 
 
 def check_size(head: bytes, max_request: int) -> None:
-    """Raise WireError if a request that begins so is smaller than any: no more of it will come, so its size must tell,
-    if that is here."""
+    """Raise WireError if a request that begins with these bytes is smaller than any.
+
+    No more of it will come, so the size must show it, if it has come.
+    """
     if len(head) >= 4:
         (size,) = INT32.unpack_from(head)
         if size < SMALLEST:
@@ -32,8 +34,10 @@ def check_size(head: bytes, max_request: int) -> None:
 
 
 def check_answerable(size: int, code: int, max_request: int, highest: Mapping[int, int]) -> None:
-    """Return if a request of `size` bytes that cannot be passed on is answered all the same: it asks for ApiVersions
-    in a version that is not known. Raise WireError for any other."""
+    """Return if kproxy itself answers this request of `size` bytes, which it cannot pass on; else raise WireError.
+
+    It answers ApiVersions requests of a version that it does not support.
+    """
     key, version = code >> 16, code & 0xFFFF
     api = APIS.get(key)
     if size > max_request or size < SMALLEST:
@@ -61,10 +65,10 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
 
 
 class Acks:
-    """Which Produce requests of a connection have a response: those with acks other than 0.
+    """The Produce requests of a connection that have a response: those with acks other than 0.
 
-    A producer writes the same client id, transactional id and acks into all its requests, so what stood there in one
-    that has a response is remembered. `produces`: how it writes, "" until a request has shown it.
+    A producer writes the same client id, transactional id and acks into all its requests, so those bytes of the last
+    request with a response are remembered. `produces`: how it writes, "" until a request has shown it.
     """
 
     __slots__ = ("_call", "_head", "produces")
@@ -75,10 +79,10 @@ class Acks:
         self.produces = ""
 
     def expects_response(self, chunk: Buffer, at: int, after: int, end: int, call: Call) -> bool | None:
-        """Whether the request at chunk[at:after] has a response; None if its acks have not come yet. `end`: of what is
-        here, perhaps with other requests.
+        """Check whether the request at chunk[at:after] has a response; return None if its acks have not come yet.
 
-        Raises WireError if they cannot be found.
+        `end` is the end of the bytes that have come, perhaps with other requests. Raises WireError if there are no
+        acks.
         """
         stop = at + 12 + len(self._head)
         if call is self._call and stop <= after and stop <= end and headers.matches_at(self._head, chunk, at + 12):
@@ -98,7 +102,7 @@ class Acks:
 
 
 def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
-    """The index of the acks, an int16, of the Produce request at chunk[at:end]; None if they have not come yet.
+    """Return the index of the acks, an int16, of the Produce request at chunk[at:end]; None if they have not come yet.
 
     They stand first (v0-2), or behind the nullable TransactionalId (v3+); before them the request header with a
     nullable ClientId, and from v9 on its tag section. Raises WireError if they cannot be found.
@@ -123,7 +127,7 @@ def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
 
 
 def find_mechanism(chunk: Buffer, at: int, end: int) -> str:
-    """The mechanism that the SaslHandshake request at chunk[at:end] names; "" if it cannot be read, or is not here."""
+    """Return the mechanism in the SaslHandshake request at chunk[at:end]; "" if it cannot be read, or has not come."""
     try:
         name, _ = read_string(chunk, _skip_string(chunk, at + 12, end), end, compact=False, nullable=False)
     except (Underflow, WireError):

@@ -1,4 +1,4 @@
-"""The broker's side of a conversation: which request a response answers, and what of it goes on to the client. Sans-IO.
+"""The broker's side of a conversation: which request a response answers, and what of it passes to the client. Sans-IO.
 
 The rules are in `conversation`.
 """
@@ -20,10 +20,10 @@ from kproxy.proxy.relay.tokens import MAX_TOKEN
 
 
 class Responses:
-    """What the broker says in one session. `begun`: it has said something Kafka-like.
+    """The responses of the broker in one session. `begun`: the broker has sent a Kafka response.
 
-    `on_busy` is called when there is more to do than may be done in one go. `take` nothing then, in turns, until it is
-    called no more.
+    `on_busy` is called when there is more work than may be done at once. Then `take` nothing, again and again, until it
+    is not called any more.
     """
 
     __slots__ = (
@@ -53,23 +53,23 @@ class Responses:
 
     @property
     def has_partial_response(self) -> bool:
-        """Whether a response has come in part, and is noted in flight no more."""
+        """True if a response has come in part, whose request is no longer in flight."""
         return self._left > 0 or self._response is not None
 
     @property
     def partial_response_key(self) -> int:
-        """The API key of the response that has come in part, and is noted in flight no more; NO_KEY if none has."""
+        """The API key of the response that has come in part; NO_KEY if there is none."""
         call = self._call if self._response is not None else self._half_sent if self._left else None
         return NO_KEY if call is None else call.key
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of a response is here whose rest is to come."""
+        """True if no response has come in part."""
         return not (self._left or self._response or self._tail)
 
     @property
     def observer_position(self) -> tuple[int, bytes]:
-        """How many bytes of the response under way are to come, and the beginning of the next one that is here."""
+        """The number of bytes of the present response that have not come, and the beginning of the next one."""
         if self._response is None:
             return self._left, self._tail
         left = self._response.left
@@ -77,12 +77,14 @@ class Responses:
 
     @property
     def bytes_left_to_client(self) -> int | None:
-        """How many bytes of the response under way the client is to get; None: that is not known before it has been
-        rewritten."""
+        """The number of bytes of the present response that the client still receives.
+
+        None: that is unknown before it has been rewritten.
+        """
         return self._left if self._response is None else None
 
     def wrap_localise(self, wrap: Callable[[Localise], Localise]) -> Callable[[], None]:
-        """Have the local addresses of responses to come looked up through a wrapper; what is returned undoes that."""
+        """Wrap the function that returns the local addresses for later responses; return what undoes that."""
         original = self._localise
         self._localise = wrap(original)
 
@@ -93,11 +95,11 @@ class Responses:
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait for others to come."""
+        """The number of bytes that wait for others to come."""
         return len(self._tail) + (0 if self._response is None else self._response.kept)
 
     def take(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
-        """Take what the broker sent; return what goes on to the client. `now` is in seconds of any clock.
+        """Take what the broker sent; return what passes to the client. `now` is in seconds of any clock.
 
         Raises WireError if it must not be passed on.
         """
@@ -197,7 +199,7 @@ class Responses:
         self._response = self._call = None
 
     def _pass_token(self, chunk: Buffer, at: int) -> int:
-        """Hop over a frame that answers no request: a SASL token, or an error. Return the index after it."""
+        """Skip a frame that answers no request: a SASL token, or an error. Return the index behind it."""
         (size,) = INT32.unpack_from(chunk, at)
         if self._in_flight.tokens and 0 <= size <= MAX_TOKEN:
             return int(at + 4 + size)
@@ -209,8 +211,10 @@ def _nothing() -> None: ...
 
 
 def _check_size(chunk: Buffer, at: int) -> None:
-    """Raise WireError if a response that begins there is too small for a correlation id: no more of it will come, so
-    its size must tell, if that is here."""
+    """Raise WireError if a response that begins here is too small for a correlation id.
+
+    No more of it will come, so the size must show it, if it has come.
+    """
     if len(chunk) - at >= 4:
         (size,) = INT32.unpack_from(chunk, at)
         if size < 4:

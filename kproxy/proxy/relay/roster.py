@@ -1,7 +1,7 @@
-"""The sessions of one cluster that are there now, as they are held and drained together.
+"""The roster of one cluster's open sessions, which kproxy holds and drains together.
 
-Both may be asked for by several at once. A hold ends when each who has asked for it has released; a drain is for the
-sessions that are there when it is asked for. What is done here touches no other cluster's sessions.
+Several callers may ask for both at once. A hold ends when each caller has released it; a drain covers the sessions that
+are open when it begins. Nothing here touches the sessions of another cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _SessionWait:
-    """Somebody waits for something to happen to each of these sessions. `done` is done when it has."""
+    """A wait for an event of each of these sessions. The future `done` is done when it has happened."""
 
     def __init__(self, left: Iterable[Session]) -> None:
         self._left = set(left)
@@ -34,7 +34,7 @@ class _SessionWait:
 
 
 class SessionRoster:
-    """The open sessions of one cluster in this process. They add themselves, and say when they settle and end."""
+    """The open sessions of one cluster in this process. Each adds itself, and reports when it settles and ends."""
 
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
@@ -44,22 +44,26 @@ class SessionRoster:
         self._ending: set[_SessionWait] = set()
 
     def add(self, session: Session) -> None:
+        """Add a session, and hold it if all are held."""
         self.sessions.add(session)
         if self._holding:
             session.hold()
 
     def session_settled(self, session: Session) -> None:
-        """The session is held, and nothing is in flight in it."""
+        """Note that the session is held, and nothing is in flight in it."""
         self._notify(session, self._settling)
 
     def session_ended(self, session: Session) -> None:
+        """Note that the session has ended."""
         self.sessions.discard(session)
         self._notify(session, self._settling)
         self._notify(session, self._ending)
 
     def hold(self) -> asyncio.Future[None]:
-        """Hold the requests of all clients, of those too that are still to come, until `release` is called as often as
-        this. What is returned is done once nothing is in flight in any session that is there now."""
+        """Hold the requests of all clients, present and future, until as many calls of `release`.
+
+        The future is done once nothing is in flight in any session that is open now.
+        """
         self._holding += 1
         if self._holding == 1:
             for session in list(self.sessions):
@@ -75,15 +79,14 @@ class SessionRoster:
                 session.release()
 
     def drain(self) -> asyncio.Future[None]:
-        """Close each session that is there now as soon as nothing is in flight in it. What is returned is done when
-        none of them is left."""
+        """Close each open session as soon as nothing is in flight in it. The future is done when none is left."""
         draining = list(self.sessions)
         for session in draining:
             session.drain()
         return self._wait(self._ending, self.sessions.intersection(draining))
 
     def close(self) -> int:
-        """Close all sessions now; return how many those were."""
+        """Close all sessions now; return their number."""
         left = list(self.sessions)
         for session in left:
             session.close()

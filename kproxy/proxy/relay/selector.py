@@ -33,7 +33,7 @@ Callback = Callable[[int], None]
 
 
 class Poller(Protocol):
-    """What is needed of select.epoll."""
+    """The methods of select.epoll that the selector uses."""
 
     def register(self, fd: int, mask: int) -> None: ...
     def modify(self, fd: int, mask: int) -> None: ...
@@ -76,14 +76,15 @@ class PortablePoller:
 
 
 def best_poller() -> Poller:
+    """Return epoll where the platform has it, else a `PortablePoller`."""
     epoll: Callable[[], Poller] | None = getattr(select, "epoll", None)
     return PortablePoller() if epoll is None else epoll()
 
 
 class RelaySelector(selectors.BaseSelector):
-    """Pass an instance to `RelayLoop`.
+    """The selector for a `RelayLoop`.
 
-    `relay(fd, mask, callback)` registers a socket of the data plane; its callback is given a mask of READ, WRITE and
+    `relay(fd, mask, callback)` registers a socket of the data plane; its callback receives a mask of READ, WRITE and
     HANGUP. A callback that schedules something on the loop sets `wake`. What takes long does a little at a time, and
     has itself called again (`defer`).
     """
@@ -98,18 +99,20 @@ class RelaySelector(selectors.BaseSelector):
     # The data plane
 
     def relay(self, fd: int, mask: int, callback: Callback) -> None:
+        """Register a socket of the data plane."""
         self._poller.register(fd, mask)
         self._relayed[fd] = callback
 
     def modify_relay(self, fd: int, mask: int) -> None:
+        """Change the events that a socket is watched for."""
         self._poller.modify(fd, mask)
 
     def replace_relay(self, fd: int, callback: Callback) -> None:
-        """Call this from now on."""
+        """Replace the callback of a socket."""
         self._relayed[fd] = callback
 
     def callback_of(self, fd: int) -> Callback | None:
-        """Who is called for a socket of the data plane."""
+        """Return the callback of a socket of the data plane, if there is one."""
         return self._relayed.get(fd)
 
     def end_relay(self, fd: int) -> None:
@@ -122,7 +125,7 @@ class RelaySelector(selectors.BaseSelector):
         self._later.append(work)
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Run the data plane until there is an event of the control plane, or `timeout` seconds are over."""
+        """Run the data plane until there is an event of the control plane, or until `timeout` seconds are over."""
         poll, relayed, later = self._poller.poll, self._relayed, self._later
         deadline = monotonic() + timeout if timeout is not None and timeout > 0 else None
         wait = -1.0 if timeout is None else max(0.0, timeout)
@@ -211,7 +214,10 @@ def _poll_mask(events: int) -> int:
 
 
 def _selector_mask(mask: int) -> int:
-    """An error or a hang-up makes a socket both readable and writable: the next call tells which it was."""
+    """Return asyncio's mask: an error or a hang-up makes a socket both readable and writable.
+
+    The next call shows which it was.
+    """
     if mask & HANGUP:
         return EVENT_READ | EVENT_WRITE
     return (EVENT_READ if mask & READ else 0) | (EVENT_WRITE if mask & WRITE else 0)

@@ -1,13 +1,13 @@
-"""The data plane: moving bytes between the two sides of each session.
+"""The data plane of one session: it moves bytes between the two sides.
 
     client socket  --recv_into-->  shared chunk  --conversation-->  --send-->  upstream socket     requests
     upstream socket --recv_into-->  shared chunk  --conversation-->  --send-->  client socket       responses
 
-One read, one look at the frames in the chunk, one write; no task, future, queue or copy for each frame.
+One read, one scan of the frames in the chunk, one write; no task, future, queue or copy for each frame.
 
-Back-pressure is a short write: the side that has not taken everything keeps the rest, and the other is not read until
-it has. What a side keeps is at most one chunk, and of a response that is being rewritten what the rewrite room may
-hold. Memory for a session is bounded whatever the size of a frame.
+Back-pressure is a short write: a side that has not taken everything keeps the rest, and kproxy does not read the other
+side until it has. A side keeps at most one chunk, and of a response that is being rewritten what the rewrite room may
+hold. The memory for a session is bounded whatever the size of a frame.
 
 The module has a little over 300 lines: what runs for each chunk stays together, as a call into another module costs.
 """
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Traffic(Protocol):
-    """What is counted of one node; the metrics room's NodeCounters."""
+    """The counters of one node; the metrics room's NodeCounters."""
 
     sessions_open: int
     sessions_total: int
@@ -109,7 +109,7 @@ class Session:
         roster.add(self)
 
     def receive_first(self, first: bytes) -> None:
-        """Take what was read of the client before there was this session. To be called once, before the loop turns."""
+        """Take what was read from the client before the session existed. To be called once, before the loop turns."""
         self.traffic.bytes_from_client += len(first)
         try:
             self._send(self.upstream, self.conversation.from_client(first, perf_counter()))
@@ -124,15 +124,16 @@ class Session:
 
     @property
     def acked(self) -> bool:
-        """Whether the session is held, nothing that has passed is in flight in it, and the client's system has
-        confirmed that the last answer arrived."""
+        """True if the session is held, nothing is in flight, and the client's system has acknowledged all answers."""
         return self.settled and not self.client.unacked_bytes
 
     # For those who look on
 
     def observe(self, exchanges: EmitExchange | None, frames: EmitFrame | None = None) -> None:
-        """Tell each exchange, and give a copy of each frame, from now on; both None: nobody looks on any more. Who does
-        not look on does not pay: the two steps of the session are replaced, and put back."""
+        """Emit each exchange, and a copy of each frame, from now on; both None: stop.
+
+        Observation is free when off: it replaces the two steps of the session, and puts them back.
+        """
         if self.closed:
             return
         wanted = exchanges is not None or frames is not None
@@ -153,9 +154,11 @@ class Session:
     # Between the client's requests
 
     def hold(self, on_held: Callable[[], None] | None = None) -> None:
-        """Stop passing the client's requests on; `on_held` is called when the last has left whole. From then on, until
-        `release`, `ask` may be called. Nothing is called once the session has ended. Requests pass again when each who
-        has called this has called `release`."""
+        """Stop passing the client's requests on; `on_held` is called when the last has been sent whole.
+
+        From then on, until `release`, `ask` may be called. Nothing is called once the session has ended. Requests pass
+        again when each caller has called `release`.
+        """
         if self.closed:
             return
         self.conversation.hold()
@@ -167,13 +170,17 @@ class Session:
         self._check_held()
 
     def hold_before_first_request(self, on_held: Callable[[], None]) -> None:
-        """Pass on what a client asks to log in; before its first other request, `hold`. To be called at once, before
-        any byte has moved."""
+        """Pass on the client's login; before its first other request, `hold`.
+
+        To be called at once, before any byte has moved.
+        """
         self.conversation.hold_before_first_request(partial(self._on_held.append, on_held))
 
     def hold_writes(self, on_held: Callable[[], None]) -> None:
-        """Pass on all but writes. Before the next write, `hold`; nothing behind it passes either, as order is Kafka's
-        rule. `on_held` is called then."""
+        """Pass on all requests but writes. Before the next write, `hold`, and call `on_held`.
+
+        Nothing behind the write passes either, as order is Kafka's rule.
+        """
         if not self.closed:
             self.conversation.hold_before_write(partial(self._on_held.append, on_held))
 
@@ -183,15 +190,18 @@ class Session:
             self.release()
 
     def unanswered(self, keys: Collection[int]) -> int:
-        """How many requests of these APIs are under way; at least 1 if the client has used one, and has not taken all
-        that it was sent: the answer may be among that. 0 if the APIs that a client uses are not noted."""
+        """Return how many requests of these APIs are in flight.
+
+        It is at least 1 if the client has used one, and has not taken all bytes that it was sent: the answer may be
+        among these. It is 0 if the use of APIs is not recorded.
+        """
         used = self.conversation.used_calls
         if used is None or not used.has_used(keys):
             return 0
         return self.conversation.unanswered(keys) or int(self._pending or self.client.unacked_bytes > 0)
 
     def note_used_apis(self) -> None:
-        """Note from now on which APIs the client uses, as `unanswered` needs it."""
+        """Record from now on which APIs the client uses, as `unanswered` needs it."""
         conversation = self.conversation
         untaken = self._pending or self.client.unacked_bytes > 0
         # Of an answer that is on its way nobody knows any more what it answers. A client that fetches does not write
@@ -199,7 +209,7 @@ class Session:
         conversation.note_used_apis(unsure=untaken and not conversation.unanswered((FETCH,)))
 
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
-        """Send a request of kproxy's own, a whole frame; `on_response` is given its response, without the size."""
+        """Send a request of kproxy's own, a whole frame; `on_response` receives its response, without the size."""
 
         def answered(response: bytes) -> None:
             self._pump.selector.wake = True  # it may schedule something
@@ -208,7 +218,7 @@ class Session:
         self._send_now(self.upstream, self.conversation.ask(request, answered))
 
     def release(self) -> None:
-        """Pass the client's requests on again, unless somebody else holds them."""
+        """Pass the client's requests on again, unless there is another hold."""
         if self.closed:
             return
         try:
@@ -226,7 +236,7 @@ class Session:
 
     @property
     def settled(self) -> bool:
-        """Whether the session is held, and nothing that has passed is in flight in it."""
+        """True if the session is held, and nothing that has passed is in flight in it."""
         return self.conversation.held and self.conversation.settled and not self._pending
 
     @property
@@ -240,7 +250,7 @@ class Session:
             self._failed(error, side)
 
     def _check_held(self) -> None:
-        """Tell those who hold that no request is under way to the broker any more."""
+        """Call those who wait until no request is half sent to the broker."""
         if not self.conversation.held:
             return
         self.client.expect_no_rest()
@@ -252,7 +262,7 @@ class Session:
                 on_held()
 
     def _check_settled(self) -> None:
-        """Tell those who wait that nothing is in flight."""
+        """Notify those who wait until nothing is in flight."""
         conversation = self.conversation
         if self._draining and conversation.is_idle and not self._pending:
             self.close()
@@ -274,9 +284,9 @@ class Session:
         self._roster.session_ended(self)
 
     def _reader(self, *, of_client: bool) -> Callback:
-        """What the selector calls for a side, from which bytes go to the other.
+        """Return the selector's callback for a side, which sends its bytes to the other.
 
-        What is usual is this one function: with small frames, calls and attributes are what costs.
+        The usual path is this one function: with small frames, calls and attributes are what costs.
         """
         side, other = (self.client, self.upstream) if of_client else (self.upstream, self.client)
         pump, traffic, conversation = self._pump, self.traffic, self.conversation
@@ -338,7 +348,7 @@ class Session:
         self.close(error)
 
     def _blame(self, side: Side) -> None:
-        """Note who ended the session; the first one counts."""
+        """Note which side ended the session; the first one counts."""
         if self.ended_by == "kproxy":
             self.ended_by = side.name
 
@@ -387,7 +397,7 @@ class Session:
                 self._check_settled()
 
     def _defer_response(self) -> None:
-        """Go on with a response later; read nothing more of the broker until then."""
+        """Continue with a response later; read nothing more from the broker until then."""
         self._busy = True
         self._update_events()
         self._pump.selector.defer(self._resume_response)
@@ -405,8 +415,11 @@ class Session:
             self._failed(error, self.upstream)
 
     def _on_end_of_stream(self, side: Side, other: Side) -> None:
-        """A side sends no more: tell the other once it has everything (half-close); close when both have ended, or when
-        a client has that waits for nothing: a broker says nothing unasked."""
+        """Pass on that a side sends no more, once the other has everything (half-close).
+
+        The session closes when both have ended, or when a client has that waits for nothing: a broker sends nothing
+        unasked.
+        """
         if not other.pending:
             if (other.ended or (side is self.client and self.conversation.is_finished)) and not side.pending:
                 self.close()
@@ -415,9 +428,9 @@ class Session:
         self._update_events()
 
     def _on_hang_up(self, side: Side, other: Side) -> None:
-        """The peer is gone in both directions, while what it sent cannot be passed on yet.
+        """Handle a peer that has disconnected in both directions, while its bytes cannot be passed on yet.
 
-        HANGUP comes whether asked for or not: forget the socket until it may be read again.
+        HANGUP comes in any case: forget the socket until it may be read again.
         """
         if side.ended and not other.pending:
             self.close()  # nothing is left to come, and nobody to take anything
@@ -425,7 +438,7 @@ class Session:
         side.unwatch()
 
     def _update_events(self) -> None:
-        """Have the selector watch for what each side waits for now."""
+        """Watch each side for the events that it waits for now."""
         client, upstream = self.client, self.upstream
         may_ask = not self.conversation.held and not self.conversation.answers
         reads_client = may_ask and not upstream.pending and not client.ended

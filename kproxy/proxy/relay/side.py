@@ -1,6 +1,6 @@
-"""One side of a session: its connection, what that has not taken yet, and what the selector watches it for.
+"""One side of a session: its connection, the bytes that it has not taken yet, and the events that it is watched for.
 
-What comes from one side goes to the other. A session has two of these, and does with one what it does with the other.
+What comes from one side goes to the other. A session has two sides, and treats both alike.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Step = Callable[[Buffer, float], Buffer]
 class Side:
     """The connection to the client or to the broker. `name` is "client" or "upstream".
 
-    `pending` is what it has not taken of what goes to it, and `ended` that its peer sends no more. `step` makes of what
-    comes from it what may go to the other side. `on_event` is what the selector calls.
+    `pending` is what the connection has not taken yet, and `ended` that its peer sends no more. `step` turns what comes
+    from it into what may pass to the other side. `on_event` is the selector's callback.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Side:
         self._watched: int | None = None  # what the selector was asked for; None: the socket is not registered
 
     def watch(self, mask: int) -> None:
-        """Have the selector watch the socket for these events."""
+        """Watch the socket for these events."""
         old = self._watched
         if mask == old or (old is None and not mask):
             return
@@ -62,19 +62,19 @@ class Side:
         self._watched = mask
 
     def set_callback(self, callback: Callback) -> None:
-        """Have the selector call this from now on."""
+        """Use another callback from now on."""
         self.on_event = callback
         if self._watched is not None:
             self._pump.selector.replace_relay(self.sock.fileno(), callback)
 
     def unwatch(self) -> None:
-        """Hear nothing of the socket, not even that its peer has hung up, until `watch`."""
+        """Receive no event of the socket, not even a hang-up, until `watch`."""
         if self._watched is not None:
             self._pump.selector.end_relay(self.sock.fileno())
             self._watched = None
 
     def keep(self, rest: Buffer) -> None:
-        """Have this wait until the socket takes it. It is all that waits."""
+        """Keep these bytes until the socket takes them. They are all that waits."""
         if len(rest) <= COPY:
             self._return_chunk()
             rest = bytes(rest)
@@ -98,7 +98,10 @@ class Side:
         return True
 
     def expect_rest(self) -> None:
-        """The next reads may bring what will be kept, until `expect_no_rest`: they are smaller if many sides say so."""
+        """Announce that the next reads may bring what must be kept, until `expect_no_rest`.
+
+        Reads are smaller if many sides announce it.
+        """
         if not self._expects_rest:
             self._expects_rest = True
             self._pump.expect(1)
@@ -110,7 +113,7 @@ class Side:
 
     @property
     def unacked_bytes(self) -> int:
-        """How many bytes were sent whose arrival the peer has not confirmed; 0 if this system does not tell."""
+        """The number of sent bytes that the peer has not acknowledged; 0 if this system does not show it."""
         try:
             import fcntl  # not on every platform
             import termios
@@ -120,7 +123,7 @@ class Side:
             return 0
 
     def close(self) -> None:
-        """Close the connection, and lose what waits."""
+        """Close the connection, and drop what waits."""
         self.unwatch()
         self.expect_no_rest()
         self.pending = b""

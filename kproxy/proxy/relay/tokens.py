@@ -1,4 +1,4 @@
-"""SASL tokens without a header: after SaslHandshake v0 they go back and forth as bare size and bytes (KIP-43)."""
+"""SASL tokens without a header: after SaslHandshake v0, both sides send them as bare size and bytes (KIP-43)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _read_call = Struct(">hH").unpack_from  # API key and version
 
 
 def skip_tokens(chunk: Buffer, at: int, end: int, max_request: int) -> tuple[int, bool]:
-    """Hop over what the client sends; return the index after it and whether more tokens may come.
+    """Skip the client's tokens; return the index behind them, and whether more tokens may come.
 
-    There bytes are missing, or a request begins, which ends the tokens. Raises WireError.
+    At that index bytes are missing, or a request begins, which ends the tokens. Raises WireError.
     """
     while end - at >= 4:
         (size,) = INT32.unpack_from(chunk, at)

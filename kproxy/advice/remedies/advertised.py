@@ -81,7 +81,7 @@ TABLE: tuple[Remedy, ...] = (
         "The client's machine resolves the advertised name, but to an address that is not the broker's: an address of "
         "another network, an old one, or its own.",
         "Compare `getent hosts NAME` on the client's machine and on the broker.",
-        "Correct the name in DNS or in `/etc/hosts`. Or run kproxy, and say with `--map` where the broker really is.",
+        "Correct the name in DNS or in `/etc/hosts`. Or run kproxy with the broker's real address in `--map`.",
         program_messages(
             java=(NOT_ESTABLISHED, UNREACHED_JAVA[0]),
             librdkafka=("Connect to … failed: Connection refused",),

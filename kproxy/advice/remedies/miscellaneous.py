@@ -33,7 +33,7 @@ TABLE: tuple[Remedy, ...] = (
         Fault.CONNECTOR_MISSING,
         "Spark has no Kafka connector",
         "Spark's Kafka source and sink are in a package of their own, which Spark itself does not contain.",
-        "`spark-submit --version` shows the versions of Spark and of Scala. The driver's log names the jars that it adds.",
+        "`spark-submit --version` shows the versions of Spark and Scala. The driver's log names the jars that Spark adds.",
         "Give Spark the package `org.apache.spark:spark-sql-kafka-0-10_SCALA:SPARK`, with these two versions: for PySpark "
         "4.0.0 `spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 job.py`. With kproxy's plugin: "
         '`kproxy.spark.plugin(packages=["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"])`.',
@@ -164,7 +164,7 @@ TABLE: tuple[Remedy, ...] = (
     ),
     Remedy(
         Fault.TRANSACTION,
-        "The producer's transaction or sequence is not valid any more",
+        "The producer's transaction or sequence is no longer valid",
         "Another producer has the same `transactional.id`, the transaction took longer than its timeout, or the broker "
         "has forgotten the producer's id or sequence.",
         "`kafka-transactions --bootstrap-server HOST:PORT describe --transactional-id ID` shows the transaction.",
@@ -205,10 +205,10 @@ TABLE: tuple[Remedy, ...] = (
     ),
     Remedy(
         Fault.KPROXY,
-        "kproxy itself says it",
-        "The message is from kproxy.",
-        "kproxy's log has more lines beside it, and `kproxy wait --timeout 0` says whether kproxy is ready.",
-        "Do what the table of kproxy's messages says for this message.",
+        "kproxy itself printed this message",
+        "The message is kproxy's own.",
+        "kproxy's log has more lines beside it, and `kproxy wait --timeout 0` shows whether kproxy is ready.",
+        "Follow the advice for this message in the table of kproxy's messages.",
         (),
     ),
 )

@@ -179,7 +179,7 @@ TABLE: tuple[Remedy, ...] = (
         Fault.SILENT,
         "The server accepts the connection and answers nothing",
         "Something accepts the connection and then sends nothing: a port-forward or load balancer whose target is "
-        "down, a broker that hangs, or a server of another kind that waits for other words.",
+        "down, a broker that hangs, or a server of another kind that waits for another protocol.",
         "`kcat -b HOST:PORT -L -d broker` connects and then waits. `nc HOST PORT` stays open.",
         "Check what is behind the address: the target of the port-forward, the health of the broker, the port.",
         program_messages(
@@ -239,7 +239,7 @@ TABLE: tuple[Remedy, ...] = (
     ),
     Remedy(
         Fault.HOP_FAILED,
-        "A proxy or SSH server on the way fails",
+        "A proxy or SSH server on the path fails",
         "The proxy or SSH server through which the client connects cannot be reached, does not accept the login, or "
         "does not connect to the broker.",
         "Connect through the same hop by hand: `curl -x PROXY telnet://HOST:PORT`, `ssh -W HOST:PORT SERVER`.",
@@ -274,8 +274,8 @@ TABLE: tuple[Remedy, ...] = (
         "The process has too many open files",
         "Each connection and each log segment needs a file descriptor, and the process has reached its limit.",
         "`ls /proc/PID/fd | wc -l` is near the limit in `/proc/PID/limits`.",
-        "Raise the limit (`ulimit -n`, `LimitNOFILE=` in systemd), or find out who opens so many connections: a client "
-        "that is created again and again instead of being used again is a frequent reason.",
+        "Raise the limit (`ulimit -n`, `LimitNOFILE=` in systemd), or find the program that opens so many connections: often "
+        "it creates a new client again and again instead of reusing one.",
         program_messages(
             java=(
                 SharedText("java.net.SocketException: Too many open files"),

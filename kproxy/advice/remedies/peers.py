@@ -8,10 +8,10 @@ from kproxy.advice.remedies.remedy import Remedy, program_messages
 
 # Tried with producers and Kafka 4.3's brokers.
 _UNNOTICED = (
-    "Most clients raise no error: they write to whichever cluster answers. So did Java's (4.3), librdkafka's (2.16), "
-    "kafka-python's (3.0), aiokafka's (0.14) and kafkajs's (2.2) when this was tried. Java's logs one warning of "
-    "`UNKNOWN_TOPIC_ID` and goes on, librdkafka's sometimes one of `CLUSTERID`. Only where client and broker both compare "
-    "cluster ids, the client stops with `REBOOTSTRAP_REQUIRED`."
+    "Most clients raise no error: they write to whichever cluster answers. In tests, the clients of Java (4.3), librdkafka "
+    "(2.16), kafka-python (3.0), aiokafka (0.14) and kafkajs (2.2) did. Java's client logs one warning of "
+    "`UNKNOWN_TOPIC_ID` and continues; librdkafka's sometimes logs one of `CLUSTERID`. Only where client and broker both "
+    "compare cluster ids, the client stops with `REBOOTSTRAP_REQUIRED`."
 )
 
 TABLE: tuple[Remedy, ...] = (
@@ -141,7 +141,7 @@ TABLE: tuple[Remedy, ...] = (
         "One address leads to several brokers",
         "The address is a load balancer that leads each connection to another broker. That is fine for a bootstrap "
         "server, but not for an advertised address: a client must reach the leader of each partition.",
-        "Ask the address several times: different brokers answer.",
+        "Connect to the address several times: different brokers answer.",
         "Give each broker an advertised address of its own behind the load balancer: a port or a name for each broker.",
         program_messages(
             java=("org.apache.kafka.common.errors.NotLeaderOrFollowerException: …",),

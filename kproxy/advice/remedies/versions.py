@@ -9,9 +9,9 @@ TABLE: tuple[Remedy, ...] = (
     Remedy(
         Fault.BROKER_TOO_OLD,
         "The broker is too old for the client",
-        "The client needs a request, or a version of a request, that this broker does not know yet. The Java client "
+        "The client needs a request, or a version of a request, that this broker does not support yet. The Java client "
         "4.0 needs brokers 2.1 or later.",
-        "`kafka-broker-api-versions --bootstrap-server HOST:PORT` shows what the broker knows.",
+        "`kafka-broker-api-versions --bootstrap-server HOST:PORT` shows the versions that the broker supports.",
         "Upgrade the broker, use an older client, or turn off the feature (for example `enable.idempotence=false`, "
         "`group.protocol=classic`).",
         program_messages(
@@ -38,8 +38,8 @@ TABLE: tuple[Remedy, ...] = (
     Remedy(
         Fault.BROKER_TOO_NEW,
         "The broker is too new for the client",
-        "The broker no longer knows the versions of requests that the client sends. Kafka 4.0 has removed those from "
-        "before Kafka 2.1 (KIP-896).",
+        "The broker no longer supports the versions of requests that the client sends. Kafka 4.0 has removed the versions "
+        "from before Kafka 2.1 (KIP-896).",
         "The broker's log says `UnsupportedVersionException` or `InvalidRequestException` for the client's connection.",
         "Upgrade the client: Java 2.1, librdkafka 1.8.2, kafka-python 2.0.3, kafkajs 2.2.4 or later.",
         program_messages(
@@ -57,10 +57,10 @@ TABLE: tuple[Remedy, ...] = (
     ),
     Remedy(
         Fault.CLIENT_TOO_OLD,
-        "The client does not know what the broker answers",
-        "The client is older than the broker, and meets something that it does not know: an error code, a mechanism or "
-        "a version of an answer.",
-        "The message names a number that is in no list of the client.",
+        "The client does not understand the broker's answer",
+        "The client is older than the broker, and receives something that it does not support: an error code, a mechanism "
+        "or a version of an answer.",
+        "The message names a number that the client does not know.",
         "Upgrade the client.",
         program_messages(
             java=("Unexpected error code: …", "UnknownServerException: …"),

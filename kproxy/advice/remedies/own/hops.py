@@ -107,7 +107,7 @@ SECTION = Section(
         ),
         OwnMessage(
             "`is revoked in known_hosts`",
-            "Somebody marked this key as revoked in `known_hosts`.",
+            "An administrator has marked this key as revoked in `known_hosts`.",
             reason="`ssh-host-key`",
             fault=Fault.HOP_FAILED,
         ),
@@ -138,7 +138,7 @@ SECTION = Section(
         ),
         OwnMessage(
             "`forbidden: …; this role would allow it, with a rolebinding: …`",
-            "Have somebody who may create that Role and bind it to you.",
+            "Ask an administrator of the Kubernetes cluster to create that Role and bind it to you.",
             reason="`kubernetes-forbidden`",
             fault=Fault.HOP_FAILED,
         ),

@@ -12,8 +12,8 @@ SECTION = Section(
         "meaning, and what to do",
     ),
     before=(
-        "Before writes are held: `stop` is to be mended first, `warning` says who will see more than a pause. While they are\n"
-        "held: everything is undone, and the line says why."
+        "Before kproxy holds writes: resolve each `stop` first; each `warning` names clients that will notice more than a pause.\n"
+        "While kproxy holds writes: the driver undoes everything, and the line has the reason."
     ),
     rows=(
         OwnMessage(
@@ -42,7 +42,8 @@ SECTION = Section(
         ),
         OwnMessage(
             "`… leads to … already`",
-            "This kproxy has been switched, or its `active` is the target. Ask which of them are right before you go on.",
+            "This kproxy has been switched, or its `active` is the target. Find out which kproxies are right before you "
+            "continue.",
         ),
         OwnMessage(
             "`has a problem: …`",
@@ -71,15 +72,15 @@ SECTION = Section(
         ),
         OwnMessage(
             "`was begun or killed a short time ago, and does not know which clients may repeat writes: wait for … s`",
-            "Likewise after a reload that has given it its upstreams.",
+            "The same applies after a reload that has added its upstreams.",
         ),
         OwnMessage(
             "`clients that lost an answer to a write (…): the hold waits until they have repeated it`",
-            "Look whether these clients reach the brokers.",
+            "Check whether these clients reach the brokers.",
         ),
         OwnMessage(
             "`have several versions: …: update them to one before the switch`",
-            "Each version knows its own states and commands only.",
+            "Each version supports only its own states and commands.",
         ),
         OwnMessage(
             "`the target hands out … and higher, and the source has ids up to …: records of two producers would be taken "
@@ -89,11 +90,11 @@ SECTION = Section(
         OwnMessage(
             "`… offsets are still to be copied, and switch.max-lag allows …: run kproxy migrate copy --follow until it "
             "has caught up`",
-            "The copy would not fit into the hold.",
+            "The rest of the copy would take longer than the hold may last.",
         ),
         OwnMessage(
             "`… too much for a hold of … s, of which … are for it: lessen the load, or give Spark more cores…`",
-            "The rehearsal was slower than the hold may be.",
+            "The rehearsal took longer than the hold may last.",
         ),
         OwnMessage(
             "`… would have other names on the target, and clients ask for the old ones: migrate them without rename, or "
@@ -103,7 +104,7 @@ SECTION = Section(
         OwnMessage(
             "`… not migrated: their clients find nothing of them on the target`, `is left out by the file: it begins by "
             "auto.offset.reset`",
-            "The file names other topics or groups. If that is meant, go on.",
+            "The file names other topics or groups. If that is intended, continue.",
         ),
         OwnMessage(
             "`is a share group: only its start offsets are kept`, `is a Kafka Streams application: instances that run take "
@@ -119,8 +120,8 @@ SECTION = Section(
         OwnMessage(
             "`both sides know …, with other producer ids: an application that uses such a transactional id now ends with a "
             "fatal error at its next transaction (fenced): start it again after the switch`",
-            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember ids that "
-            "nobody uses any more for a week.",
+            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember unused "
+            "ids for a week.",
         ),
         OwnMessage(
             "`has its position before … records of attempts of the copy that were aborted`",
@@ -129,9 +130,9 @@ SECTION = Section(
         ),
         OwnMessage(
             "`somebody writes to the source without kproxy`",
-            "The source's logs grew while all kproxies held writes: a client with another way to the brokers, a job, "
-            "MirrorMaker. Find it by its producer id (`kafka-get-offsets`, the broker's request log), and stop it or let "
-            "it go through kproxy.",
+            "The source's logs grew while all kproxies held writes: a client that connects to the brokers directly, a job, "
+            "or MirrorMaker. Find it by its producer id (`kafka-get-offsets`, the broker's request log), and stop it or "
+            "let it connect through kproxy.",
         ),
         OwnMessage(
             "`the source's logs still grow: somebody writes to it without kproxy`",
@@ -139,7 +140,7 @@ SECTION = Section(
         ),
         OwnMessage(
             "`… is not verified up to its end: …`",
-            "The copy differs from the source there, so nothing was switched. `kproxy migrate verify` says where.",
+            "The copy differs from the source there, so nothing was switched. `kproxy migrate verify` shows the differences.",
         ),
         OwnMessage(
             "`not all positions could be translated: …`",
@@ -147,8 +148,8 @@ SECTION = Section(
         ),
         OwnMessage(
             "`… offsets beyond the end of the log`",
-            "A group has a position where its log never was: the topic was deleted and made again, or the log has lost "
-            "records. Reset the group where it is, or name it with `--as-end` or `groups.as-end`: it then goes on at the "
+            "A group has a position beyond the end of the log: the topic was deleted and created again, or the log has lost "
+            "records. Reset the group where it is, or name it with `--as-end` or `groups.as-end`: it then continues at the "
             "end of the log.",
         ),
         OwnMessage(
@@ -159,7 +160,7 @@ SECTION = Section(
         OwnMessage(
             "`the copy of partition … of … is stuck: …`, `the copy did not end in time`, `the copy is paused: kproxy "
             "migrate resume`",
-            "The copy must run for a switch. `kproxy migrate status` says what it does.",
+            "The copy must run during a switch. `kproxy migrate status` shows its state.",
         ),
     ),
 )

@@ -28,8 +28,8 @@ SECTION = Section(
         ),
         OwnMessage(
             "`lines of the log were dropped: what reads stderr had stopped`",
-            "A full pipe or disk, or Ctrl-S on a terminal: kproxy goes on without waiting, and drops what does not fit into "
-            "a million characters.",
+            "A full pipe or disk, or Ctrl-S on a terminal: kproxy continues without waiting, and drops lines that do not "
+            "fit into a million characters.",
         ),
         OwnMessage(
             "`lines about more than … others were left out`",

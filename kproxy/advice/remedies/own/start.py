@@ -38,11 +38,11 @@ SECTION = Section(
         ),
         OwnMessage(
             "`leads clients to another upstream than …: set active to that one, or use a copy of its state-dir`",
-            "The kproxies that share its ports were switched. This one would lead some of their clients back.",
+            "The kproxies that share its ports were switched. This one would send some of their clients to the former upstream.",
         ),
         OwnMessage(
             "`port … cannot be had: …. With --reuse-port it can have no other`; `its id does not fit --node-ports …. With --reuse-port, ids of brokers up to … fit there (a quarter is for controllers): widen the range`",
-            "What a port means follows from the range and the node's id alone, so that it is the same in all kproxies. "
+            "The range and the node's id alone decide the port of a node, so that it is the same in all kproxies. "
             "End the program that has the port, or give all kproxies another `node-ports`.",
         ),
         OwnMessage(
@@ -201,7 +201,7 @@ SECTION = Section(
         ),
         OwnMessage(
             "`the keeper of kproxy (process …) has ended; kproxy is started again`",
-            "The process that runs kproxy beside Spark was killed. Those that use it start it again within a second.",
+            "The process that runs kproxy beside Spark was killed. The Spark processes that use it restart it within a second.",
         ),
         OwnMessage(
             "`this Spark session has been stopped: create another one, and give attach that one`",

@@ -12,13 +12,13 @@ SECTION = Section(
         "meaning, and what to do",
     ),
     before=(
-        "kproxy logs these lines, or answers them to `POST /switch`: then `kproxy migrate switch` shows them as what a\n"
-        "kproxy refuses. [migration-switch.md](migration-switch.md) describes the switch."
+        "kproxy logs these lines, or returns them to `POST /switch`; `kproxy migrate switch` then shows them as refusals of a\n"
+        "kproxy. [migration-switch.md](migration-switch.md) describes the switch."
     ),
     rows=(
         OwnMessage(
             "`… is not active; clients are led to …`, `… nodes can be reached; clients are led to …`",
-            "kproxy looks at the upstream that clients are not led to, too. Nothing is to be done.",
+            "kproxy also checks the upstream that is not active. You need not do anything.",
         ),
         OwnMessage(
             "`upstreams … and … are the same Kafka cluster (id …)`",
@@ -28,8 +28,8 @@ SECTION = Section(
         ),
         OwnMessage(
             "`upstream … does not answer: …`",
-            "The line goes on with the reason, see [Reaching brokers](#reaching-brokers). No switch leads there until it "
-            "answers.",
+            "The line continues with the reason, see [Reaching brokers](#reaching-brokers). Clients cannot be switched to this "
+            "upstream until it answers.",
         ),
         OwnMessage(
             "`upstream … has not said its cluster id: kproxy cannot tell the two apart`, `… Its brokers say it after a "
@@ -39,28 +39,28 @@ SECTION = Section(
         ),
         OwnMessage(
             "`leads to upstream …, as switched, and not to …, as configured (active)`",
-            "After a restart: clients are led to where the last switch has led them, as `--state-dir` says. Change "
+            "After a restart, kproxy routes clients to the upstream of the last switch, which `--state-dir` records. Change "
             "`active` in the configuration.",
         ),
         OwnMessage(
             "`… was led to or from upstream …, which the configuration does not have; it has …`",
-            "The configuration has lost the upstream that clients were led to. Put it back. If you know that clients "
-            "belong elsewhere, remove the file of this cluster in `--state-dir`.",
+            "The configuration no longer has the upstream that clients used. Put it back. If you know that clients "
+            "belong to another upstream, remove the file of this cluster in `--state-dir`.",
         ),
         OwnMessage(
             "`… was led to upstream … when it was switched last, and clients are led to … now: remove …`",
-            "A reload was to give the cluster upstreams, and `--state-dir` has the state of an earlier switch. kproxy "
-            "does not guess. Clients are where they are; remove the file, and reload again.",
+            "A reload would have added upstreams to the cluster, and `--state-dir` has the state of an earlier switch. kproxy "
+            "does not guess. Clients keep their upstream; remove the file, and reload again.",
         ),
         OwnMessage(
             "`… clients are led to …, and … has none of these bootstrap servers: begin with the same ones; …`",
-            "A reload was to give the cluster upstreams, or to take them away, and the active one seems to be another "
-            "Kafka cluster. Let `active` name the upstream that clients are led to, with one of its bootstrap servers.",
+            "A reload would have added or removed the upstreams of the cluster, and the active one seems to be another "
+            "Kafka cluster. Let `active` name the upstream that clients use, with one of its bootstrap servers.",
         ),
         OwnMessage(
             "`active has changed (…)`, `a reload would lose records; kproxy migrate switch does it safely`",
-            "Records that were written and not copied would be left behind. If clients have been switched already, "
-            "`active` names the upstream from before the switch.",
+            "Records that were written and not copied would be lost. If clients have been switched already, "
+            "`active` still names the upstream from before the switch.",
         ),
         OwnMessage(
             "`… is in switch …: reload when that is over`, `the configuration is being reloaded: ask again`",
@@ -68,7 +68,7 @@ SECTION = Section(
         ),
         OwnMessage(
             "`… goes on in switch …: …`",
-            "kproxy was killed during a switch, and goes on where it was. The driver does the rest.",
+            "kproxy was killed during a switch, and resumes it. The driver does the rest.",
         ),
         OwnMessage(
             "`… writes wait, for … s at most`, `… held: no write is without an answer after … s`, `… flipped: "
@@ -78,9 +78,9 @@ SECTION = Section(
         ),
         OwnMessage(
             "`…: clients write to …; their writes waited … s`",
-            "The switch has ended here. *released*: it is done. *undone*: it was given up, by its driver, or because `its "
-            "deadline passed while it was …`, and clients are where they were before. The driver's own output says why; "
-            "if it is gone, `kproxy migrate switch --abort` cleans up.",
+            "The switch has ended here. *released*: it is done. *undone*: its driver aborted it, or `its "
+            "deadline passed while it was …`, and clients use the same upstream as before. The driver's output has the "
+            "reason; if the driver has ended, `kproxy migrate switch --abort` cleans up.",
         ),
         OwnMessage(
             "`… has committed and holds writes for … s now: kproxy migrate switch --resume goes on, --abort goes back`",
@@ -90,17 +90,17 @@ SECTION = Section(
         OwnMessage(
             "`the state cannot be written to --state-dir: …`, `… kproxy tries again each second`, `… the deadline has "
             "passed: it goes back, although …`, `… the state is written to --state-dir again`",
-            "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot write down, but for one "
-            "thing: at the deadline of a hold it goes back in any case. Make room.",
+            "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot record, with one "
+            "exception: at the deadline of a hold it goes back in any case. Free some disk space.",
         ),
         OwnMessage(
             "`… the deadline has passed, but …; writes are held on`",
-            "The disk of `--state-dir` is broken, and it may say already that this kproxy has committed. Make room or "
-            "mend it: kproxy tries again each second.",
+            "The disk of `--state-dir` is broken, and its file may already record that this kproxy has committed. Free some "
+            "space or repair the disk: kproxy tries again each second.",
         ),
         OwnMessage(
             "`a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir`",
-            "Restart this kproxy; it goes on in the state of the file. Please report the lines that follow.",
+            "Restart this kproxy; it continues in the state of the file. Please report the lines that follow.",
         ),
         OwnMessage(
             "`… has its position in … from before the switch: it gets nothing until it has asked for its position, or is "
@@ -118,8 +118,8 @@ SECTION = Section(
         OwnMessage(
             "`kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for … s "
             "yet`, `clients of the kproxy before this one may repeat writes, for … s at most`",
-            "A client that has lost the answer to a write sends it again, and it must reach the same cluster. kproxy "
-            "does not know what clients were told before. Wait for so long.",
+            "A client that has lost the answer to a write sends the write again, and it must reach the same cluster. kproxy "
+            "does not know which answers clients received before. Wait for the time in the message.",
         ),
         OwnMessage(
             "`… lost the answer to a write and may repeat it, for … s at most`, `… no answer yet`",
@@ -128,22 +128,23 @@ SECTION = Section(
         ),
         OwnMessage(
             "`switch … is under way (…); finish it or undo it first`, `another driver (…) has taken over switch …`",
-            "Somebody else switches this cluster. Only one driver is obeyed: `kproxy migrate switch --resume` or "
-            "`--abort` takes a switch over whose driver is gone.",
+            "Another driver switches this cluster. kproxy obeys one driver only: `kproxy migrate switch --resume` or "
+            "`--abort` takes over a switch whose driver has ended.",
         ),
         OwnMessage(
             "`this hold is out of date (after …, now …): look at the state again`, `there is no switch … under way "
             "here`, `switch … has ended here (…): …`",
-            "The command came too late: this kproxy has gone on since, by its deadline or another driver. Begin a new "
-            "switch.",
+            "The command came too late: the deadline has passed, or another driver has changed this kproxy's state. Start a "
+            "new switch.",
         ),
         OwnMessage(
             "`switch … has been released: clients write to …`",
-            "It cannot be undone any more. `kproxy migrate rollback` leads clients back, if the switch was `--reversible`.",
+            "The switch can no longer be undone. `kproxy migrate rollback` moves clients back, if the switch was "
+            "`--reversible`.",
         ),
         OwnMessage(
             "`it has committed: another kproxy may have been released; --resume or --abort of its driver decides`",
-            "Undoing one kproxy alone could let two clusters take writes. Let the driver decide.",
+            "If only one kproxy went back, two clusters could take writes. Let the driver decide.",
         ),
         OwnMessage(
             "`is too large to be examined after a switch`, `that must be examined after a switch`",

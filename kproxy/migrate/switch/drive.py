@@ -153,7 +153,7 @@ class Drive:
 
     def _result(self, end: CoordinatorOutcome) -> DriveResult:
         held = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
-        known = {name: one.value for name, one in zip(self._plan.kproxies, self.coordinator.known, strict=True)}
+        known = {name: one.value for name, one in zip(self._plan.kproxies, self.coordinator.phases, strict=True)}
         entry = self._entry
         if end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE) and entry.decisions:
             entry = self._write_end(entry)

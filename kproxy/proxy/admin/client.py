@@ -158,8 +158,8 @@ class AdminClient:
         if answer.status == 503:
             return answer.lines or ["not ready"]
         if answer.status != 200:
-            return [str(self._stranger(f"HTTP {answer.status}"))]
-        return [] if answer.lines[:1] == ["ok"] else [str(self._stranger("it does not say ok"))]
+            return [str(self._not_kproxy(f"HTTP {answer.status}"))]
+        return [] if answer.lines[:1] == ["ok"] else [str(self._not_kproxy("it does not say ok"))]
 
     def _ask(self, method: str, target: str, body: bytes | None, seconds: float) -> _HttpReply:
         host = _WILDCARDS.get(self.address.host, self.address.host)
@@ -182,17 +182,17 @@ class AdminClient:
                 connection.request(method, target, body, headers)
                 with connection.getresponse() as response:
                     received = response.read(MAX_REPLY + 1)
-                    if limit.passed or (len(received) <= MAX_REPLY and response.length):
+                    if limit.has_passed or (len(received) <= MAX_REPLY and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
             # The socket's own limit and that of all may end together.
-            late = limit.passed or isinstance(error, TimeoutError)
+            late = limit.has_passed or isinstance(error, TimeoutError)
             why = f"no complete answer within {seconds:g} s" if late else self._why(error)
             raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
         finally:
             connection.close()
         if len(received) > MAX_REPLY:
-            raise self._stranger(f"its answer is larger than {MAX_REPLY} bytes")
+            raise self._not_kproxy(f"its answer is larger than {MAX_REPLY} bytes")
         return _HttpReply(response.status, response.headers.get_content_type(), received)
 
     def _json(self, answer: _HttpReply, also: Collection[int] = ()) -> object:
@@ -203,7 +203,7 @@ class AdminClient:
                 raise ValueError
             value: object = json.loads(answer.body.decode())
         except (ValueError, RecursionError):
-            raise self._stranger("its answer is not JSON") from None
+            raise self._not_kproxy("its answer is not JSON") from None
         return value
 
     def _refusal(self, answer: _HttpReply) -> str:
@@ -232,7 +232,7 @@ class AdminClient:
             return f"TLS: {(error.reason or 'failed').replace('_', ' ').lower()}; it may speak plain HTTP only"
         return _why(error)
 
-    def _stranger(self, what: str) -> AdminError:
+    def _not_kproxy(self, what: str) -> AdminError:
         return AdminError(f"the server at {self.address} (--admin) is not kproxy: {what}")
 
 
@@ -242,7 +242,7 @@ class _Deadline:
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
-        self.passed = False
+        self.has_passed = False
         self.sock: socket.socket | None = None
         """Which one it is: TLS makes another one of it."""
 
@@ -251,7 +251,7 @@ class _Deadline:
         self.sock = sock
 
         def hang_up() -> None:
-            self.passed = True
+            self.has_passed = True
             assert self.sock is not None
             with suppress(OSError):  # it has just been closed
                 # TLS's own shutdown would take the connection from under a read.

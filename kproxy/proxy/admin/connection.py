@@ -150,7 +150,7 @@ class AdminConnection:
         else:
             if request is None:
                 return False
-            self._turn(idle=False)
+            self._set_idle(idle=False)
             method = request.method.decode()
             reply = await self._reply(request)
         if reply.stream is not None:
@@ -160,10 +160,10 @@ class AdminConnection:
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self._turn(idle=True)
+        self._set_idle(idle=True)
         return True
 
-    def _turn(self, *, idle: bool) -> None:
+    def _set_idle(self, *, idle: bool) -> None:
         self.idle = idle
         self.since = self._loop.time()
 
@@ -200,7 +200,7 @@ class AdminConnection:
             # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
             return text_reply(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
         try:
-            request = Request.of(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
+            request = Request.from_target(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
         except ValueError:
             return text_reply(HTTPStatus.BAD_REQUEST, "the query of the request has too many fields")
         if not request.has_body:
@@ -209,7 +209,7 @@ class AdminConnection:
 
     async def _body(self, most: int) -> bytes:
         """The body of the request under way. Raises Refused if it is larger, too slow, or not HTTP."""
-        self._turn(idle=True)  # it is the peer's turn, and nothing has been done yet
+        self._set_idle(idle=True)  # it is the peer's turn, and nothing has been done yet
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 if self._http.they_are_waiting_for_100_continue:
@@ -223,7 +223,7 @@ class AdminConnection:
             text = f"no complete body within {BODY_SECONDS:g} s"
             raise RequestRefused(text_reply(HTTPStatus.REQUEST_TIMEOUT, text)) from None
         finally:
-            self._turn(idle=False)
+            self._set_idle(idle=False)
 
     async def _read_body(self, most: int) -> bytes:
         body, events, received = bytearray(), 0, 0

@@ -65,7 +65,7 @@ class AdminSources:
     may_switch: Callable[[], bool] = lambda: True
     """Whether there is anything now that the two are about."""
 
-    def expected(self) -> str | None:
+    def current_token(self) -> str | None:
         """The token as it is now."""
         return self.token.current() if isinstance(self.token, TokenFile) else self.token
 

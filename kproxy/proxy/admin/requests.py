@@ -32,7 +32,7 @@ class Request:
     withheld: str = ""
 
     @classmethod
-    def of(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:
+    def from_target(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:
         """From the target of the request line. Raises ValueError if its query has too many fields."""
         path, _, query = target.partition("?")
         fields = parse_qs(query, max_num_fields=MAX_QUERY_FIELDS) if query else {}

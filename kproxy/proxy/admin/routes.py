@@ -32,7 +32,7 @@ ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 """The whole body of the request, of at most so many bytes. Raises Refused."""
 
 
-class TokenRequirement(Enum):
+class TokenRule(Enum):
     """When a request must show the token. NEVER and READS are for pages that change nothing."""
 
     NEVER = "never"
@@ -59,7 +59,7 @@ class AdminRoute:
     page: Handler
     method: str = "GET"
     changes: bool | None = None
-    token: TokenRequirement | None = None
+    token: TokenRule | None = None
     refuses_browsers: bool | None = None
     any_host: bool = False
     most_body: int = 0
@@ -68,30 +68,30 @@ class AdminRoute:
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
             raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
-        if self.changes_something and self.needs in (TokenRequirement.NEVER, TokenRequirement.READS):
+        if self.is_change and self.token_rule in (TokenRule.NEVER, TokenRule.READS):
             raise ValueError(f"{self.path} changes something without the token")
 
     @property
-    def changes_something(self) -> bool:
+    def is_change(self) -> bool:
         return self.method != "GET" if self.changes is None else self.changes
 
     @property
-    def needs(self) -> TokenRequirement:
+    def token_rule(self) -> TokenRule:
         if self.token is not None:
             return self.token
-        return TokenRequirement.IF_SET if self.changes_something else TokenRequirement.READS
+        return TokenRule.IF_SET if self.is_change else TokenRule.READS
 
     @property
-    def not_for_browsers(self) -> bool:
+    def excludes_browsers(self) -> bool:
         return self.method != "GET" if self.refuses_browsers is None else self.refuses_browsers
 
 
 TABLE: tuple[AdminRoute, ...] = (
     AdminRoute("/", handlers.home),
     AdminRoute("/metrics", handlers.metrics),
-    AdminRoute("/livez", handlers.livez, token=TokenRequirement.NEVER, any_host=True),
+    AdminRoute("/livez", handlers.livez, token=TokenRule.NEVER, any_host=True),
     # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
-    AdminRoute("/readyz", handlers.readyz, token=TokenRequirement.NEVER, any_host=True),
+    AdminRoute("/readyz", handlers.readyz, token=TokenRule.NEVER, any_host=True),
     AdminRoute("/status", handlers.status),
     AdminRoute("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
     AdminRoute("/live", handlers.live, enabled=lambda sources: sources.live is not None),
@@ -110,7 +110,7 @@ TABLE: tuple[AdminRoute, ...] = (
     AdminRoute(
         "/switch",
         handlers.switches,
-        token=TokenRequirement.ALWAYS,
+        token=TokenRule.ALWAYS,
         refuses_browsers=True,
         enabled=lambda sources: sources.switches is not None and sources.may_switch(),
     ),
@@ -118,7 +118,7 @@ TABLE: tuple[AdminRoute, ...] = (
         "/switch",
         handlers.switch,
         method="POST",
-        token=TokenRequirement.ALWAYS,
+        token=TokenRule.ALWAYS,
         most_body=_MOST_COMMAND,
         enabled=lambda sources: sources.switch is not None and sources.may_switch(),
     ),
@@ -165,28 +165,28 @@ def _admit(sources: AdminSources, request: Request) -> AdminRoute:
         _refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"this page allows {allowed}", {"Allow": allowed})
     # A page of any site can make a browser send a request, and cannot keep the browser from adding one of these: Origin
     # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
-    if route.not_for_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
+    if route.excludes_browsers and ("origin" in request.headers or "sec-fetch-site" in request.headers):
         _refuse(HTTPStatus.FORBIDDEN, "kproxy refuses this request from a browser, because any web page could send it")
     _check_token(route, sources, request)
     return route
 
 
 def _check_token(route: AdminRoute, sources: AdminSources, request: Request) -> None:
-    needs = route.needs
-    if needs is TokenRequirement.NEVER or (needs is TokenRequirement.READS and not sources.require_token_for_reads):
+    needs = route.token_rule
+    if needs is TokenRule.NEVER or (needs is TokenRule.READS and not sources.require_token_for_reads):
         return
-    token = sources.expected()
+    token = sources.current_token()
     if token is None:
-        if needs is not TokenRequirement.IF_SET:
+        if needs is not TokenRule.IF_SET:
             text = "this request needs a token, and kproxy has none: start it with --admin-token-file FILE"
             _refuse(HTTPStatus.FORBIDDEN, text)
-        if route.changes_something and not is_loopback(request.peer):
+        if route.is_change and not is_loopback(request.peer):
             text = "without a token, kproxy takes this request only from its own machine (127.0.0.1, ::1)"
             _refuse(HTTPStatus.FORBIDDEN, f"{text}: start it with --admin-token-file FILE")
         return
     # A browser sends a password again by itself, also where another site's page makes it ask. That page cannot read the
     # answer, but it could change something.
-    basic = needs is TokenRequirement.READS and not route.not_for_browsers
+    basic = needs is TokenRule.READS and not route.excludes_browsers
     if not bearer.has_token(request.headers.get("authorization", ""), token, basic=basic):
         text = "this request needs the token of kproxy (--admin-token-file): send 'Authorization: Bearer TOKEN'"
         if basic:
@@ -200,7 +200,7 @@ def _withheld(sources: AdminSources, request: Request) -> str:
         return "only to a Host that --admin-host allows"
     if not sources.require_token_for_reads:
         return ""
-    token, shown = sources.expected(), request.headers.get("authorization", "")
+    token, shown = sources.current_token(), request.headers.get("authorization", "")
     if token is not None and bearer.has_token(shown, token, basic=True):
         return ""
     return "only to requests with its token (--admin-require-token-for-reads)"

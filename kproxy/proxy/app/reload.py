@@ -96,7 +96,7 @@ class Reloader:
             outcome = await self._reload_once(why)
         finally:
             self._under_way = False
-        self._metrics.reloaded(outcome.outcome == "done", time.time())
+        self._metrics.count_reload(outcome.outcome == "done", time.time())
         return outcome
 
     async def reload_soon(self, why: str) -> None:

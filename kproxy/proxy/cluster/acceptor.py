@@ -116,7 +116,7 @@ class Acceptor:
     def on_accept(self, client: socket.socket, peer: Address, listener: Listener) -> None:
         """Give the connection a slot, or refuse it."""
         if not self._make_room():
-            self._metrics.refused(self._config.name, "client", "too-many-connections")
+            self._metrics.count_refusal(self._config.name, "client", "too-many-connections")
             log.error("%s: one was refused", self.full_reason(), extra=about(self._config.name))
             client.close()
             return
@@ -212,7 +212,7 @@ class Acceptor:
     def _on_first_bytes(self, client: socket.socket, slot: ConnectionSlot, first: bytes) -> None:
         error = self._refusal(first)
         if error is not None:
-            self._metrics.refused(self._config.name, "client", error.reason)
+            self._metrics.count_refusal(self._config.name, "client", error.reason)
             text = "refused a connection from %s: %s"
             log.warning(text, slot.peer, error, extra=about(slot.peer.host, error.reason))
             if recognise(first) is Greeting.HTTP:
@@ -261,7 +261,7 @@ class Acceptor:
     def _drop(self, client: socket.socket) -> None:
         """Close a connection that has sent nothing yet."""
         slot = self._forget_silent(client)
-        self._metrics.refused(self._config.name, "client", "silent")
+        self._metrics.count_refusal(self._config.name, "client", "silent")
         client.close()
         self.free(slot)
 

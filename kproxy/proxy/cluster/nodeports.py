@@ -198,7 +198,7 @@ class NodePorts:
             yield 0  # else clients could not be told: the user has mapped the ports of the window
 
     def _count_listeners(self) -> None:
-        self._metrics.listeners(self._config.name, len(self._listeners.bound))
+        self._metrics.set_listeners(self._config.name, len(self._listeners.bound))
         self._limit.set_listening(self, self._listeners.sockets)
 
     # Room for nodes

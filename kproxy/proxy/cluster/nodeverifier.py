@@ -151,10 +151,10 @@ class NodeVerifier:
             raise
         except UpstreamError as error:
             if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with what was counted
-                self._metrics.dial_failed(self._config.name, label, error.reason, self._config.upstream)
+                self._metrics.count_dial_failure(self._config.name, label, error.reason, self._config.upstream)
             raise
         if key is None or key in self._topology.nodes:
-            self._metrics.dialled(self._config.name, label, perf_counter() - began, self._config.upstream)
+            self._metrics.add_dial(self._config.name, label, perf_counter() - began, self._config.upstream)
         return connection
 
     async def _connect_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:

@@ -209,7 +209,7 @@ class PendingConnections:
         """Let others take the slot of the client while it waits."""
 
         def give_way() -> None:
-            self._metrics.refused(self._name, "client", "too-many-connections")
+            self._metrics.count_refusal(self._name, "client", "too-many-connections")
             self._drop(client)
             if connection.task is not None:
                 connection.task.cancel()
@@ -269,7 +269,7 @@ class PendingConnections:
         return None
 
     def _refuse(self, client: socket.socket, connection: PendingConnection, error: WireError) -> None:
-        self._metrics.refused(self._name, "client", error.reason)
+        self._metrics.count_refusal(self._name, "client", error.reason)
         peer = connection.slot.peer
         log.warning("refused a connection from %s: %s", peer, error, extra=about(peer.host, error.reason))
         self._drop(client)

@@ -149,7 +149,7 @@ class Sessions:
                 calls if switchable is None else switchable.calls(calls),
                 partial(_localised, open_session, connection.host),
                 route.config.max_request_size,
-                partial(self._metrics.rewritten, self._name),
+                partial(self._metrics.count_rewritten, self._name),
                 partial(self._on_handshake, open_session),
             )
             session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
@@ -427,15 +427,15 @@ class Sessions:
         elif isinstance(error, ssl.SSLError):
             side = session.ended_by
             reason, text = (faults.explain_client_error if side == "client" else faults.explain_broker_error)(error)
-            self._metrics.refused(self._name, side, reason)
+            self._metrics.count_refusal(self._name, side, reason)
             self._log_closed(open_session, reason, text)
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
-            self._metrics.refused(self._name, "upstream", "no-answer")
+            self._metrics.count_refusal(self._name, "upstream", "no-answer")
             text = "%s closed the connection before it answered the client's first request"
             log.warning(text, name, extra=about(self._name, name, open_session.address))
 
     def _report(self, open_session: _OpenSession, side: str, error: WireError | UpstreamError) -> None:
-        self._metrics.refused(self._name, side, error.reason)
+        self._metrics.count_refusal(self._name, side, error.reason)
         self._log_closed(open_session, error.reason, error)
 
     def _log_closed(self, open_session: _OpenSession, reason: str, text: object) -> None:

@@ -1,7 +1,7 @@
-"""The plain numbers that the data plane adds to. A request costs a few attribute additions here, no call,
-no lock and no label lookup: whoever holds a `CallCounters` increments it in place.
+"""The plain numbers that the data plane adds to.
 
-All of it belongs to the thread of the event loop.
+A request costs a few attribute additions here, no call, no lock and no label lookup: the holder of a `CallCounters`
+increments it in place. All of it belongs to the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ an inventive one could otherwise grow memory and series without end; real client
 
 
 class Durations:
-    """How many durations fell into each bucket (not cumulative), and their sum in seconds."""
+    """The number of durations in each bucket (not cumulative), and their sum in seconds."""
 
     __slots__ = ("buckets", "seconds")
 
@@ -45,11 +45,11 @@ class Durations:
         self.seconds += seconds * times
 
     def plus(self, other: Durations) -> Durations:
-        """A new object, the sum of both."""
-        both = Durations()
-        both.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
-        both.seconds = self.seconds + other.seconds
-        return both
+        """Return the sum of both, as a new object."""
+        total = Durations()
+        total.buckets = [count + other_count for count, other_count in zip(self.buckets, other.buckets, strict=True)]
+        total.seconds = self.seconds + other.seconds
+        return total
 
 
 class CallCounters(Durations):
@@ -69,8 +69,10 @@ class CallCounters(Durations):
 
 
 class NodeCounters:
-    """One node ("bootstrap", "1", "controller-3000") of one cluster. Kept when the node is retired, so that
-    its counters do not go back, until kproxy forgets the node."""
+    """The counters of one node ("bootstrap", "1", "controller-3000") of one cluster.
+
+    They stay when the node is retired, so that they do not go back, until kproxy forgets the node.
+    """
 
     __slots__ = (
         "_other",
@@ -95,20 +97,20 @@ class NodeCounters:
         self._other = CallCounters("other", -1)
 
     def call(self, code: int, api: str, version: int) -> CallCounters:
-        """The counters of `code`, `api_key << 16 | version`, made when missing.
+        """Return the counters of `code`, `api_key << 16 | version`; add them if they are missing.
 
-        `api` is the name in the table of API keys. Past `MAX_CALLS` pairs all new ones share one entry,
+        `api` is the name in the table of API keys. Beyond `MAX_CALLS` pairs, all new ones share one entry,
         `api="other"`, `version="-1"`.
         """
-        found = self.calls.get(code)
-        if found is not None:
-            return found
+        counters = self.calls.get(code)
+        if counters is not None:
+            return counters
         if len(self.calls) >= MAX_CALLS:
             return self._other
-        made = self.calls[code] = CallCounters(api, version)
-        return made
+        counters = self.calls[code] = CallCounters(api, version)
+        return counters
 
     def all_calls(self) -> list[CallCounters]:
-        """Every entry, with the shared one once it was used."""
+        """Return every entry, including the shared one if it was used."""
         calls = list(self.calls.values())
         return [*calls, self._other] if self._other.count else calls

@@ -1,9 +1,8 @@
 """The table of metrics as a prometheus-client collector, and as text.
 
-Why two: prometheus-client's own text writer needs about 7 µs a line. A cluster of 50 nodes with 30 APIs in
-use has 25,000 lines, and for that fifth of a second the data plane, which lives in the same thread, would
-stand still. `exposition` writes the same samples some 15 times faster, and in pieces; a test parses both and
-compares.
+Why two: prometheus-client's own text writer needs about 7 µs a line. A cluster of 50 nodes with 30 APIs in use has
+25,000 lines, and for that fifth of a second the data plane, which runs in the same thread, would stand still.
+`exposition` writes the same samples some 15 times faster, and in pieces; a test parses both and compares.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LE = (*(repr(bound) for bound in LATENCY_BOUNDS), "+Inf")
 
 
 class FamilyCollector(Collector):
-    """For a `CollectorRegistry`: reads the counters when asked, and keeps nothing."""
+    """For a `CollectorRegistry`: reads the counters on each scrape, and keeps nothing."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -44,19 +43,18 @@ class FamilyCollector(Collector):
             yield _metric(family, family.rows(self._metrics))
 
     def describe(self) -> Iterator[Metric]:
-        """The names alone, by which a registry finds that two collectors clash."""
+        """Yield the names alone, by which a registry finds that two collectors clash."""
         for family in FAMILIES:
             yield _metric(family, ())
 
 
 def exposition(metrics: Metrics, accept: str = "") -> tuple[Iterator[str], str]:
-    """One scrape, process metrics included: the text in pieces, and its content type.
+    """Return one scrape, process metrics included: the text in pieces, and its content type.
 
-    A piece is a few lines and some microseconds of work, so that whoever joins them can let others run in
-    between. A histogram comes in one piece: its buckets, count and sum always agree.
-
-    `accept` is the header of that name: OpenMetrics 1.0.0 where it is asked for, else Prometheus text 0.0.4.
-    All names are ASCII, so the escaping schemes that newer scrapers offer change nothing.
+    A piece is a few lines and some microseconds of work, so that the caller can run other tasks in between. A histogram
+    is one piece: its buckets, count and sum always agree. `accept` is the header of that name: OpenMetrics 1.0.0 if it
+    is asked for, else Prometheus text 0.0.4. All names are ASCII, so the escaping schemes that newer scrapers offer
+    change nothing.
     """
     if _wants_openmetrics(accept):
         return _pieces(metrics, openmetrics_names=True), openmetrics.CONTENT_TYPE_LATEST
@@ -108,7 +106,7 @@ def _escape(value: str) -> str:
 
 
 def _metric(family: MetricFamily, rows: Iterable[MetricSample]) -> Metric:
-    """The same as `_pieces`, in prometheus-client's classes."""
+    """Return the family in prometheus-client's classes."""
     name, text, labels = family.stem, family.help, family.labels
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(name, text, labels=labels, unit=family.unit)

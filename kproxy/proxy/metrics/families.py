@@ -1,7 +1,7 @@
-"""The one table of kproxy's metrics. The exposition and the checks of docs/metrics.md and of the Grafana
-dashboard read it; `process_*` and `python_*` are prometheus-client's own and not listed here.
+"""The one table of kproxy's metrics.
 
-Names follow Prometheus's rules: prefix, base unit, `_total` for what only grows.
+The exposition and the checks of docs/metrics.md and of the Grafana dashboard read it; `process_*` and `python_*` are
+prometheus-client's own and not listed here. Names follow Prometheus's rules: prefix, base unit, `_total` for counters.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ SWITCH_PHASES = ("serving", "holding", "held", "flipped", "committed")
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """One metric. `name` is how a query writes it, a counter's with `_total`; a histogram's samples add
-    `_bucket`, `_sum` and `_count`. `unit` is the base unit that ends the `stem`, or empty."""
+    """One metric.
+
+    `name` is the name in queries, a counter's with `_total`; the samples of a histogram add `_bucket`, `_sum` and
+    `_count`. `unit` is the base unit that ends the `stem`, or empty.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -261,35 +264,35 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "gauge",
         ("cluster",),
         "Sessions that wait with a write because of a switch.",
-        _of_switches(lambda one: one.held),
+        _of_switches(lambda switch: switch.held),
     ),
     MetricFamily(
         "kproxy_switch_unanswered_writes",
         "gauge",
         ("cluster",),
         "Writes without an answer, while a switch holds writes. The cluster cannot flip before there are none.",
-        _of_switches(lambda one: one.unanswered),
+        _of_switches(lambda switch: switch.unanswered),
     ),
     MetricFamily(
         "kproxy_switch_doubts",
         "gauge",
         ("cluster",),
         "Clients that lost the answer to a write and may repeat it. The cluster cannot flip before there are none.",
-        _of_switches(lambda one: one.doubts),
+        _of_switches(lambda switch: switch.doubts),
     ),
     MetricFamily(
         "kproxy_switch_waiting_clients",
         "gauge",
         ("cluster",),
         "Consumers that get no records, since they have not asked for their position since the last switch.",
-        _of_switches(lambda one: one.waiting),
+        _of_switches(lambda switch: switch.waiting),
     ),
     MetricFamily(
         "kproxy_switch_hold_seconds",
         "gauge",
         ("cluster",),
         "How long the switch that is under way has held writes; 0 if none is.",
-        _of_switches(lambda one: one.seconds),
+        _of_switches(lambda switch: switch.seconds),
         unit="seconds",
     ),
     MetricFamily(
@@ -297,7 +300,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "gauge",
         ("cluster",),
         "How long the last switch that ended held writes.",
-        _of_switches(lambda one: one.last_seconds),
+        _of_switches(lambda switch: switch.last_seconds),
         unit="seconds",
     ),
 )

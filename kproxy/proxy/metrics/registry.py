@@ -1,4 +1,4 @@
-"""`Metrics`: what this process has counted, and the registry that shows it to Prometheus."""
+"""`Metrics`: the counters of this process, and the registry that shows them to Prometheus."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class SwitchMetrics:
-    """Where a cluster is in a switch: see `kproxy.proxy.status.model.SwitchStatus`. `ready`: the upstreams that clients
-    can be led to. `last_seconds`: for how long the last switch held writes; `seconds`: for how long this one does."""
+    """The state of a cluster in a switch: see `kproxy.proxy.status.model.SwitchStatus`."""
 
     cluster: str
     upstreams: Sequence[str]
     ready: Sequence[str]
+    """The upstreams to which clients can be routed."""
     active: str
     phase: str
     unanswered: int
@@ -37,7 +37,9 @@ class SwitchMetrics:
     doubts: int
     waiting: int
     last_seconds: float
+    """For how long the last switch held writes."""
     seconds: float
+    """For how long this switch has held writes."""
 
 
 class Metrics:
@@ -87,15 +89,17 @@ class Metrics:
             GCCollector(registry=registry)
 
     def node(self, cluster: str, node: str) -> NodeCounters:
-        """The counters of one node, made when missing. They stay until `keep_only`."""
-        found = self.nodes.get((cluster, node))
-        if found is None:
-            found = self.nodes[cluster, node] = NodeCounters(cluster, node)
-        return found
+        """Return the counters of one node; add them if they are missing. They stay until `keep_only`."""
+        counters = self.nodes.get((cluster, node))
+        if counters is None:
+            counters = self.nodes[cluster, node] = NodeCounters(cluster, node)
+        return counters
 
     def keep_only(self, cluster: str, nodes: Collection[str]) -> None:
-        """Forget what was counted of nodes that the cluster has no more: a broker may name others for ever. One to
-        which clients are still connected stays."""
+        """Forget the counters of all other nodes of the cluster: a broker may name new nodes for ever.
+
+        A node to which clients are still connected stays.
+        """
         stays = {*nodes, BOOTSTRAP}
         stays |= {name for (of, name), node in self.nodes.items() if of == cluster and node.sessions_open}
         for name in [name for of, name in self.nodes if of == cluster and name not in stays]:
@@ -104,33 +108,33 @@ class Metrics:
             for key in [key for key in numbers if key[0] == cluster and key[1] not in stays]:
                 del numbers[key]
 
-    def refused(self, cluster: str, side: str, reason: str) -> None:
-        """A connection or a frame was refused because of what `side` ("client" or "upstream") did or sent."""
+    def count_refusal(self, cluster: str, side: str, reason: str) -> None:
+        """Count a connection or a frame that kproxy refused because of `side` ("client" or "upstream")."""
         self.refusals[cluster, side, self._known(reason)] += 1
 
-    def dialled(self, cluster: str, node: str, seconds: float, upstream: str = "") -> None:
-        """An upstream connection was opened; `seconds` include the route and TLS."""
+    def add_dial(self, cluster: str, node: str, seconds: float, upstream: str = "") -> None:
+        """Count an upstream connection that was opened; `seconds` include the route and TLS."""
         key = (cluster, node, upstream) if upstream else (cluster, node)
         dials = self.dials.get(key)
         if dials is None:
             dials = self.dials[key] = Durations()
         dials.add(seconds)
 
-    def dial_failed(self, cluster: str, node: str, reason: str, upstream: str = "") -> None:
-        """An upstream connection could not be opened; `reason` is that of the `UpstreamError`."""
+    def count_dial_failure(self, cluster: str, node: str, reason: str, upstream: str = "") -> None:
+        """Count an upstream connection that failed; `reason` is that of the `UpstreamError`."""
         reason = self._known(reason)
         self.dial_failures[(cluster, node, reason, upstream) if upstream else (cluster, node, reason)] += 1
 
-    def rewritten(self, cluster: str, api: str, endpoints: int) -> None:
-        """A response of `api` went to a client with so many endpoints replaced."""
+    def count_rewritten(self, cluster: str, api: str, endpoints: int) -> None:
+        """Count a response of `api` to a client in which this many endpoints were replaced."""
         self.endpoints_rewritten[cluster, api] += endpoints
 
-    def listeners(self, cluster: str, count: int) -> None:
-        """So many listeners of the cluster are bound now, bootstrap included."""
+    def set_listeners(self, cluster: str, count: int) -> None:
+        """Set the number of bound listeners of the cluster, bootstrap included."""
         self.listeners_bound[cluster] = count
 
-    def reloaded(self, done: bool, now: float) -> None:
-        """The configuration was read again, and taken over or refused."""
+    def count_reload(self, done: bool, now: float) -> None:
+        """Count a reload of the configuration, which was applied (`done`) or refused."""
         self.reloads["success" if done else "failure"] += 1
         if done:
             self.reload_succeeded_at = now

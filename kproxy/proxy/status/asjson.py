@@ -1,4 +1,4 @@
-"""The status as JSON and back. Fields that are not known, those of a later kproxy, are passed over."""
+"""The status as JSON and back. Unknown fields, those of a later kproxy, are ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _adapter() -> TypeAdapter[Status]:
 
 
 def write(status: Status) -> bytes:
-    """The JSON of `/status`, for people and programs: UTF-8, indented, a line feed at its end."""
+    """Return the JSON of `/status`, for people and programs: UTF-8, indented, a line feed at its end."""
     return _adapter().dump_json(status, indent=2) + b"\n"
 
 
@@ -26,12 +26,15 @@ def _sessions() -> TypeAdapter[Sequence[SessionStatus]]:
 
 
 def sessions(shown: Sequence[SessionStatus]) -> bytes:
-    """The JSON of `/sessions`: an array."""
+    """Return the JSON of `/sessions`: an array."""
     return _sessions().dump_json(shown, indent=2) + b"\n"
 
 
 def read(data: bytes) -> Status:
-    """The other way. Raises ValueError: this is no kproxy's status, in one line."""
+    """Read the JSON of `/status`.
+
+    Raises ValueError, with one line, if this is not the status of a kproxy.
+    """
     try:
         return _adapter().validate_json(data)
     except ValidationError as error:

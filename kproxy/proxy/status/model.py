@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Reasons that speak of something else than the address: TLS, the login, a hop, this machine.
+# Reasons that concern something else than the address: TLS, the login, a hop, this machine.
 _OF_OTHER_THINGS = ("limit", "proxy-auth", "ssh", "ssh-auth", "ssh-host-key", "kubernetes-auth")
 _BEGINNINGS_OF_OTHERS = ("tls", "upstream-speaks-tls", "sasl")
 
@@ -19,84 +19,90 @@ def another_address_may_help(reason: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """One node.
-
-    `node` is its label ("1", "controller-3000"), `kind` "broker" or "controller". `present`: the metadata names it.
-    `dial`, `route`, `checked` and `proof`: the address that worked last, why it was dialled ("mapped", "advertised",
-    "learned", "untold"), and what shows that the node is there. `problem`: why the last try to reach it failed, and
-    `reason` the same in a word, as in the metrics. `lost_since`: the Unix time from which on all tries failed, or the
-    metadata did not name it; None if neither is so.
-    """
+    """One node."""
 
     node: str
+    """Its label: "1", "controller-3000"."""
     kind: str
+    """Either "broker" or "controller"."""
     id: int
     advertised: str
     local: str
     bound: bool
     present: bool
+    """The last metadata names it."""
     dial: str | None
+    """The address that worked last."""
     route: str | None
+    """Why kproxy dialled this address: "mapped", "advertised", "learned", "untold"."""
     checked: bool
     proof: str | None
+    """The proof that the node answers at this address."""
     problem: str | None
+    """Why the last try to connect to it failed."""
     lost_since: float | None = None
+    """The Unix time since when all tries failed, or the metadata did not name it; None if neither is so."""
     sessions: int
-    reason: str | None = None  # a kproxy before this one does not say it
+    reason: str | None = None
+    """`problem` in a word, as in the metrics. Older kproxies do not have it."""
 
     @property
     def may_be_elsewhere(self) -> bool:
-        """Whether the node cannot be reached for a reason that another address may mend."""
+        """True if the node cannot be reached for a reason that another address may fix."""
         return not self.reachable and another_address_may_help(self.reason)
 
     @property
     def name(self) -> str:
-        """In the words of a message: "broker 1", "controller 3000"."""
+        """The name of the node in messages: "broker 1", "controller 3000"."""
         return f"{self.kind} {self.id}"
 
     @property
     def reachable(self) -> bool:
-        """Whether the last try to reach it succeeded."""
+        """True if the last try to connect to it succeeded."""
         return self.problem is None and self.dial is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchStatus:
-    """Where a cluster is between its two upstreams: see `kproxy.proxy.switching.participant`.
-
-    `phase`, `switch` (its id), `active`, `to` as there; `configured`: the upstream that the configuration calls active.
-    `seconds`: how long writes have been held, `seconds_left`: until the switch undoes itself, None where it does not.
-    `unanswered`: writes without an answer, while they are held. `held`: sessions that wait with a write. `doubts`:
-    clients that may repeat a write. `waiting`: consumers that get nothing, since they have not asked for their position
-    since the switch. `last`: what came of the last switch. `problem`: why no command is obeyed. `stuck`: writes may
-    wait until a person does something. `parts`: the same of each of its parts, whose names are in `part`.
-    """
+    """The state of a cluster with two upstreams: see `kproxy.proxy.switching.participant`."""
 
     phase: str
     switch: str
+    """The id of the switch."""
     active: str
     configured: str
+    """The upstream that the configuration calls active."""
     to: str
     seconds: float
+    """How long writes have been held."""
     seconds_left: float | None
+    """How long until the switch undoes itself; None if it does not."""
     unanswered: int
+    """Writes without a response, while writes are held."""
     held: int
+    """Sessions that wait with a write."""
     doubts: int
+    """Clients that may repeat a write."""
     waiting: int
+    """Consumers that get no records, because they have not asked for their position since the switch."""
     last: str
+    """The outcome of the last switch."""
     problem: str
+    """Why kproxy executes no command."""
     stuck: bool = False
+    """Writes may wait until a person acts."""
     part: str = ""
     parts: tuple[SwitchStatus, ...] = ()
+    """The same for each part of the cluster, whose name is in `part`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamStatus:
-    """A Kafka cluster that the cluster can lead to; see `ClusterStatus`. `active`: clients are led to it. `refuses`:
-    why it cannot become the active one now."""
+    """A Kafka cluster to which clients of the cluster can be routed; see `ClusterStatus`."""
 
     name: str
     active: bool
+    """Clients are routed to it."""
     bootstrap_servers: tuple[str, ...]
     via: tuple[str, ...]
     cluster_id: str | None
@@ -104,90 +110,101 @@ class UpstreamStatus:
     searched: bool
     problem: str | None
     refuses: str | None
+    """Why it cannot become the active upstream now."""
     nodes: tuple[NodeStatus, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardStatus:
-    """A local port that leads to something else than a broker. `problem`: why the last connection to there failed, None
-    if it did not. `connections`: those that are open. `accepted`: how many there have been."""
+    """A local port that leads to another server than a broker."""
 
     listen: str
     to: str
     problem: str | None
+    """Why the last connection to that server failed; None if it did not."""
     connections: int
+    """Connections that are open."""
     accepted: int
+    """Connections since the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """One cluster, its nodes in order: brokers, then controllers.
-
-    `bootstrap`: what clients use as their bootstrap server, None where kproxy's ports are published under other
-    numbers and only the user knows. `answered`: a bootstrap server has answered. `searched`: kproxy has looked for a
-    route to each node. `problem`: what is wrong with the bootstrap servers, `problem_since`: the Unix time from which
-    on something is. `login_refused`: no bootstrap server answered, and one refused kproxy's credentials. `full`: why
-    the next connection would be refused. `upstreams`: all that it can lead to, where the configuration names them;
-    everything else is then of the active one. `switch`: where it is between them, and in which switch.
-    """
+    """One cluster. Its nodes are in order: brokers, then controllers."""
 
     name: str
     bootstrap_servers: tuple[str, ...]
     via: tuple[str, ...]
     listen: str
     bootstrap: str | None
+    """The bootstrap server for clients; None if kproxy's ports are published under other numbers that only the user
+    knows."""
     cluster_id: str | None
     answered: bool
+    """A bootstrap server has answered."""
     searched: bool
+    """kproxy has searched a route to each node."""
     problem: str | None
+    """The problem of the bootstrap servers."""
     problem_since: float | None = None
+    """The Unix time since when they have one."""
     login_refused: bool
+    """No bootstrap server answered, and one refused kproxy's credentials."""
     full: str | None
+    """Why the next connection would be refused."""
     sessions: int
     nodes: tuple[NodeStatus, ...]
     forwards: tuple[ForwardStatus, ...] = ()
     upstreams: tuple[UpstreamStatus, ...] = ()
+    """All upstreams, if the configuration names them; all other fields are then those of the active one."""
     switch: SwitchStatus | None = None
 
     @property
     def present(self) -> tuple[NodeStatus, ...]:
-        """The nodes that the last metadata named."""
+        """The nodes in the last metadata."""
         return tuple(node for node in self.nodes if node.present)
 
     @property
     def out_of_reach(self) -> tuple[NodeStatus, ...]:
-        """Those of them that could not be reached at the last try, or have not been tried yet."""
+        """The present nodes that the last try did not reach, or that have not been tried yet."""
         return tuple(node for node in self.present if not node.reachable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatus:
-    """One session. `node`: the node's label, "bootstrap" where it is not known. `client`: the client's address and
-    port. `client_id` and `software` are the client's own words, "" where it does not say them. `since` is a Unix time,
-    `in_flight` how many requests have no response yet. `reads`, `writes`: whether the client has done so in it, where
-    the cluster can be switched; elsewhere nobody notes that. `login`: the mechanism with which the client logs in
-    itself, "" if it does not. `produces`: how it writes records (`switching.producers`), "" if it has not done so."""
+    """One session."""
 
     cluster: str
     node: str
+    """The node's label; "bootstrap" if the node is unknown."""
     client: str
+    """The client's address and port."""
     client_id: str
+    """The client's own words; "" if it sends none."""
     software: str
+    """The client's own words; "" if it sends none."""
     since: float
+    """A Unix time."""
     in_flight: int
+    """Requests without a response yet."""
     reads: bool = False
+    """The client has read in this session; False for clusters that cannot be switched."""
     writes: bool = False
+    """The client has written in this session; False for clusters that cannot be switched."""
     login: str = ""
+    """The mechanism with which the client logs in itself; "" if it does not."""
     produces: str = ""
+    """How the client writes records (`switching.producers`); "" if it has not done so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All of it. `configured_at`: since when this
-    configuration runs, in UTC (ISO 8601); `reloads`: how often kproxy has read it again without a mistake."""
+    """The status of a kproxy process."""
 
     version: str
     draining: bool
     configured_at: str = ""
+    """Since when this configuration is in use, in UTC (ISO 8601)."""
     reloads: int = 0
+    """How often kproxy has reloaded the configuration without a mistake."""
     clusters: tuple[ClusterStatus, ...]

@@ -1,4 +1,4 @@
-"""Whether clients can use a cluster, and what to do about the nodes that cannot be reached."""
+"""Whether clients can use a cluster, and what to do about nodes that kproxy cannot connect to."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ LEVELS: tuple[Requires, ...] = get_args(Requires)
 
 
 def not_ready_reasons(cluster: ClusterStatus, requires: Requires) -> list[str]:
-    """Why clients should wait, a line each; empty when they need not."""
+    """Return why clients should wait, a line each; empty if they need not."""
     reasons = _out_of_reach(cluster, requires)
     if cluster.full:
         reasons.append(cluster.full)
     reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
     if cluster.switch is not None:
-        for one in (cluster.switch, *cluster.switch.parts):
-            reasons += _in_a_switch(f"{cluster.name}/{one.part}" if one.part else cluster.name, one)
+        for switch in (cluster.switch, *cluster.switch.parts):
+            reasons += _in_a_switch(f"{cluster.name}/{switch.part}" if switch.part else cluster.name, switch)
     return reasons
 
 
 def permanent_problems(cluster: ClusterStatus) -> list[str]:
-    """Why the cluster will not become ready before a person does something, a line each; empty if it may."""
+    """Return why the cluster will not become ready before a person acts, a line each; empty if it may."""
     return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
 
 
 def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
-    """Where clients cannot write before a person does something."""
+    """Return why clients cannot write before a person acts, a line each."""
     if not switch.stuck:
         return []  # it ends by itself, in seconds
-    said = [f"cluster {name}: {switch.problem}"] if switch.problem else []
+    reasons = [f"cluster {name}: {switch.problem}"] if switch.problem else []
     if switch.phase == "committed":
-        said.append(
+        reasons.append(
             f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
             "kproxy migrate switch --resume goes on, --abort goes back"
         )
-    return said
+    return reasons
 
 
 def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
@@ -55,7 +55,7 @@ def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
 
 
 def unreachable_nodes(cluster: ClusterStatus) -> list[str]:
-    """Every node that cannot be reached, why, and what to do, a line each; empty if all can be."""
+    """Return every node that kproxy cannot connect to, why, and what to do, a line each."""
     lost = cluster.out_of_reach
     lines = [
         f"cluster {cluster.name}: {node.name} ({node.advertised}) cannot be reached: {node.problem or 'not tried yet'}"
@@ -65,7 +65,7 @@ def unreachable_nodes(cluster: ClusterStatus) -> list[str]:
 
 
 def advice(cluster: ClusterStatus) -> str:
-    """What to do about the nodes that cannot be reached, in one line."""
+    """Return what to do about the nodes that kproxy cannot connect to, in one line."""
     lost = cluster.out_of_reach
     count = f"{len(lost)} of {len(cluster.present)}"
     elsewhere = [node for node in lost if node.may_be_elsewhere]

@@ -1,4 +1,4 @@
-"""The last lines of the log, for a person, and what kproxy's own table of messages says of each."""
+"""The last lines of the log, for a person, with their meaning from kproxy's own table of messages."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ if TYPE_CHECKING:
 _KEPT, _LONGEST = 100, 500
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _REFUSED = "refused a connection from "
-# A client without its port, which is another one each time.
+# A client without its port, which differs each time.
 _CLIENT = re.compile(rf"^({_REFUSED}\S+):\d{{1,5}}(?=: )")
 _LEFT_OUT = re.compile(r" \((\d{1,9}) times more since\)$")
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A line of the log. `number` counts them from 1 on, `level` is logging's word. `times`: how often it was written,
-    the first time at `since` and the last time at `time`, both Unix times."""
+    """A line of the log."""
 
     number: int
+    """Counts the events from 1."""
     time: float
+    """The Unix time at which it was written last."""
     level: str
+    """The name of the level in logging."""
     text: str
     since: float
+    """The Unix time at which it was written first."""
     times: int = 1
+    """How often it was written."""
 
     @property
     def refused(self) -> str:
-        """The address, without the port, of a client that was refused; "" if the line is about something else."""
+        """The address, without the port, of a client that kproxy refused; "" for other lines."""
         if not self.text.startswith(_REFUSED):
             return ""
         address = self.text.removeprefix(_REFUSED).partition(": ")[0]
@@ -46,15 +50,15 @@ class LogEvent:
 
     @property
     def row(self) -> OwnMessage | None:
-        """What the table of kproxy's messages says of it."""
+        """The entry of this line in the table of kproxy's messages."""
         return None if self.level == "INFO" else _row(self.text)
 
 
 class EventLog(logging.Handler):
-    """Keeps the last lines, for those who may come to look. It costs nothing but while a line is logged.
+    """Keeps the last lines of the log. It costs nothing except while a line is logged.
 
     The same line again is the same event: it moves to the end, and its `times` grow. So a client that is refused each
-    second does not push everything else out. Two lines are the same, too, if they only differ in the client's port.
+    second does not displace all other lines. Two lines are also the same if they differ in the client's port only.
     """
 
     def __init__(self) -> None:
@@ -71,38 +75,38 @@ class EventLog(logging.Handler):
         text, times = _counted(text)
         key = record.levelname, _CLIENT.sub(r"\1", text)
         with self._writing:
-            known = self._kept.pop(key, None)
-            if known is None:
+            event_before = self._kept.pop(key, None)
+            if event_before is None:
                 self._number += 1
                 event = LogEvent(self._number, record.created, record.levelname, text, record.created, times)
             else:
-                event = replace(known, time=record.created, text=text, times=known.times + times)
+                event = replace(event_before, time=record.created, text=text, times=event_before.times + times)
             self._kept[key] = event
             if len(self._kept) > _KEPT:
                 del self._kept[next(iter(self._kept))]
 
     def last(self) -> Sequence[LogEvent]:
-        """The oldest first."""
+        """Return the events, the oldest first."""
         with self._writing:
             return tuple(self._kept.values())
 
 
 def _counted(text: str) -> tuple[str, int]:
-    """The line without the number of those before it that the log has left out; and how often it was written."""
+    """Return the line without the number of repetitions that the log left out, and how often it was written."""
     match = _LEFT_OUT.search(text)
     return (text, 1) if match is None else (text[: match.start()], 1 + int(match[1]))
 
 
 @lru_cache(2 * _KEPT)
 def _row(text: str) -> OwnMessage | None:
-    """The row whose message is the most precise of those that the line has."""
-    from kproxy.advice.explain.patterns import patterns_by_word  # a megabyte that only those need who look
+    """Return the entry whose message is the most precise of those in the line."""
+    from kproxy.advice.explain.patterns import patterns_by_word  # a megabyte that only the page needs
 
     words = {word.encode() for word in _WORD.findall(text)}
-    found = [
-        one
+    patterns = [
+        pattern
         for word in words
-        for one in patterns_by_word().get(word, ())
-        if one.own_message is not None and one.find(text)
+        for pattern in patterns_by_word().get(word, ())
+        if pattern.own_message is not None and pattern.find(text)
     ]
-    return max(found, key=lambda one: one.weight).own_message if found else None
+    return max(patterns, key=lambda pattern: pattern.weight).own_message if patterns else None

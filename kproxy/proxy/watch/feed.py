@@ -1,7 +1,7 @@
-"""Gives what observers see to those who look on. Nothing is observed while nobody does.
+"""Passes observed exchanges to subscribers. Nothing is observed while there are none.
 
-Each subscription has a filter and a queue of its own. What does not fit the queue is lost to that one, and counted: a
-slow reader costs a fixed amount of memory, and never makes the data plane wait.
+Each subscription has a filter and a queue of its own. Exchanges that do not fit the queue are lost to that
+subscription, and counted: a slow reader costs a fixed amount of memory, and never makes the data plane wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Emit = Callable[[SessionLabels, Exchange], None]
 # Exchanges that wait for one reader, and readers at the same time.
 MOST_WAITING = 10_000
 MOST_READERS = 8
-# How often a reader is given what there is, and how often it hears that kproxy is there, in seconds.
+# How often a reader gets the queued lines, and how often a sign of life, in seconds.
 _EVERY, _ALIVE = 0.1, 5.0
 # Lines written in one go: the data plane shares this thread.
 _AT_ONCE = 500
@@ -30,24 +30,29 @@ _NAMES = ("cluster", "node", "api", "client")
 
 
 class TooManyReaders(Exception):
-    """Enough people look on already."""
+    """The limit of readers at the same time is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which exchanges somebody wants; None: all. `client` is a part of the client's address, id or software. `slow`: at
-    least so many seconds. `errors`: with an error code other than 0."""
+    """The exchanges that a reader asks for; a field that is None allows all."""
 
     cluster: str | None = None
     node: str | None = None
     api: str | None = None
     client: str | None = None
+    """A part of the client's address, id or software."""
     slow: float | None = None
+    """The least duration, in seconds."""
     errors: bool = False
+    """Only exchanges with an error code other than 0."""
 
     @classmethod
-    def of(cls, query: Mapping[str, Sequence[str]]) -> Filter:
-        """As the query of a request says. Raises ValueError with a message that says what is allowed."""
+    def from_query(cls, query: Mapping[str, Sequence[str]]) -> Filter:
+        """Read the filter from the query of a request.
+
+        Raises ValueError with a message that says what is allowed.
+        """
         unknown = query.keys() - {*_NAMES, "slow", "errors"}
         if unknown:
             raise ValueError(f"allowed: {', '.join(_NAMES)}, slow, errors")
@@ -59,8 +64,8 @@ class Filter:
             raise ValueError("slow: allowed is a number of seconds") from None
         return cls(**names, slow=seconds, errors=query.get("errors", ["0"])[-1] not in ("0", "false", ""))
 
-    def wants(self, labels: SessionLabels, exchange: Exchange) -> bool:
-        """Whether this one is asked for."""
+    def matches(self, labels: SessionLabels, exchange: Exchange) -> bool:
+        """Return True if the filter lets this exchange through."""
         if self.cluster is not None and self.cluster != labels.cluster:
             return False
         if self.node is not None and self.node != labels.node:
@@ -77,14 +82,17 @@ class Filter:
 
 
 class FeedListener(Protocol):
-    """One who looks on."""
+    """A subscriber inside this process."""
 
     def offer(self, observed: ObservedExchange) -> None:
-        """Something has passed. It is called in the data plane, and must be quick."""
+        """Take an exchange that has passed.
+
+        It is called in the data plane, and must be quick.
+        """
 
 
 class Subscription:
-    """One who looks on from outside, and may be slow."""
+    """A reader outside of this process, which may be slow."""
 
     def __init__(self, filter_: Filter) -> None:
         self._wanted = filter_
@@ -92,16 +100,16 @@ class Subscription:
         self._lost = 0
 
     def offer(self, observed: ObservedExchange) -> None:
-        """Keep it, if it is asked for and there is room."""
-        if not self._wanted.wants(observed.where, observed.exchange):
+        """Queue the exchange, if the filter matches and there is room."""
+        if not self._wanted.matches(observed.labels, observed.exchange):
             return
         if len(self._waiting) >= MOST_WAITING:
             self._lost += 1
         else:
             self._waiting.append(observed)
 
-    def take(self) -> bytes:
-        """Some lines of what there is."""
+    def take_lines(self) -> bytes:
+        """Return some of the queued exchanges, as lines."""
         pieces = [lines.format_line(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
         if self._lost:
             pieces.append(lines.format_lost(self._lost))
@@ -110,34 +118,40 @@ class Subscription:
 
 
 class Feed:
-    """All who look on. `watch` is given `publish` when the first one comes, and None after the last."""
+    """All subscribers.
+
+    `watch` is called with `publish` when the first one is added, and with None after the last one is removed.
+    """
 
     def __init__(self, watch: Callable[[Emit | None], None]) -> None:
         self._watch = watch
         self._listeners: set[FeedListener] = set()
         self.readers = 0
-        """Of these, how many read lines."""
+        """How many of the subscribers read lines."""
 
     def add(self, listener: FeedListener) -> None:
-        """It looks on from now on."""
+        """Add a subscriber."""
         self._listeners.add(listener)
         if len(self._listeners) == 1:
             self._watch(self.publish)
 
     def remove(self, listener: FeedListener) -> None:
-        """It does not look on any more."""
+        """Remove a subscriber."""
         self._listeners.discard(listener)
         if not self._listeners:
             self._watch(None)
 
     def publish(self, labels: SessionLabels, exchange: Exchange) -> None:
-        """Something has passed."""
+        """Pass an exchange to all subscribers."""
         passed = ObservedExchange(time() - (perf_counter() - exchange.at), labels, exchange)
         for listener in self._listeners:
             listener.offer(passed)
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
-        """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
+        """Return lines of the exchanges that match, until the generator is closed.
+
+        Raises TooManyReaders.
+        """
         self._check_room()
         return self._lines(Subscription(filter_))
 
@@ -146,14 +160,14 @@ class Feed:
             raise TooManyReaders(f"{MOST_READERS} readers are connected already: kproxy serves no more")
 
     async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
-        # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.
+        # Not in `subscribe`: a generator that was never started does not notice that it is closed.
         self._check_room()
         self.readers += 1
         self.add(subscription)
         try:
-            quiet = _ALIVE  # the first line says that kproxy looks on
+            quiet = _ALIVE  # the first line is a sign of life
             while True:
-                data = subscription.take()
+                data = subscription.take_lines()
                 if not data and quiet >= _ALIVE:
                     data = b"\n"
                 if data:

@@ -1,7 +1,7 @@
-"""What only a proxy can see is wrong: clients that cannot reach a node, lack a leader, fail to log in, or leak.
+"""Problems that only a proxy can observe: clients that cannot reach a node, lack a leader, fail to log in, or leak.
 
-A finding says what was measured, and for how long. The thresholds below say from when on it is worth a person's time;
-cause and remedy are in `kproxy.advice.remedies`.
+A finding says what was measured, and for how long. The thresholds below are those from which on it is worth a person's
+time; cause and remedy are in `kproxy.advice.remedies`.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
-# A client asks for metadata so often within so many seconds, and nobody does that who has what it needs.
+# A client that has what it needs does not ask for metadata this often within this many seconds.
 _ASKS, _ASKS_WITHIN = 3, 60.0
-# So often within ten seconds: it asks again and again.
+# This often within this many seconds: it asks again and again.
 _AGAIN, _AGAIN_WITHIN = 10, 10.0
-# How long it is given to connect, in seconds.
+# The time in which a client must connect, in seconds.
 _TIME_TO_CONNECT = 10.0
-# Logins that were refused within so many seconds.
+# This many refused logins within this many seconds.
 _REFUSALS, _REFUSED_WITHIN = 3, 60.0
-# A node is slow if its median is so many times its peers' and at least so many seconds, of so many responses.
+# A node is slow if its median is this many times its peers', at least this many seconds, of this many responses.
 _TIMES_SLOWER, _SLOW, _SAMPLES = 10.0, 0.02, 10
-# The brokers answer these when something has come, or when all members are there.
+# The brokers answer these when records have arrived, or when all members have joined.
 _WAITING_APIS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "ShareFetch", "ConsumerGroupHeartbeat", "FetchSnapshot"})
 # Sessions of one client id at one node. A client has one or two.
 _LEAK = 100
 # How long a finding is shown after it was last true, in seconds; and how many at most.
 _SHOWN_FOR, _MOST = 30.0, 50
-# A state, and nothing that was measured over a time: it ends at once.
+# States, not measurements over a time: such a finding ends at once.
 _STATES = frozenset({Fault.NODE_UNREACHABLE, Fault.BROKER_MISSING})
-# More nodes than this that cannot be reached are one finding.
+# If more nodes than this cannot be reached, they are one finding.
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFinding:
-    """`text` is what was measured. `node` and `client` are whom it concerns, None: nobody in particular. `since`: the
-    Unix time since when it is true, None: since it was found."""
+    """A finding on the status page."""
 
     fault: Fault
     severity: Literal["problem", "hint"]
     cluster: str
     text: str
+    """The measurement, in words."""
     node: str | None = None
+    """The node that it concerns, if it concerns one."""
     client: str | None = None
+    """The client that it concerns, if it concerns one."""
     since: float | None = None
+    """The Unix time since when it is true; None: since it was found."""
 
 
 @dataclass(slots=True)
@@ -61,24 +64,24 @@ class _TrackedFinding:
 
 
 class FindingTracker:
-    """Those of now and of just before, each with the Unix time since when it is true."""
+    """The findings of now and of the last seconds, each with the Unix time since when it is true."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], _TrackedFinding] = {}
 
     def note(self, finding: LiveFinding, now: float) -> None:
-        """It is true now."""
+        """Note that the finding is true now."""
         key = (finding.fault, finding.cluster, finding.node, finding.client)
-        known = self._found.get(key)
-        if known is None:
+        tracked = self._found.get(key)
+        if tracked is None:
             self._found[key] = _TrackedFinding(finding, now, now)
         else:
-            known.finding, known.last = finding, now
+            tracked.finding, tracked.last = finding, now
 
-    def second(
+    def tick(
         self, now: float, tally: Tally, clusters: Sequence[ClusterStatus], sessions: Sequence[SessionStatus]
     ) -> list[tuple[float, LiveFinding]]:
-        """Look again; the oldest come first."""
+        """Return the current findings, the oldest first."""
         for cluster in clusters:
             for finding in _of_cluster(
                 now, tally, cluster, [session for session in sessions if session.cluster == cluster.name]
@@ -106,7 +109,7 @@ def _of_cluster(
 
 
 def _unreachable(cluster: ClusterStatus) -> Iterator[LiveFinding]:
-    """Bootstrap servers and nodes that kproxy does not reach, and nodes that the cluster itself has lost."""
+    """Find bootstrap servers and nodes that kproxy cannot connect to, and nodes that the cluster itself has lost."""
     if cluster.problem is not None and not cluster.answered:
         yield LiveFinding(
             Fault.NODE_UNREACHABLE, "problem", cluster.name, _sentence(cluster.problem), since=cluster.problem_since
@@ -114,13 +117,13 @@ def _unreachable(cluster: ClusterStatus) -> Iterator[LiveFinding]:
         return
     lost = [node for node in cluster.present if node.problem is not None]
     yield from _of_nodes(cluster, Fault.NODE_UNREACHABLE, lost, "cannot be reached")
-    gone = [node for node in cluster.nodes if not node.present]
+    removed = [node for node in cluster.nodes if not node.present]
     what = "not in the cluster's metadata any more"
-    yield from _of_nodes(cluster, Fault.BROKER_MISSING, gone, f"{'is' if len(gone) <= _NAMED else 'are'} {what}")
+    yield from _of_nodes(cluster, Fault.BROKER_MISSING, removed, f"{'is' if len(removed) <= _NAMED else 'are'} {what}")
 
 
 def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[LiveFinding]:
-    """One finding for each node, or one for all if they are many."""
+    """Yield one finding for each node, or one for all if they are many."""
     if len(nodes) > _NAMED:
         names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
         text = f"{len(nodes)} of {len(cluster.nodes)} nodes {what}: {names}{_why(nodes[0], f'. {nodes[0].name}: ')}"
@@ -144,7 +147,7 @@ def _sentence(text: str) -> str:
 def _blocked(
     now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity], sessions: Sequence[SessionStatus]
 ) -> Iterator[LiveFinding]:
-    """Clients that were told where the nodes are and do not come there."""
+    """Find clients that know the addresses of the nodes and do not connect to them."""
     reached: dict[str, set[str]] = defaultdict(set)  # by address
     asking: set[tuple[str, str]] = set()
     for session in sessions:
@@ -154,10 +157,10 @@ def _blocked(
     for client, doing in clients.items():
         reached[client.address] |= doing.nodes
     for client, doing in clients.items():
-        asked = [at for at in doing.asked if now - at <= _ASKS_WITHIN]
-        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.lacking or not doing.told:
+        asked = [at for at in doing.metadata_times if now - at <= _ASKS_WITHIN]
+        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.unusable or not doing.rewritten:
             continue
-        missed = [
+        unvisited = [
             node
             for node in cluster.nodes
             if node.kind == "broker"
@@ -166,53 +169,53 @@ def _blocked(
             and node.reachable
             and node.node not in reached[client.address]
         ]
-        if missed and (client.address, client.client_id) in asking:
+        if unvisited and (client.address, client.client_id) in asking:
             yield LiveFinding(
                 Fault.CLIENT_BLOCKED,
                 "problem",
                 cluster.name,
-                _blocked_text(client, doing, asked, now, missed),
-                missed[0].node if len(missed) == 1 else None,
+                _blocked_text(client, doing, asked, now, unvisited),
+                unvisited[0].node if len(unvisited) == 1 else None,
                 _named(client),
             )
 
 
 def _blocked_text(
-    client: ClientKey, activity: ClientActivity, asked: Sequence[float], now: float, missed: Sequence[NodeStatus]
+    client: ClientKey, activity: ClientActivity, asked: Sequence[float], now: float, unvisited: Sequence[NodeStatus]
 ) -> str:
-    some = ", ".join(f"{node.name} ({activity.told.get(node.advertised, node.local)})" for node in missed[:3])
-    if len(missed) > 3:
-        some += f" and {len(missed) - 3} more"
-    whom = some if len(missed) == 1 else f"any of {some}"
+    names = ", ".join(f"{node.name} ({activity.rewritten.get(node.advertised, node.local)})" for node in unvisited[:3])
+    if len(unvisited) > 3:
+        names += f" and {len(unvisited) - 3} more"
+    target = names if len(unvisited) == 1 else f"any of {names}"
     return (
         f"{_named(client)} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never connected "
-        f"to {whom}. If it needs that node, something on its side blocks the port."
+        f"to {target}. If it needs that node, something on its side blocks the port."
     )
 
 
 def _asking_again(
     now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]
 ) -> Iterator[LiveFinding]:
-    """Clients that ask for metadata again and again."""
+    """Find clients that refresh their metadata again and again."""
     for client, doing in clients.items():
-        asked = [at for at in doing.asked if now - at <= _AGAIN_WITHIN]
-        if len(asked) < (_ASKS if doing.lacking else _AGAIN):
+        asked = [at for at in doing.metadata_times if now - at <= _AGAIN_WITHIN]
+        if len(asked) < (_ASKS if doing.unusable else _AGAIN):
             continue
         every = (asked[-1] - asked[0]) / (len(asked) - 1)
         text = f"{_named(client)} refreshes its metadata every {_duration(every)}"
-        if not doing.lacking:
+        if not doing.unusable:
             yield LiveFinding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _named(client))
             continue
-        what, code = doing.lacking[0]
+        what, code = doing.unusable[0]
         fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
         lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
-        more = f" (and {len(doing.lacking) - 1} more)" if len(doing.lacking) > 1 else ""
+        more = f" (and {len(doing.unusable) - 1} more)" if len(doing.unusable) > 1 else ""
         yield LiveFinding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _named(client))
 
 
 def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]) -> Iterator[LiveFinding]:
     for client, doing in clients.items():
-        times = [at for at in doing.refused if now - at <= _REFUSED_WITHIN]
+        times = [at for at in doing.refusal_times if now - at <= _REFUSED_WITHIN]
         if len(times) >= _REFUSALS:
             every = (times[-1] - times[0]) / (len(times) - 1)
             yield LiveFinding(
@@ -230,21 +233,21 @@ def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[LiveFinding]:
     for (name, node, api), rates in tally.apis.items():
         if name == cluster.name and node != "bootstrap" and api not in _WAITING_APIS and rates.samples >= _SAMPLES:
             medians[api][node] = rates.percentile(0.5) or 0.0
-    told = set()
+    reported = set()
     for api, of_nodes in medians.items():
         for node, own in of_nodes.items():
-            others = [one for other, one in of_nodes.items() if other != node]
-            if not others or node in told:
+            others = [value for other, value in of_nodes.items() if other != node]
+            if not others or node in reported:
                 continue
-            theirs = median(others)
-            if own >= _SLOW and own >= _TIMES_SLOWER * theirs:
-                told.add(node)
+            peer_median = median(others)
+            if own >= _SLOW and own >= _TIMES_SLOWER * peer_median:
+                reported.add(node)
                 yield LiveFinding(
                     Fault.SLOW_NODE,
                     "problem",
                     cluster.name,
-                    f"Node {node} answers {api} {own / theirs:.0f} times slower than its peers: half of its responses "
-                    f"take longer than {_duration(own)}, theirs {_duration(theirs)}.",
+                    f"Node {node} answers {api} {own / peer_median:.0f} times slower than its peers: half of its"
+                    f" responses take longer than {_duration(own)}, theirs {_duration(peer_median)}.",
                     node,
                 )
 
@@ -252,12 +255,12 @@ def _slow(tally: Tally, cluster: ClusterStatus) -> Iterator[LiveFinding]:
 def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterator[LiveFinding]:
     for (node, client_id), count in Counter((session.node, session.client_id) for session in sessions).items():
         if count >= _LEAK:
-            who = f"client id {client_id}" if client_id else "clients without a client id"
+            clients = f"client id {client_id}" if client_id else "clients without a client id"
             yield LiveFinding(
                 Fault.CONNECTION_LEAK,
                 "hint",
                 cluster.name,
-                f"Node {node} has {count} sessions of {who}.",
+                f"Node {node} has {count} sessions of {clients}.",
                 node,
                 client_id,
             )

@@ -1,8 +1,8 @@
-"""Gives copies of frames to those who want a packet capture: what `GET /tap/frames` sends, a line of JSON each, and
-`kproxy tap --pcap` reads.
+"""Passes copies of frames to readers of packet captures: `GET /tap/frames` sends them, a line of JSON each.
 
-As with `feed`: nothing is copied while nobody wants it, each reader has a filter and a bounded queue, and what does not
-fit is lost to that one, and counted. What must not be shown has been left out before it comes here.
+`kproxy tap --pcap` reads the lines. As with `feed`: nothing is copied while there are no readers, each reader has a
+filter and a bounded queue, and frames that do not fit are lost to that reader, and counted. Content that must not be
+shown has been left out before.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kproxy.proxy.watch import lines
 from kproxy.proxy.watch.feed import Filter, TooManyReaders
 from kproxy.proxy.watch.lines import SessionLabels
 
-# What waits for one reader, in frames and in bytes, and readers at the same time.
+# Frames and bytes that wait for one reader, and readers at the same time.
 MOST_WAITING = 20_000
 MOST_BYTES = 16 * 1024 * 1024
 MOST_READERS = 4
-# What a frame costs beside its bytes.
+# The memory of a frame beside its bytes.
 _EACH = 500
-# How often a reader is given what there is, and how often it hears that kproxy is there, in seconds.
+# How often a reader gets the queued lines, and how often a sign of life, in seconds.
 _EVERY, _ALIVE = 0.1, 5.0
 # Written in one go, in bytes and in lines: the data plane shares this thread.
 _AT_ONCE, _LINES_AT_ONCE = 256 * 1024, 500
@@ -35,12 +35,13 @@ _AT_ONCE, _LINES_AT_ONCE = 256 * 1024, 500
 
 @dataclass(frozen=True, slots=True)
 class CaptureSession:
-    """The session in which a frame passes. `local`: the address that the client has connected to. `session`: a text
-    that no other captured session of this kproxy has."""
+    """The session in which a frame passes."""
 
-    where: SessionLabels
+    labels: SessionLabels
     local: str
+    """The address to which the client has connected."""
     session: str
+    """A text that no other captured session of this kproxy has."""
 
 
 EmitFrame = Callable[[CaptureSession, RedactedFrame], None]
@@ -48,31 +49,31 @@ EmitFrame = Callable[[CaptureSession, RedactedFrame], None]
 
 @dataclass(frozen=True, slots=True)
 class CapturedFrame:
-    """A frame, in which session, and when its last byte came: seconds since 1970."""
+    """A frame, its session, and the Unix time of its last byte."""
 
     time: float
-    place: CaptureSession
+    session: CaptureSession
     frame: RedactedFrame
 
     @classmethod
     def now(cls, session: CaptureSession, frame: RedactedFrame) -> CapturedFrame:
-        """One that passes now, by the clock of `perf_counter`."""
+        """Return a frame that passes now, by the clock of `perf_counter`."""
         return cls(time() - (perf_counter() - frame.at), session, frame)
 
     @property
     def cost(self) -> int:
-        """About how many bytes it takes while it waits."""
+        """About how many bytes the frame takes while it waits."""
         return len(self.frame.data) + _EACH
 
 
 def format_line(captured: CapturedFrame) -> bytes:
-    """One line."""
-    frame, place = captured.frame, captured.place
+    """Return the frame as one line."""
+    frame, place = captured.frame, captured.session
     value: dict[str, Any] = {
         "time": round(captured.time, 6),
-        "cluster": place.where.cluster,
-        "node": place.where.node,
-        "client": place.where.client,
+        "cluster": place.labels.cluster,
+        "node": place.labels.node,
+        "client": place.labels.client,
         "local": place.local,
         "session": place.session,
         "client_id": frame.client_id,
@@ -90,8 +91,11 @@ def format_line(captured: CapturedFrame) -> bytes:
 
 
 def matches(filter_: Filter, captured: CapturedFrame) -> bool:
-    """Whether a filter lets this one through; the API of a remark about a whole session is any."""
-    where, frame = captured.place.where, captured.frame
+    """Return True if a filter lets this frame through.
+
+    A remark about a whole session passes for any API.
+    """
+    where, frame = captured.session.labels, captured.frame
     if filter_.cluster not in (None, where.cluster) or filter_.node not in (None, where.node):
         return False
     if filter_.api is not None and frame.api and filter_.api.lower() != frame.api.lower():
@@ -102,7 +106,10 @@ def matches(filter_: Filter, captured: CapturedFrame) -> bool:
 
 
 class FrameQueue:
-    """Frames that wait, with a limit of bytes; `lost` is how many did not fit since the last `take_lost`."""
+    """Frames that wait, with a limit of bytes.
+
+    `lost` is the number of frames that did not fit since the last `take_lost`.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
@@ -114,7 +121,7 @@ class FrameQueue:
         return len(self._waiting)
 
     def add(self, captured: CapturedFrame) -> None:
-        """Keep it, if there is room."""
+        """Queue the frame, if there is room."""
         if self.bytes + captured.cost > self._most or len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             return
@@ -122,7 +129,7 @@ class FrameQueue:
         self.bytes += captured.cost
 
     def take(self) -> CapturedFrame:
-        """The first one."""
+        """Remove and return the first frame."""
         copied = self._waiting.popleft()
         self.bytes -= copied.cost
         return copied
@@ -134,11 +141,11 @@ class FrameQueue:
 
 class _FrameReader:
     def __init__(self, filter_: Filter) -> None:
-        self.wanted = filter_
+        self.filter = filter_
         self.queue = FrameQueue(MOST_BYTES)
 
     def take(self) -> bytes:
-        """Some lines of what there is."""
+        """Return some of the queued frames, as lines."""
         pieces: list[bytes] = []
         size = 0
         while self.queue and size < _AT_ONCE and len(pieces) < _LINES_AT_ONCE:
@@ -150,21 +157,27 @@ class _FrameReader:
 
 
 class FrameFeed:
-    """All who want frames. `capture` is given `publish` when the first one comes, and None after the last."""
+    """All readers of frames.
+
+    `capture` is called with `publish` when the first reader comes, and with None after the last one has gone.
+    """
 
     def __init__(self, capture: Callable[[EmitFrame | None], None]) -> None:
         self._capture = capture
         self._readers: set[_FrameReader] = set()
 
     def publish(self, session: CaptureSession, frame: RedactedFrame) -> None:
-        """A frame has passed."""
+        """Pass a frame to all readers."""
         copied = CapturedFrame.now(session, frame)
         for reader in self._readers:
-            if matches(reader.wanted, copied):
+            if matches(reader.filter, copied):
                 reader.queue.add(copied)
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
-        """Lines, from the first one that is asked for until the generator is closed. Raises TooMany."""
+        """Return lines of the frames that match, until the generator is closed.
+
+        Raises TooManyReaders.
+        """
         self._check_room()
         return self._lines(_FrameReader(filter_))
 
@@ -173,13 +186,13 @@ class FrameFeed:
             raise TooManyReaders(f"{MOST_READERS} readers capture frames already: kproxy serves no more")
 
     async def _lines(self, reader: _FrameReader) -> AsyncGenerator[bytes, None]:
-        # Here and not in `subscribe`: of a generator that was never begun, nothing hears that it is closed.
+        # Not in `subscribe`: a generator that was never started does not notice that it is closed.
         self._check_room()
         self._readers.add(reader)
         try:
             if len(self._readers) == 1:
                 self._capture(self.publish)
-            quiet = _ALIVE  # the first line says that kproxy looks on
+            quiet = _ALIVE  # the first line is a sign of life
             while True:
                 data = reader.take()
                 if not data and quiet >= _ALIVE:
@@ -197,8 +210,11 @@ class FrameFeed:
 
 
 def frame_filter(query: Mapping[str, Sequence[str]]) -> Filter:
-    """As the query of a request says. Raises ValueError with a message that says what is allowed."""
-    wanted = Filter.of(query)
+    """Read the filter from the query of a request.
+
+    Raises ValueError with a message that says what is allowed.
+    """
+    wanted = Filter.from_query(query)
     if wanted.slow is not None or wanted.errors:
         raise ValueError("slow and errors choose responses, not frames; allowed: cluster, node, api, client")
     return wanted

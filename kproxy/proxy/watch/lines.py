@@ -1,7 +1,7 @@
-"""What passes, as one line of JSON each: what `GET /tap` sends, and `kproxy tap` reads.
+"""Exchanges as lines of JSON: `GET /tap` sends them, and `kproxy tap` reads them.
 
-A line with `lost` says how many were left out since the last one, because the reader was too slow. An empty line says
-that kproxy is still there.
+A line with `lost` has the number of exchanges that were left out since the last line, because the reader was too slow.
+An empty line is a sign of life of kproxy.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from kproxy.proxy.relay.observer import Exchange
 
 @dataclass(frozen=True, slots=True)
 class SessionLabels:
-    """The session in which something passes: the cluster's name, the node's label ("bootstrap" where it is not known),
-    and the client's address."""
+    """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address."""
 
     cluster: str
     node: str
@@ -26,16 +25,19 @@ class SessionLabels:
 
 @dataclass(frozen=True, slots=True)
 class ObservedExchange:
-    """An exchange, in which session, and when: seconds since 1970."""
+    """An exchange, its session, and its Unix time."""
 
     time: float
-    where: SessionLabels
+    labels: SessionLabels
     exchange: Exchange
 
 
 def format_line(observed: ObservedExchange) -> bytes:
-    """One line. Names of clients were escaped when they were read."""
-    exchange, where = observed.exchange, observed.where
+    """Return the exchange as one line.
+
+    Client ids and other names were escaped when they were read.
+    """
+    exchange, where = observed.exchange, observed.labels
     value: dict[str, Any] = {
         "time": round(observed.time, 6),
         "cluster": where.cluster,
@@ -58,12 +60,15 @@ def format_line(observed: ObservedExchange) -> bytes:
 
 
 def format_lost(count: int) -> bytes:
-    """The line that says that so many are missing."""
+    """Return the line that says how many exchanges are missing."""
     return json.dumps({"lost": count}).encode() + b"\n"
 
 
 def parse_line(line: bytes) -> Mapping[str, Any]:
-    """A line, as it was written; empty for one that says nothing. Raises ValueError."""
+    """Read a line; an empty line gives an empty mapping.
+
+    Raises ValueError.
+    """
     value = json.loads(line) if line.strip() else {}
     if not isinstance(value, dict):
         raise ValueError("a line of kproxy's tap is no JSON object")

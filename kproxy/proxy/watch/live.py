@@ -1,4 +1,4 @@
-"""What the page shows, once a second, to all who look at it; nothing of it is computed while nobody does."""
+"""The snapshot that the status page shows, once a second. It is computed only while a page is open."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _NOTHING = Rates()
 
 
 class Live:
-    """`create_task` makes a task that ends nothing else; `status` and `sessions` say what there is now."""
+    """Computes the snapshots while pages are open.
+
+    `create_task` makes a task whose failure ends nothing else; `status` and `sessions` return the current state.
+    """
 
     def __init__(
         self,
@@ -57,8 +60,10 @@ class Live:
         self._names: Mapping[int, str] = {}
 
     def view(self) -> AsyncGenerator[bytes, None]:
-        """Server-sent events (the HTML standard, §9.2), one snapshot each, until the generator is closed. Raises
-        TooMany."""
+        """Return server-sent events (the HTML standard, §9.2), one snapshot each, until the generator is closed.
+
+        Raises TooManyReaders.
+        """
         self._check_room()
         return self._view()
 
@@ -90,7 +95,7 @@ class Live:
                 self._task = None
 
     async def _look(self) -> None:
-        """Until nobody does any more."""
+        """Compute snapshots until the last page is closed."""
         tally, findings = Tally(time()), FindingTracker()
         self._feed.add(tally)
         try:
@@ -109,12 +114,12 @@ class Live:
     async def _write(self, tally: Tally, findings: FindingTracker) -> None:
         now = time()
         sessions, status = self._sessions(), self._status()
-        tally.second(now, sessions)
+        tally.tick(now, sessions)
         for event in self._events.last():
             finding = _refusal(event, status.clusters)
             if finding is not None:
                 findings.note(finding, event.time)
-        found = findings.second(now, tally, status.clusters, sessions)
+        findings_now = findings.tick(now, tally, status.clusters, sessions)
         clusters = []
         for cluster in status.clusters:
             clusters.append(
@@ -128,7 +133,7 @@ class Live:
             "reloads": status.reloads,
             "draining": status.draining,
             "clusters": clusters,
-            "findings": [_finding(since, one) for since, one in found],
+            "findings": [_finding(since, one) for since, one in findings_now],
             "events": [_event(event) for event in self._events.last()],
         }
         self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
@@ -181,7 +186,7 @@ class Live:
         return {"clients": shown, "clients_left_out": max(0, len(busiest) - _CLIENTS)}
 
     def _shown(self, rates: Rates) -> dict[str, Any]:
-        return rates.shown(lambda code: self._names.get(code, error_text(code)))
+        return rates.as_json(lambda code: self._names.get(code, error_text(code)))
 
 
 _OF_CLUSTERS = (
@@ -200,7 +205,7 @@ _OF_CLUSTERS = (
 
 
 def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:
-    """Without its nodes, of which only the numbers are shown."""
+    """Return an upstream without its nodes; only their numbers are shown."""
     nodes = [node for node in upstream.nodes if node.present]
     value = {name: getattr(upstream, name) for name in ("name", "active", "bootstrap_servers", "cluster_id", "refuses")}
     return {**value, "nodes": len(nodes), "lost": sum(node.problem is not None for node in nodes)}
@@ -228,7 +233,7 @@ def _groups(tally: Tally, name: str) -> dict[str, Any]:
 
 
 def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveFinding | None:
-    """A client that was turned away is a finding."""
+    """Return a finding if the event says that kproxy refused a client."""
     row = event.row if event.refused else None
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""How much passes somewhere, how fast and with which errors: numbers of fixed size, whatever passes."""
+"""Request rates, latencies and errors, as numbers of fixed size, whatever passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WINDOW, _MINUTE = 10.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """`code` is Kafka's, `time` a Unix time."""
+    """The last error; `code` is Kafka's, `time` a Unix time."""
 
     api: str
     code: int
@@ -26,7 +26,10 @@ class LastError:
 
 
 class Rates:
-    """Of a node, an API or a client. `last_error` is the last response with an error code other than 0."""
+    """The rates of a node, an API or a client.
+
+    `last_error` is the last response with an error code other than 0.
+    """
 
     __slots__ = (
         "_before",
@@ -50,7 +53,7 @@ class Rates:
         self.last_error: LastError | None = None
 
     def add(self, request_size: int, response_size: int, seconds: float | None) -> None:
-        """An exchange has passed."""
+        """Count an exchange."""
         self._requests += 1
         self._from_client += request_size
         self._to_client += response_size
@@ -58,15 +61,18 @@ class Rates:
             self._now[bisect_left(_BOUNDS, seconds)] += 1
 
     def add_error(self, error: LastError) -> None:
-        """It had this error."""
+        """Count the error of an exchange."""
         self.last_error = error
         if self._errors and int(self._errors[-1][0]) == int(error.time):
             self._errors[-1] = (error.time, self._errors[-1][1] + 1)
         else:
             self._errors.append((error.time, 1))
 
-    def second(self, elapsed: float, now: float) -> bool:
-        """So many seconds are over; whether anything has passed in them, or lately. `now` is a Unix time."""
+    def tick(self, elapsed: float, now: float) -> bool:
+        """Close a period of `elapsed` seconds; return True if any exchange passed in it, or lately.
+
+        `now` is a Unix time.
+        """
         per_second = 1 / max(0.001, elapsed)
         counted = (self._requests, self._from_client, self._to_client)
         self._shown = (counted[0] * per_second, counted[1] * per_second, counted[2] * per_second)
@@ -81,28 +87,28 @@ class Rates:
 
     @property
     def requests(self) -> float:
-        """Per second, in the last second that is over."""
+        """Requests per second, in the last period that is over."""
         return self._shown[0]
 
     @property
     def samples(self) -> int:
-        """How many responses the percentiles are of."""
+        """The number of responses that the percentiles are computed from."""
         return sum(self._now) + (sum(self._before) if self._before else 0)
 
     def percentile(self, share: float) -> float | None:
-        """In seconds; None if nothing was answered lately."""
+        """Return a percentile of the latencies in seconds; None if there were no responses lately."""
         counts = self._now if self._before is None else [a + b for a, b in zip(self._now, self._before, strict=True)]
-        wanted, so_far = share * sum(counts), 0
-        if not wanted:
+        rank, cumulated = share * sum(counts), 0
+        if not rank:
             return None
-        for place, count in enumerate(counts):
-            so_far += count
-            if so_far >= wanted:
-                return _BOUNDS[min(place, len(_BOUNDS) - 1)] / _MIDDLE
+        for index, count in enumerate(counts):
+            cumulated += count
+            if cumulated >= rank:
+                return _BOUNDS[min(index, len(_BOUNDS) - 1)] / _MIDDLE
         return _BOUNDS[-1]
 
-    def shown(self, name: Callable[[int], str]) -> dict[str, Any]:
-        """As the page gets it; `name` is of an error's code."""
+    def as_json(self, name: Callable[[int], str]) -> dict[str, Any]:
+        """Return the rates as the page gets them; `name` returns the name of an error code."""
         last, p50, p99 = self.last_error, self.percentile(0.5), self.percentile(0.99)
         return {
             "requests": round(self._shown[0], 1),

@@ -1,4 +1,4 @@
-"""Sums up what passes, for the page: by node, by API, by client, by consumer group. What it keeps is bounded."""
+"""Sums up exchanges for the page: by node, by API, by client, by consumer group. Its memory is bounded."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kproxy.proxy.watch.rates import LastError, Rates
 K = TypeVar("K")
 V = TypeVar("V")
 
-# Rows that are kept of each kind; what passes beyond them is counted with its node only.
+# Rows that are kept of each kind; other exchanges are counted with their node only.
 _MAX_KEPT = {"api": 4_000, "client": 3_000, "group": 1_000}
-# How long a client or a group is shown that nothing is heard of, in seconds.
+# How long a client or a group is shown after its last request, in seconds.
 _FORGET = 60.0
 # Times that are kept of each kind of event, and nodes of one group's clients.
 _TIMES, _MEMBERS = 200, 100
 # Metadata responses that are read in one second.
 _READ = 5
-# Partitions that one client is said to lack.
+# Unusable partitions that are kept of one client.
 _MAX_UNUSABLE = 3
 
 
 class ClientKey(NamedTuple):
-    """Whoever connects from this address (without the port) and calls itself so. The names are the client's own."""
+    """A client, as kproxy distinguishes clients: by address (without the port) and by its own words."""
 
     cluster: str
     address: str
@@ -38,33 +38,37 @@ class ClientKey(NamedTuple):
 
 @dataclass(slots=True)
 class ClientActivity:
-    """What a client does. Times are Unix times: `asked` when it asked for metadata, `refused` when a login was refused,
-    `heard` when it was last heard. `nodes` it has been seen at. `told`: of the last metadata, some advertised addresses
-    and what the client was told instead, empty if it was told no node. `lacking`: partitions and topics that it cannot
-    use, as the last metadata that was looked at say, and why."""
+    """The activity of one client. Times are Unix times."""
 
     rates: Rates = field(default_factory=Rates)
-    asked: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
-    refused: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
+    metadata_times: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
+    """When the client asked for metadata."""
+    refusal_times: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES))
+    """When a login was refused."""
     nodes: set[str] = field(default_factory=set)
+    """The nodes to which it has sent requests."""
     metadata: tuple[int, bytes] | None = None
-    told: Mapping[str, str] = field(default_factory=dict)
-    lacking: tuple[tuple[str, int], ...] = ()
-    heard: float = 0.0
+    """The version and bytes of the last Metadata response, until it is read."""
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    """Advertised addresses of the last metadata, with the local addresses that the client got; empty if it got none."""
+    unusable: tuple[tuple[str, int], ...] = ()
+    """Partitions and topics that the client cannot use, by the last metadata that was read, and Kafka's error codes."""
+    last_seen: float = 0.0
 
 
 @dataclass(slots=True)
 class GroupActivity:
-    """A consumer group. `members`: address and port of each client that has spoken for it, and its client id; `node`
-    where it did last."""
+    """The activity of one consumer group."""
 
     members: dict[str, str] = field(default_factory=dict)
+    """The client id of each client that has sent requests for the group, by the client's address and port."""
     node: str = ""
-    heard: float = 0.0
+    """The node to which a client last sent a request for the group."""
+    last_seen: float = 0.0
 
 
 class Tally:
-    """Counts from when it is made on. It is a listener of the feed."""
+    """Rates since the tally was made. It is a listener of the feed."""
 
     def __init__(self, now: float) -> None:
         self._at = now
@@ -72,11 +76,10 @@ class Tally:
         self.apis: dict[tuple[str, str, str], Rates] = {}
         self.clients: dict[ClientKey, ClientActivity] = {}
         self.groups: dict[tuple[str, str], GroupActivity] = {}
-        """Exchanges of the last second that could not be counted."""
 
     def offer(self, observed: ObservedExchange) -> None:
-        """Something has passed."""
-        where, exchange = observed.where, observed.exchange
+        """Count an exchange."""
+        where, exchange = observed.labels, observed.exchange
         api = exchange.api
         sizes = exchange.request_size, exchange.response_size, exchange.seconds
         node = self.nodes.get((where.cluster, where.node))
@@ -90,15 +93,15 @@ class Tally:
         doing = _get_or_add(self.clients, client, ClientActivity, "client")
         if doing is not None:
             counted.append(doing.rates)
-            doing.heard = observed.time
+            doing.last_seen = observed.time
             doing.nodes.add(where.node)
             if api == "Metadata":
-                doing.asked.append(observed.time)
-                doing.told = dict(exchange.rewritten) or doing.told
+                doing.metadata_times.append(observed.time)
+                doing.rewritten = dict(exchange.rewritten) or doing.rewritten
                 if exchange.metadata:
                     doing.metadata = exchange.version, exchange.metadata
             elif api == "SaslAuthenticate" and exchange.error:
-                doing.refused.append(observed.time)
+                doing.refusal_times.append(observed.time)
         for rates in counted:
             rates.add(*sizes)
         if exchange.error:
@@ -109,38 +112,38 @@ class Tally:
             self._note_group(observed)
 
     def _note_group(self, observed: ObservedExchange) -> None:
-        where, exchange = observed.where, observed.exchange
+        where, exchange = observed.labels, observed.exchange
         group = _get_or_add(self.groups, (where.cluster, exchange.group), GroupActivity, "group")
         if group is None:
             return
-        group.node, group.heard = where.node, observed.time
+        group.node, group.last_seen = where.node, observed.time
         if exchange.api == "LeaveGroup":
             group.members.pop(where.client, None)
         elif where.client in group.members or len(group.members) < _MEMBERS:
             group.members[where.client] = exchange.client_id
 
-    def second(self, now: float, sessions: Iterable[SessionStatus]) -> None:
-        """About a second is over, and these sessions are open; forget who has gone."""
+    def tick(self, now: float, sessions: Iterable[SessionStatus]) -> None:
+        """Close a period of about one second, with these open sessions; forget clients and groups that have gone."""
         elapsed, self._at = now - self._at, now
-        for node in [node for node, rates in self.nodes.items() if not rates.second(elapsed, now)]:
+        for node in [node for node, rates in self.nodes.items() if not rates.tick(elapsed, now)]:
             del self.nodes[node]
-        for api in [api for api, rates in self.apis.items() if not rates.second(elapsed, now)]:
+        for api in [api for api, rates in self.apis.items() if not rates.tick(elapsed, now)]:
             del self.apis[api]
-        there, open_now = set(), set()
+        clients_now, open_now = set(), set()
         for session in sessions:
             open_now.add(session.client)
-            there.add(ClientKey(session.cluster, _host(session.client), session.client_id, session.software))
-        for client in there:
+            clients_now.add(ClientKey(session.cluster, _host(session.client), session.client_id, session.software))
+        for client in clients_now:
             doing = _get_or_add(self.clients, client, ClientActivity, "client")
             if doing is not None:
-                doing.heard = now
+                doing.last_seen = now
         for client, doing in list(self.clients.items()):
-            doing.rates.second(elapsed, now)
-            if now - doing.heard > _FORGET:
+            doing.rates.tick(elapsed, now)
+            if now - doing.last_seen > _FORGET:
                 del self.clients[client]
         for key, group in list(self.groups.items()):
             group.members = {member: name for member, name in group.members.items() if member in open_now}
-            if not group.members and now - group.heard > _FORGET:
+            if not group.members and now - group.last_seen > _FORGET:
                 del self.groups[key]
         self._read_metadata()
 
@@ -148,15 +151,15 @@ class Tally:
         unread = [doing for doing in self.clients.values() if doing.metadata is not None]
         for doing in unread[:_READ]:
             assert doing.metadata is not None
-            told = contents.parse_metadata(*doing.metadata)
+            metadata = contents.parse_metadata(*doing.metadata)
             doing.metadata = None
-            if told is not None:
-                doing.lacking = tuple(_unusable(told))[:_MAX_UNUSABLE]
+            if metadata is not None:
+                doing.unusable = tuple(_unusable(metadata))[:_MAX_UNUSABLE]
 
 
-def _unusable(told: contents.ClusterContents) -> Iterable[tuple[str, int]]:
-    """What a client cannot use, and Kafka's code for it."""
-    for topic in told.topics:
+def _unusable(metadata: contents.ClusterContents) -> Iterable[tuple[str, int]]:
+    """Yield the topics and partitions that a client cannot use, and Kafka's error code."""
+    for topic in metadata.topics:
         if topic.error:
             yield topic.name, topic.error
         for partition in topic.partitions:
@@ -165,13 +168,13 @@ def _unusable(told: contents.ClusterContents) -> Iterable[tuple[str, int]]:
 
 
 def _get_or_add(rows: dict[K, V], key: K, make: type[V], kind: str) -> V | None:
-    """The row, made if there is room for one more."""
-    found = rows.get(key)
-    if found is None and len(rows) < _MAX_KEPT[kind]:
-        found = rows[key] = make()
-    return found
+    """Return the row of this key, added if there is room for one more."""
+    row = rows.get(key)
+    if row is None and len(rows) < _MAX_KEPT[kind]:
+        row = rows[key] = make()
+    return row
 
 
 def _host(client: str) -> str:
-    """The address without the port, which differs with each connection."""
+    """Return the address without the port, which differs with each connection."""
     return client.rpartition(":")[0] or client

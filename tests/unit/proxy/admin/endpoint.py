@@ -16,13 +16,13 @@ from typing import Any, Literal, TypeVar
 from kproxy.base.address import Address
 from kproxy.net.tls.handshakes import AdminTls
 from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
-from kproxy.proxy.admin.routes import TABLE, TokenRequirement
+from kproxy.proxy.admin.routes import TABLE, TokenRule
 from kproxy.proxy.admin.server import AdminServer, start_admin
 from kproxy.proxy.metrics import Metrics
 
 T = TypeVar("T")
 # Those that are answered without a token.
-PATHS = [route.path for route in TABLE if route.method == "GET" and route.needs is not TokenRequirement.ALWAYS]
+PATHS = [route.path for route in TABLE if route.method == "GET" and route.token_rule is not TokenRule.ALWAYS]
 
 
 async def no_body(most: int) -> bytes:

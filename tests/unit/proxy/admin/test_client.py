@@ -22,7 +22,7 @@ from kproxy.proxy.admin import routes
 from kproxy.proxy.admin.client import AdminClient
 from kproxy.proxy.admin.handlers import AdminSources
 from kproxy.proxy.admin.requests import JSON, Reply, Request
-from kproxy.proxy.admin.routes import AdminRoute, TokenRequirement
+from kproxy.proxy.admin.routes import AdminRoute, TokenRule
 from tests.harness.tls import Authority, in_thread
 from tests.unit.proxy.admin.endpoint import Running
 
@@ -36,7 +36,7 @@ async def echo(sources: AdminSources, request: Request) -> Reply:
 
 @pytest.fixture
 def running(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
-    written = AdminRoute("/write", echo, method="POST", token=TokenRequirement.ALWAYS, most_body=100)
+    written = AdminRoute("/write", echo, method="POST", token=TokenRule.ALWAYS, most_body=100)
     monkeypatch.setattr(routes, "TABLE", (*routes.TABLE, AdminRoute("/read", echo), written))
     return running
 

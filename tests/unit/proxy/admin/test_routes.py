@@ -14,7 +14,7 @@ import pytest
 from kproxy.proxy.admin import routes
 from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
 from kproxy.proxy.admin.requests import Reply, Request, text_reply
-from kproxy.proxy.admin.routes import TABLE, AdminRoute, TokenRequirement
+from kproxy.proxy.admin.routes import TABLE, AdminRoute, TokenRule
 from kproxy.proxy.metrics import Metrics
 from tests.unit.proxy.admin.endpoint import Running, no_body, own_address
 
@@ -29,10 +29,10 @@ async def echo(sources: AdminSources, request: Request) -> Reply:
 
 # Every kind of route; of some, kproxy has none yet.
 OTHERS = (
-    AdminRoute("/echo", echo, method="POST", changes=False, token=TokenRequirement.NEVER, most_body=MOST),
-    AdminRoute("/write", echo, method="POST", token=TokenRequirement.ALWAYS, most_body=MOST),
-    AdminRoute("/write", echo, token=TokenRequirement.ALWAYS),
-    AdminRoute("/erase", echo, method="DELETE", token=TokenRequirement.ALWAYS),
+    AdminRoute("/echo", echo, method="POST", changes=False, token=TokenRule.NEVER, most_body=MOST),
+    AdminRoute("/write", echo, method="POST", token=TokenRule.ALWAYS, most_body=MOST),
+    AdminRoute("/write", echo, token=TokenRule.ALWAYS),
+    AdminRoute("/erase", echo, method="DELETE", token=TokenRule.ALWAYS),
     AdminRoute("/for-pages", echo, method="POST", refuses_browsers=False),
     AdminRoute("/question", echo, method="POST", changes=False),
     AdminRoute("/not-for-pages", echo, refuses_browsers=True),
@@ -75,7 +75,7 @@ def ask(
     if response.status == HTTPStatus.METHOD_NOT_ALLOWED:
         assert response.headers["Allow"]
     if response.status == HTTPStatus.UNAUTHORIZED:
-        for_people = route.needs is TokenRequirement.READS and not route.not_for_browsers
+        for_people = route.token_rule is TokenRule.READS and not route.excludes_browsers
         assert response.headers["WWW-Authenticate"] == ('Basic realm="kproxy"' if for_people else "Bearer")
     assert TOKEN.encode() not in answer
     return response.status, answer
@@ -130,7 +130,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in ALL if route.needs in (TokenRequirement.IF_SET, TokenRequirement.ALWAYS)], ids=name
+    "route", [route for route in ALL if route.token_rule in (TokenRule.IF_SET, TokenRule.ALWAYS)], ids=name
 )
 def test_without_the_token_nothing_happens(
     running: Running, route: AdminRoute, caplog: pytest.LogCaptureFixture
@@ -148,18 +148,18 @@ def test_without_the_token_nothing_happens(
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in ALL if route.needs in (TokenRequirement.IF_SET, TokenRequirement.ALWAYS)], ids=name
+    "route", [route for route in ALL if route.token_rule in (TokenRule.IF_SET, TokenRule.ALWAYS)], ids=name
 )
 def test_where_kproxy_has_no_token(running: Running, route: AdminRoute) -> None:
     running.set(token=None)
     status, answer = ask(running, route)
-    if route.needs is TokenRequirement.ALWAYS:
+    if route.token_rule is TokenRule.ALWAYS:
         assert (status, b"--admin-token-file" in answer) == (403, True)
     else:
         assert status in (200, 202)
 
 
-WRITING = [route for route in ALL if route.changes_something]
+WRITING = [route for route in ALL if route.is_change]
 
 
 @pytest.mark.parametrize("route", WRITING, ids=name)
@@ -192,7 +192,7 @@ def test_nobody_changes_anything_who_may_not(
             assert status(via, **({} if wrong is None else {"Authorization": wrong})) == 401
         for host in ("evil.example", "127.0.0.1.evil.example"):
             assert status(via, Host=host, **right) == 421
-        if route.not_for_browsers:
+        if route.excludes_browsers:
             for of_browser in (*BROWSERS, {"Origin": "http://127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}):
                 assert status(via, **of_browser, **right) == 403
     everywhere.set(token=None)
@@ -200,7 +200,7 @@ def test_nobody_changes_anything_who_may_not(
         assert status(outside) == 403
         assert status(outside, Host="localhost", X_Forwarded_For="127.0.0.1", **right) == 403
     assert reached == []
-    assert status() == (403 if route.needs is TokenRequirement.ALWAYS else 202)
+    assert status() == (403 if route.token_rule is TokenRule.ALWAYS else 202)
     everywhere.set(token=TOKEN)
     assert status(outside, **right) == 202
     assert set(reached) == {route.path}
@@ -246,14 +246,14 @@ def test_reads_are_open_unless_they_are_closed(running: Running) -> None:
     running.status["version"] = "1"
     running.not_ready.append("node kafka-2.internal is missing")
     open_to_all = {"/livez": 200, "/readyz": 503}
-    reads = [route for route in ALL if route.needs in (TokenRequirement.NEVER, TokenRequirement.READS)]
-    assert {route.path for route in reads if route.needs is TokenRequirement.NEVER} == {*open_to_all, "/echo"}
+    reads = [route for route in ALL if route.token_rule in (TokenRule.NEVER, TokenRule.READS)]
+    assert {route.path for route in reads if route.token_rule is TokenRule.NEVER} == {*open_to_all, "/echo"}
     for route in reads:
         assert ask(running, route, Authorization="")[0] == open_to_all.get(route.path, 200)
     running.set(require_token_for_reads=True)
     for route in reads:
         status, answer = ask(running, route, Authorization="")
-        assert status == (401 if route.needs is TokenRequirement.READS else open_to_all.get(route.path, 200))
+        assert status == (401 if route.token_rule is TokenRule.READS else open_to_all.get(route.path, 200))
         assert b"kafka-2" not in answer
         assert ask(running, route)[0] == open_to_all.get(route.path, 200)
 
@@ -288,7 +288,7 @@ def test_reads_without_any_token_are_not_answered(running: Running) -> None:
 
 
 def test_no_route_changes_something_without_the_token() -> None:
-    for token in (TokenRequirement.NEVER, TokenRequirement.READS):
+    for token in (TokenRule.NEVER, TokenRule.READS):
         with pytest.raises(ValueError, match=r"^/new changes something without the token$"):
             AdminRoute("/new", echo, method="POST", token=token)
 
@@ -327,7 +327,7 @@ def test_a_fault_in_a_page_that_has_a_body(
     async def fails(sources: AdminSources, request: Request) -> Reply:
         raise ZeroDivisionError
 
-    route = AdminRoute("/fails", fails, method="POST", token=TokenRequirement.ALWAYS, most_body=MOST)
+    route = AdminRoute("/fails", fails, method="POST", token=TokenRule.ALWAYS, most_body=MOST)
     monkeypatch.setattr(routes, "TABLE", (*ALL, route))
     assert ask(running, route, body=b'"secret"') == (500, b"internal error; see the log of kproxy\n")
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]

@@ -46,14 +46,14 @@ def busy(cluster: str = "default") -> Metrics:
             call.count += number
             for seconds in (0.0004, 0.0005, 0.51, 31.0):
                 call.add(seconds * number)
-        metrics.dialled(cluster, name, 0.02)
-        metrics.dial_failed(cluster, name, "refused")
-    metrics.dialled(cluster, "1", 0.03, "green")
-    metrics.dial_failed(cluster, "1", "refused", "green")
-    metrics.dial_failed(cluster, "1", "refused", "green")
-    metrics.refused(cluster, "client", "tls")
-    metrics.rewritten(cluster, "Metadata", 3)
-    metrics.listeners(cluster, 4)
+        metrics.add_dial(cluster, name, 0.02)
+        metrics.count_dial_failure(cluster, name, "refused")
+    metrics.add_dial(cluster, "1", 0.03, "green")
+    metrics.count_dial_failure(cluster, "1", "refused", "green")
+    metrics.count_dial_failure(cluster, "1", "refused", "green")
+    metrics.count_refusal(cluster, "client", "tls")
+    metrics.count_rewritten(cluster, "Metadata", 3)
+    metrics.set_listeners(cluster, 4)
     metrics.in_flight = lambda: [(cluster, "1", 2), (cluster, "bootstrap", 1), (cluster, "1", 3)]
     metrics.switches = lambda: [
         SwitchMetrics(cluster, ("blue", "green"), ("green",), "green", "held", 1, 2, 3, 4, 4.5, 0.5)

@@ -156,15 +156,15 @@ def test_two_codes_with_one_label_are_one_series() -> None:
 @pytest.mark.parametrize("reason", ["", "TLS", "a b", "x" * 41, 'a"b', "tls\n", "7", "-a", "é"])
 def test_a_reason_that_is_no_fixed_word_counts_as_other(reason: str) -> None:
     metrics = Metrics()
-    metrics.refused("default", "client", reason)
+    metrics.count_refusal("default", "client", reason)
     assert value(metrics, "kproxy_refused_total", cluster="default", side="client", reason="other") == 1
 
 
 def test_reasons_are_counted_apart_up_to_a_limit() -> None:
     metrics = Metrics()
     for number in range(MAX_REASONS + 50):
-        metrics.refused("default", "upstream", f"reason-{number}")
-        metrics.dial_failed("default", "1", f"reason-{number}")
+        metrics.count_refusal("default", "upstream", f"reason-{number}")
+        metrics.count_dial_failure("default", "1", f"reason-{number}")
     assert len(metrics.refusals) == MAX_REASONS + 1
     assert len(metrics.dial_failures) == MAX_REASONS + 1
     name, labels = "kproxy_refused_total", {"cluster": "default", "side": "upstream"}
@@ -183,7 +183,7 @@ def test_dials_rewrites_listeners_and_requests_in_flight() -> None:
     assert value(metrics, "kproxy_endpoints_rewritten_total", cluster="default", api="Metadata") == 3
     assert value(metrics, "kproxy_requests_in_flight", **here) == 2 + 3
     assert value(metrics, "kproxy_listeners", cluster="default") == 4
-    metrics.listeners("default", 3)
+    metrics.set_listeners("default", 3)
     assert value(metrics, "kproxy_listeners", cluster="default") == 3
 
 
@@ -195,8 +195,8 @@ def test_a_scrape_in_pieces_survives_what_happens_in_between() -> None:
         node = metrics.node("default", str(100 + number))
         node.call(number, "Fetch", number).add(0.001)
         metrics.node("default", "1").call(1 << 16 | 12, "Fetch", 12).add(0.001)
-        metrics.dialled("default", str(number), 0.1)
-        metrics.refused("default", "client", f"reason-{number}")
+        metrics.add_dial("default", str(number), 0.1)
+        metrics.count_refusal("default", "client", f"reason-{number}")
     by_name = samples(parse_text(text))
     for (name, labels), count in by_name.items():
         if name.endswith("_count"):
@@ -224,10 +224,10 @@ def test_what_was_counted_of_nodes_that_are_gone_is_forgotten() -> None:
     for cluster in ("a", "b"):
         for label in ("1", "2", "3", "bootstrap"):
             metrics.node(cluster, label)
-            metrics.dialled(cluster, label, 0.1)
-            metrics.dialled(cluster, label, 0.1, "blue")
-            metrics.dial_failed(cluster, label, "refused")
-            metrics.dial_failed(cluster, label, "refused", "blue")
+            metrics.add_dial(cluster, label, 0.1)
+            metrics.add_dial(cluster, label, 0.1, "blue")
+            metrics.count_dial_failure(cluster, label, "refused")
+            metrics.count_dial_failure(cluster, label, "refused", "blue")
     metrics.node("a", "3").sessions_open = 1
     metrics.keep_only("a", {"1"})
     for numbers in (metrics.nodes, metrics.dials, metrics.dial_failures):

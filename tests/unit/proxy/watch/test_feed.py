@@ -32,19 +32,19 @@ EXCHANGE = Exchange(1.0, 0, 9, "billing", "librdkafka 2.3.0", 120, 52, 0.075, 6,
     ],
 )
 def test_filters(wanted: Filter, answer: bool) -> None:
-    assert wanted.wants(WHERE, EXCHANGE) is answer
+    assert wanted.matches(WHERE, EXCHANGE) is answer
 
 
 def test_an_exchange_without_a_response_is_neither_slow_nor_an_error() -> None:
     unanswered = Exchange(1.0, 0, 9, "", "", 120)
-    assert not Filter(slow=0.0).wants(WHERE, unanswered)
-    assert not Filter(errors=True).wants(WHERE, unanswered)
+    assert not Filter(slow=0.0).matches(WHERE, unanswered)
+    assert not Filter(errors=True).matches(WHERE, unanswered)
 
 
 @pytest.mark.parametrize("query", [{"sloow": ["1"]}, {"slow": ["x"]}])
 def test_a_query_of_nonsense(query: dict[str, list[str]]) -> None:
     with pytest.raises(ValueError, match="allowed"):
-        Filter.of(query)
+        Filter.from_query(query)
 
 
 async def test_it_is_watched_while_somebody_looks_on() -> None:

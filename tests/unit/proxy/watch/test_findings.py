@@ -31,8 +31,8 @@ METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE = 3, 0, 1, 1
 def found(
     tally: Tally, *sessions: SessionStatus, findings: FindingTracker | None = None, now: float = NOW
 ) -> list[LiveFinding]:
-    tally.second(now, sessions)
-    return [one for _, one in (findings or FindingTracker()).second(now, tally, [cluster()], sessions)]
+    tally.tick(now, sessions)
+    return [one for _, one in (findings or FindingTracker()).tick(now, tally, [cluster()], sessions)]
 
 
 def asks(tally: Tally, count: int, seconds: float, **more: object) -> None:
@@ -182,10 +182,10 @@ def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
     findings, tally = FindingTracker(), Tally(NOW)
     many = [session("2", f"10.1.1.1:{number}") for number in range(400)]
     assert found(tally, *many, findings=findings)
-    tally.second(NOW + 20, [])
-    ((since, _),) = findings.second(NOW + 20, tally, [cluster()], [])
+    tally.tick(NOW + 20, [])
+    ((since, _),) = findings.tick(NOW + 20, tally, [cluster()], [])
     assert since == NOW
-    assert findings.second(NOW + 31, tally, [cluster()], []) == []
+    assert findings.tick(NOW + 31, tally, [cluster()], []) == []
 
 
 def unreachable(
@@ -197,7 +197,7 @@ def unreachable(
         for number, problem in enumerate(problems, 1)
     ]
     seen = replace(cluster(), nodes=tuple(nodes), **more)
-    return (of or FindingTracker()).second(now, Tally(NOW), [seen], [])
+    return (of or FindingTracker()).tick(now, Tally(NOW), [seen], [])
 
 
 def test_a_dead_broker_is_a_finding_since_it_died() -> None:
@@ -227,12 +227,12 @@ def test_a_node_that_the_cluster_does_not_name_any_more(problem: str | None, why
     findings = FindingTracker()
     absent = replace(node("1"), present=False, problem=problem, lost_since=NOW - 9)
     seen = replace(cluster(), nodes=(absent, node("2")))
-    ((since, finding),) = findings.second(NOW, Tally(NOW), [seen], [])
+    ((since, finding),) = findings.tick(NOW, Tally(NOW), [seen], [])
     assert (since, finding.fault, finding.node) == (NOW - 9, Fault.BROKER_MISSING, "1")
     assert finding.text == f"Broker 1 (kafka-1:9092) is not in the cluster's metadata any more{why}."
-    assert findings.second(NOW + 1, Tally(NOW), [cluster()], []) == []
+    assert findings.tick(NOW + 1, Tally(NOW), [cluster()], []) == []
     many = tuple(replace(node(str(number)), present=False) for number in range(1, 6))
-    ((_, finding),) = findings.second(NOW, Tally(NOW), [replace(seen, nodes=many)], [])
+    ((_, finding),) = findings.tick(NOW, Tally(NOW), [replace(seen, nodes=many)], [])
     assert finding.text == (
         "5 of 5 nodes are not in the cluster's metadata any more: broker 1, broker 2, broker 3 and 2 more."
     )
@@ -258,19 +258,19 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         one = passed(number % 60, NOW, "1", f"10.1.{number}.1:1", client_id=f"c{number}", group=f"g{number}")
         tally.offer(one)
     assert (len(tally.apis), len(tally.clients), len(tally.groups)) == (4, 4, 4)
-    tally.second(NOW + 1, [])
+    tally.tick(NOW + 1, [])
     assert tally.nodes["default", "1"].requests == pytest.approx(500)
 
 
 def test_who_has_gone_is_forgotten() -> None:
     tally = Tally(NOW)
     tally.offer(passed(HEARTBEAT, NOW, "1", group="g"))
-    tally.second(NOW + 1, [session("1")])
+    tally.tick(NOW + 1, [session("1")])
     assert list(tally.clients) == [ClientKey("default", "10.1.1.1", "billing", "")]
     assert tally.groups["default", "g"].members == {"10.1.1.1:5000": "billing"}
-    tally.second(NOW + 2, [])
+    tally.tick(NOW + 2, [])
     assert tally.groups["default", "g"].members == {}
-    tally.second(NOW + 100, [])
+    tally.tick(NOW + 100, [])
     assert (tally.clients, tally.groups) == ({}, {})
 
 

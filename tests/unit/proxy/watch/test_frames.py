@@ -97,7 +97,7 @@ def test_small_frames_are_counted_too() -> None:
     ({"client": "bill"}, True), ({"client": "rdkafka"}, True), ({"client": "nobody"}, False),
 ])  # fmt: skip
 def test_filters(query: dict[str, str], there: bool) -> None:
-    wanted = Filter.of({name: [value] for name, value in query.items()})
+    wanted = Filter.from_query({name: [value] for name, value in query.items()})
     assert matches(wanted, CapturedFrame(1.0, PLACE, FRAME)) == there
 
 

@@ -1,4 +1,4 @@
-"""`python -m kproxy.migrate`, also under spark-submit: the commands of `kproxy migrate`."""
+"""The entry point of `python -m kproxy.migrate`, also under spark-submit: the commands of `kproxy migrate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 
 
 def main() -> int:
-    """Returns an exit code; errors are lines on stderr."""
+    """Run the command line, print errors to stderr, and return the exit code."""
     try:
         return int(migrate.main(prog_name="python -m kproxy.migrate", standalone_mode=False) or 0)
     except click.ClickException as error:

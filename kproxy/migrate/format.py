@@ -1,10 +1,10 @@
-"""Numbers as people read them (pure)."""
+"""Numbers as text for people (pure)."""
 
 from __future__ import annotations
 
 
 def format_size(count: float) -> str:
-    """Bytes, as a person says them."""
+    """Return a number of bytes as text with a unit, such as "1.5 GB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count < 1000 or unit == "TB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -13,7 +13,7 @@ def format_size(count: float) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """How long still."""
+    """Return seconds as rounded text, such as "12 min", or "?" if the duration is not known."""
     if seconds is None:
         return "?"
     if seconds < 90:
@@ -23,6 +23,6 @@ def format_duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
-def format_count(count: int, what: str) -> str:
-    """How many, in words."""
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun, such as "1 record" or "1,200 records"."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

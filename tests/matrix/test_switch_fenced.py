@@ -136,7 +136,7 @@ def test_an_idempotent_producer_that_is_led_back(led: Led, topic: str, library: 
     (seen,) = (one for one in led.kproxy.seen()["clients"] if one["client"] == "writer")
     assert seen["produces"] == "idempotent"
     told = ConnectedClient("writer", "127.0.0.1", seen["software"], writes=True, produces=seen["produces"])
-    warned = [one.subject for one in check_clients([told], again=True) if "both sides" in one.text]
+    warned = [one.subject for one in check_clients([told], switched_before=True) if "both sides" in one.text]
     led.kproxy.hold("back", to=BLUE)
     for step in ("flip", "commit", "release"):
         led.kproxy.must(step, "back")

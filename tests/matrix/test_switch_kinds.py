@@ -227,7 +227,7 @@ def test_a_share_member_joins_again_and_misses_nothing(led: Led, topic: str) -> 
     client.end()
     assert not client.said("died")
     (kept,) = (result for result in led.groups if result.group == group)
-    starts = {row.position.partition: row.position.source for row in kept.rows}
+    starts = {row.position.partition: row.position.source for row in kept.positions}
     # A partition's record N is the number 3 N + partition.
     again = {PARTITIONS * at + partition for partition, start in starts.items() for at in range(start, 110)}
     assert sorted(values()[before:]) == sorted({*again, *range(330, 600)})

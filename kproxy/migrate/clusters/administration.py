@@ -1,7 +1,7 @@
-"""One connection for administration: kafka-python's admin client, with the errors of kproxy.
+"""A connection for administration to a cluster: kafka-python's admin client, with kproxy's exceptions.
 
-Requests are kafka-python's message classes: its admin client lacks some (quotas, share groups), and ends at the first
-topic that one may not see.
+Requests are kafka-python's message classes: its admin client lacks some (quotas, share groups), and fails at the first
+topic that the principal may not describe.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _BOOTSTRAP, _REQUEST = 20_000, 40_000
 
 
 class UnsupportedRequestError(Exception):
-    """The brokers do not have this request: they are too old for it."""
+    """A request that the brokers do not support because they are too old."""
 
 
 class Admin:
-    """Asks the cluster behind a bootstrap server. Raises UpstreamError if there is none."""
+    """A connection to the cluster behind a bootstrap server. Raises UpstreamError if no broker replies."""
 
     def __init__(self, bootstrap: str) -> None:
         from kafka.admin import KafkaAdminClient  # slow, and `kproxy run` does not need it
@@ -46,7 +46,10 @@ class Admin:
         self.client.close()
 
     def ask(self, request: Any, node: int | None = None) -> Any:
-        """The answer of a broker, of any if none is named. Raises NotThereError and UpstreamError."""
+        """Send a request to a broker (to any broker if `node` is None) and return the response.
+
+        Raises UnsupportedRequestError and UpstreamError.
+        """
         from kafka.errors import IncompatibleBrokerVersion, KafkaError
 
         manager = self.client._manager
@@ -59,29 +62,32 @@ class Admin:
             raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_message_of(error)}") from None
 
     def ask_controller(self, request: Any) -> Any:
-        """The answer of the controller: without KRaft, only that one changes anything."""
+        """Send a request to the controller and return the response.
+
+        Without KRaft, only the controller applies changes.
+        """
         from kafka.protocol.metadata import MetadataRequest
 
         controller = self.ask(MetadataRequest(topics=[])).controller_id
         return self.ask(request, controller if controller >= 0 else None)
 
     def supports(self, request: Any) -> bool:
-        """Whether the broker that was asked first has this request, in a version that is known here."""
+        """Return True if the first broker that replied supports this request in a version that kafka-python has."""
         versions = self.client._manager.broker_version_data.api_versions
         return int(request.API_KEY) in {int(key) for key in versions}
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the brokers, as far as what they can be asked tells: the least that it can be."""
+        """The lowest Kafka version that the brokers can have, judged by the API versions that they support."""
         return tuple(int(part) for part in self.client._manager.broker_version)
 
     def nodes(self) -> dict[int, str]:
-        """The brokers by node id, and where they are reached from here."""
+        """Return the addresses at which this process reaches the brokers, by node id."""
         brokers = self.client._manager.cluster.brokers()
         return {int(broker.node_id): f"{broker.host}:{broker.port}" for broker in brokers}
 
     def cluster_id(self) -> str:
-        """Kafka's id of the cluster."""
+        """Return Kafka's id of the cluster."""
         from kafka.protocol.metadata import MetadataRequest
 
         answer = self.ask(MetadataRequest(topics=[], min_version=2))
@@ -95,7 +101,7 @@ def _message_of(error: Exception) -> str:
 
 
 def error_name(code: int) -> str:
-    """What Kafka calls an error."""
+    """Return Kafka's name of an error code."""
     from kafka.errors import for_code
 
     return str(getattr(for_code(code), "message", "") or for_code(code).__name__)

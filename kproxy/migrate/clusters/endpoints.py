@@ -1,7 +1,7 @@
-"""Both clusters of a migration through kproxy: two addresses of this machine that speak PLAINTEXT to everybody.
+"""Both clusters of a migration behind kproxy: two local addresses that accept PLAINTEXT.
 
-kproxy does TLS, SASL and hops. Without Spark this process has a lease on the host's proxy (`kproxy.spark.host`); with
-Spark, every executor's host has a proxy too, at the same addresses (`kproxy.spark.attach`).
+kproxy does TLS, SASL and hops. Without Spark, this process has a lease on the host's proxy (`kproxy.spark.host`). With
+Spark, the host of every executor has a proxy too, at the same addresses (`kproxy.spark.attach`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READY_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterEndpoints:
-    """`source` and `target` are bootstrap servers of clients without any security settings."""
+    """The bootstrap servers of source and target for clients without security settings."""
 
     source: str
     target: str
@@ -33,8 +33,10 @@ class ClusterEndpoints:
 
     @classmethod
     def from_addresses(cls, source: str, target: str) -> ClusterEndpoints:
-        """Of two addresses that can be reached as they are. Raises ConfigError if they lead to one cluster, and
-        UpstreamError if one does not answer."""
+        """Return the endpoints of two addresses that this process can reach directly.
+
+        Raises ConfigError if both lead to the same cluster, and UpstreamError if one does not reply.
+        """
         endpoints = cls(source, target, _cluster_id(source), _cluster_id(target))
         if endpoints.source_cluster_id == endpoints.target_cluster_id:
             raise ConfigError(
@@ -53,9 +55,10 @@ def open_endpoints(
     timeout: float = _READY_TIMEOUT,
     allow_unauthenticated: bool = False,
 ) -> Iterator[ClusterEndpoints]:
-    """Reach both clusters for as long as the context is open. With `direct`, at these two addresses and without kproxy.
+    """Connect to both clusters while the context is open; with `direct`, at these two addresses and without kproxy.
 
-    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are one cluster.
+    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are the same
+    cluster.
     """
     if direct is not None:
         yield ClusterEndpoints.from_addresses(*direct)
@@ -77,7 +80,10 @@ def open_endpoints(
 
 @contextmanager
 def open_target(migration: Migration, timeout: float = _READY_TIMEOUT) -> Iterator[str]:
-    """Reach the target for as long as the context is open, whatever the source does. Raises as `open_roads` does."""
+    """Connect to the target while the context is open, whatever the state of the source.
+
+    Raises as `open_endpoints` does.
+    """
     config = migration.target_config()
     with _host_proxy(migration, config, timeout):
         yield _local_address(config["clusters"][0]["listen"])
@@ -85,20 +91,23 @@ def open_target(migration: Migration, timeout: float = _READY_TIMEOUT) -> Iterat
 
 @contextmanager
 def _host_proxy(migration: Migration, config: dict[str, Any], timeout: float) -> Iterator[None]:
-    """This process uses the host's proxy, which has this configuration."""
+    """Join the host's proxy with this configuration while the context is open."""
     from kproxy.spark import host
     from kproxy.spark.configuration import build_host_config
 
-    told, lease = build_host_config(config), host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
+    configuration, lease = (
+        build_host_config(config),
+        host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}"),
+    )
     try:
-        host.join(told, lease, timeout)
+        host.join(configuration, lease, timeout)
         yield
     finally:
-        host.leave(told, lease)
+        host.leave(configuration, lease)
 
 
 def _local_address(listen: str) -> str:
-    """Where this machine finds it."""
+    """Return the address at which processes of this machine reach a listener."""
     address = Address.parse(listen)
     return str(Address("127.0.0.1", address.port) if address.is_wildcard else address)
 

@@ -1,4 +1,4 @@
-"""Committed positions of groups in one cluster: reading them, and writing them for groups that have no members."""
+"""Committed offsets of groups in one cluster: reading them, and writing them for groups without members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """`metadata`: the client's own string."""
+    """A committed offset, with the metadata string that the client stored with it."""
 
     offset: int
     metadata: str | None = ""
@@ -34,34 +34,41 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """`kind`: classic, consumer (KIP-848), share, streams. Of a share group the positions are its start offsets.
-    `unseen`: why they could not be read, "" if they could."""
+    """A group and its committed offsets; for a share group, its start offsets."""
 
     name: str
     kind: str
+    """`classic`, `consumer` (KIP-848), `share` or `streams`."""
     state: str = ""
     positions: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     unreadable: str = ""
+    """Why the offsets could not be read; "" if they could."""
 
 
 class GroupRefusedError(Exception):
-    """The group's coordinator refuses, in words."""
+    """A request that the group's coordinator refused. The message is the reason."""
 
 
 class GroupOffsetsClient:
-    """Of the cluster that `admin` asks."""
+    """Reads and writes committed offsets of groups through an `Admin`."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._coordinators: dict[str, int] = {}
 
-    def read(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
-        """All with these names that have positions, and those whose positions cannot be read. Raises UpstreamError."""
-        found = [self._with_positions(group) for group in self._list_groups(wants)]
-        return [group for group in found if group.positions or group.unreadable]
+    def read(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
+        """Return the selected groups that have committed offsets, or whose offsets cannot be read.
+
+        Raises UpstreamError.
+        """
+        groups = [self._with_positions(group) for group in self._list_groups(is_selected)]
+        return [group for group in groups if group.positions or group.unreadable]
 
     def read_positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
-        """Of one group; none if there is no such group. Raises RefusedError and UpstreamError."""
+        """Return the committed offsets of one group; none if the group does not exist.
+
+        Raises GroupRefusedError and UpstreamError.
+        """
         try:
             return self._with_retries(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
         except UnsupportedRequestError as error:
@@ -70,8 +77,11 @@ class GroupOffsetsClient:
     def write_positions(
         self, name: str, kind: str, positions: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, str]:
-        """Commit them as nobody's member, which the brokers refuse if the group has members. Returns for each what they
-        said, "" if it is done. Raises RefusedError if they refuse the group, and UpstreamError."""
+        """Commit offsets for a group without members, and return an error text for each partition, "" if written.
+
+        The request names no member, so the brokers refuse it if the group has members. Raises GroupRefusedError
+        if they refuse the group, and UpstreamError.
+        """
         write = self._write_share if kind == SHARE else self._write
         try:
             return self._with_retries(name, lambda: write(name, positions))
@@ -80,21 +90,21 @@ class GroupOffsetsClient:
 
     # Which there are
 
-    def _list_groups(self, wants: Callable[[str], bool]) -> list[GroupOffsets]:
+    def _list_groups(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
         from kafka.protocol.admin import ListGroupsRequest
 
-        found: dict[str, GroupOffsets] = {}
+        groups: dict[str, GroupOffsets] = {}
         for node in sorted(self._admin.nodes()):
             answer = self._admin.ask(ListGroupsRequest(), node)
             if answer.error_code:
                 raise UpstreamError("other", f"broker {node} does not list its groups: {error_name(answer.error_code)}")
-            for one in answer.groups:
-                if wants(one.group_id):
-                    kind = (getattr(one, "group_type", "") or "classic").lower()
-                    state = str(getattr(one, "group_state", "") or "")
-                    found[one.group_id] = GroupOffsets(str(one.group_id), kind, state)
-                    self._coordinators[one.group_id] = node
-        return [found[name] for name in sorted(found)]
+            for group in answer.groups:
+                if is_selected(group.group_id):
+                    kind = (getattr(group, "group_type", "") or "classic").lower()
+                    state = str(getattr(group, "group_state", "") or "")
+                    groups[group.group_id] = GroupOffsets(str(group.group_id), kind, state)
+                    self._coordinators[group.group_id] = node
+        return [groups[name] for name in sorted(groups)]
 
     def _with_positions(self, group: GroupOffsets) -> GroupOffsets:
         try:
@@ -118,14 +128,14 @@ class GroupOffsetsClient:
         if answer.error_code == _NOT_FOUND:
             return {}
         _raise_for_code(answer.error_code)
-        found = {}
+        positions = {}
         for topic in answer.topics:
-            for one in topic.partitions:
-                _raise_for_code(one.error_code)
-                if one.committed_offset >= 0:
-                    place = (str(topic.name), int(one.partition_index))
-                    found[place] = CommittedOffset(int(one.committed_offset), one.metadata)
-        return found
+            for partition in topic.partitions:
+                _raise_for_code(partition.error_code)
+                if partition.committed_offset >= 0:
+                    place = (str(topic.name), int(partition.partition_index))
+                    positions[place] = CommittedOffset(int(partition.committed_offset), partition.metadata)
+        return positions
 
     def _write(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
         from kafka.protocol.consumer import OffsetCommitRequest as Request
@@ -136,14 +146,14 @@ class GroupOffsetsClient:
                 partitions=[
                     Request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
                         partition_index=index,
-                        committed_offset=one.offset,
+                        committed_offset=position.offset,
                         committed_leader_epoch=-1,  # the source's epochs mean nothing here
-                        committed_metadata=one.metadata,
+                        committed_metadata=position.metadata,
                     )
-                    for index, one in some.items()
+                    for index, position in partitions.items()
                 ],
             )
-            for topic, some in _by_topic(positions).items()
+            for topic, partitions in _by_topic(positions).items()
         ]
         request = Request(
             group_id=name,
@@ -155,7 +165,7 @@ class GroupOffsetsClient:
             max_version=_LAST_VERSION_WITH_NAMES,
         )
         answer = self._admin.ask(request, self._coordinator(name))
-        return _errors_of((topic.name, one) for topic in answer.topics for one in topic.partitions)
+        return _errors_of((topic.name, partition) for topic in answer.topics for partition in topic.partitions)
 
     # Share groups
 
@@ -167,13 +177,15 @@ class GroupOffsetsClient:
         if answer.error_code == _NOT_FOUND:
             return {}
         _raise_for_code(answer.error_code, answer.error_message)
-        found = {}
+        positions = {}
         for topic in answer.topics:
-            for one in topic.partitions:
-                _raise_for_code(one.error_code, one.error_message)
-                if one.start_offset >= 0:  # without, nothing was read so far
-                    found[str(topic.topic_name), int(one.partition_index)] = CommittedOffset(int(one.start_offset))
-        return found
+            for partition in topic.partitions:
+                _raise_for_code(partition.error_code, partition.error_message)
+                if partition.start_offset >= 0:  # without, nothing was read so far
+                    positions[str(topic.topic_name), int(partition.partition_index)] = CommittedOffset(
+                        int(partition.start_offset)
+                    )
+        return positions
 
     def _write_share(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
         from kproxy.migrate.clusters.shares import AlterShareGroupOffsetsRequest as Request
@@ -183,16 +195,16 @@ class GroupOffsetsClient:
                 topic_name=topic,
                 partitions=[
                     Request.AlterShareGroupOffsetsRequestTopic.AlterShareGroupOffsetsRequestPartition(
-                        partition_index=index, start_offset=one.offset
+                        partition_index=index, start_offset=position.offset
                     )
-                    for index, one in some.items()
+                    for index, position in partitions.items()
                 ],
             )
-            for topic, some in _by_topic(positions).items()
+            for topic, partitions in _by_topic(positions).items()
         ]
         answer = self._admin.ask(Request(group_id=name, topics=topics), self._coordinator(name))
         _raise_for_code(answer.error_code, answer.error_message)
-        return _errors_of((topic.topic_name, one) for topic in answer.responses for one in topic.partitions)
+        return _errors_of((topic.topic_name, partition) for topic in answer.responses for partition in topic.partitions)
 
     # Who answers
 
@@ -218,7 +230,7 @@ class GroupOffsetsClient:
 
 
 class _RetriableError(GroupRefusedError):
-    """Another attempt may help."""
+    """A refusal that may not repeat at the next attempt."""
 
 
 def _raise_for_code(code: int, text: str | None = None) -> None:
@@ -234,19 +246,22 @@ def _raise_for_code(code: int, text: str | None = None) -> None:
 
 
 def _by_topic(positions: Mapping[TopicPartition, CommittedOffset]) -> dict[str, dict[int, CommittedOffset]]:
-    found: dict[str, dict[int, CommittedOffset]] = defaultdict(dict)
-    for (topic, index), one in sorted(positions.items()):
-        found[topic][index] = one
-    return found
+    topics: dict[str, dict[int, CommittedOffset]] = defaultdict(dict)
+    for (topic, index), position in sorted(positions.items()):
+        topics[topic][index] = position
+    return topics
 
 
 def _errors_of(answers: Iterable[tuple[str, Any]]) -> dict[TopicPartition, str]:
-    """Raises RefusedError for what is about the whole group: it is said for every partition."""
-    found = {}
-    for topic, one in answers:
-        code = int(one.error_code)
+    """Return the error text of each partition.
+
+    Raises GroupRefusedError for an error of the whole group, which brokers return for every partition.
+    """
+    errors = {}
+    for topic, partition in answers:
+        code = int(partition.error_code)
         if code in _HAS_MEMBERS or code in _RETRIABLE:
             _raise_for_code(code)
-        text = getattr(one, "error_message", None)
-        found[str(topic), int(one.partition_index)] = (text or error_name(code)) if code else ""
-    return found
+        text = getattr(partition, "error_message", None)
+        errors[str(topic), int(partition.partition_index)] = (text or error_name(code)) if code else ""
+    return errors

@@ -1,4 +1,7 @@
-"""What is in one cluster, as far as one may see it (pure). `kproxy.migrate.clusters.inventory_reader` asks for it."""
+"""The contents of one cluster, as far as the principal may describe them (pure).
+
+`kproxy.migrate.clusters.inventory_reader` reads them.
+"""
 
 from __future__ import annotations
 
@@ -40,51 +43,60 @@ RESOURCES = {2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "Del
 
 @dataclass(frozen=True, slots=True)
 class PartitionInventory:
-    """`begin`, `end`: the first offset and the next one; None if nobody leads it. `size`: bytes of one replica."""
+    """One partition."""
 
     begin: int | None
+    """The first offset; None if the partition has no leader."""
     end: int | None
+    """The offset after the last record; None if the partition has no leader."""
     size: int | None = None
+    """Bytes of one replica; None if not known."""
     replicas: int = 1
 
     @property
     def offsets(self) -> int:
-        """From the first one to the next one. There are fewer records, if the topic is compacted or has transactions:
-        no broker tells their number."""
+        """The number of offsets between begin and end.
+
+        The partition has fewer records if the topic is compacted or has transactions. No broker returns the
+        number of records.
+        """
         return max(0, (self.end or 0) - (self.begin or 0))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInventory:
-    """`configs`: set for this topic. `effective`: of MATTER, the broker's defaults included; empty if one may not see
-    them. `operations`: what one may do with it; None if the broker is too old to say. `rate`: offsets a second."""
+    """One topic."""
 
     name: str
     partitions: tuple[PartitionInventory, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
+    """The configurations that were set for this topic."""
     effective_configs: Mapping[str, str] = field(default_factory=dict)
+    """The values of RELEVANT_CONFIGS, with the broker's defaults; empty if the principal may not describe them."""
     operations: frozenset[str] | None = None
+    """The operations that the principal may perform; None if the broker is too old to return them."""
     rate: float | None = None
+    """Offsets a second; None if it was not measured."""
 
     @property
     def replication(self) -> int:
-        """Of the partition that has the most replicas."""
-        return max((one.replicas for one in self.partitions), default=0)
+        """The number of replicas of the partition that has the most."""
+        return max((partition.replicas for partition in self.partitions), default=0)
 
     @property
     def offsets(self) -> int:
-        """Of all partitions."""
-        return sum(one.offsets for one in self.partitions)
+        """The number of offsets in all partitions."""
+        return sum(partition.offsets for partition in self.partitions)
 
     @property
     def size(self) -> int | None:
-        """Bytes, without replicas; None if it is not known of all partitions."""
-        sizes = [one.size for one in self.partitions]
+        """Bytes without replicas; None if the size of a partition is not known."""
+        sizes = [partition.size for partition in self.partitions]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def bytes_a_second(self) -> float | None:
-        """Written to it, if an offset takes as much as those that are there."""
+        """The rate in bytes, if new offsets take as many bytes as the existing ones."""
         if self.rate is None or self.size is None or not self.offsets:
             return None
         return self.rate * self.size / self.offsets
@@ -92,7 +104,7 @@ class TopicInventory:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInventory:
-    """`configs`: those of it that matter here; empty if one may not see them."""
+    """One broker, with its relevant configurations (empty if the principal may not describe them)."""
 
     id: int
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -100,18 +112,19 @@ class BrokerInventory:
 
 @dataclass(frozen=True, slots=True)
 class GroupInventory:
-    """`kind`: classic, consumer (KIP-848), share, streams; as old brokers do not say it, classic. `protocol`: of a
-    classic group: consumer, connect, … ("" if it has only positions)."""
+    """One group."""
 
     name: str
     kind: str
+    """`classic`, `consumer` (KIP-848), `share` or `streams`; `classic` if the brokers are too old to return it."""
     state: str
     protocol: str = ""
+    """The protocol type of a classic group: `consumer`, `connect`, …; "" if the group has only committed offsets."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One rule. The numbers are Kafka's (KIP-11, KIP-290)."""
+    """One ACL; the numbers are Kafka's (KIP-11, KIP-290)."""
 
     resource: int
     name: str
@@ -122,39 +135,35 @@ class Acl:
     permission: int  # 2 deny, 3 allow
 
     def __str__(self) -> str:
-        what = RESOURCES.get(self.resource, str(self.resource))
+        resource = RESOURCES.get(self.resource, str(self.resource))
         name = self.name if self.pattern == 3 else f"{self.name}… (prefix)"
         verb = "may not" if self.permission == 2 else "may"
         host = "" if self.host == "*" else f" from {self.host}"
-        return f"{self.principal} {verb} {OPERATIONS.get(self.operation, self.operation)} {what} {name}{host}"
+        return f"{self.principal} {verb} {OPERATIONS.get(self.operation, self.operation)} {resource} {name}{host}"
 
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Of a quota: ("user", "alice"), ("client-id", None for the default), …; in order."""
+"""The entity of a quota, sorted: ("user", "alice"), ("client-id", None for the default), …"""
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryGap:
-    """What could not be asked: `what` of the cluster, and `why`. `operation` and `resource`: the right that is missing,
-    "" if it is not that."""
+    """One part of an inventory that could not be read, and why; also a missing right."""
 
     subject: str
     reason: str
     operation: str = ""
+    """The missing operation; "" if the reason is not a missing right."""
     resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Of one cluster. None stands for what could not be seen; `unseen` says why.
-
-    `version`: of the brokers, the least that it can be. `operations`: what one may do with the cluster. `defaults`: the
-    configurations that a new topic would have; `replication`: how many replicas. `authorizes`: whether brokers have an
-    authorizer. `producer_id`: the highest one in the log of the topics that are wanted.
-    """
+    """The contents of one cluster; None stands for what could not be read, and `gaps` has the reasons."""
 
     cluster_id: str
     version: tuple[int, ...]
+    """The lowest Kafka version that the brokers can have."""
     brokers: tuple[BrokerInventory, ...]
     topics: Mapping[str, TopicInventory]
     groups: Mapping[str, GroupInventory] = field(default_factory=dict)
@@ -162,8 +171,13 @@ class Inventory:
     quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None
     users: Mapping[str, tuple[tuple[str, int], ...]] | None = None
     operations: frozenset[str] | None = None
+    """The operations that the principal may perform on the cluster."""
     defaults: Mapping[str, str] | None = None
+    """The configurations that a new topic would have."""
     replication: int | None = None
+    """The number of replicas that a new topic would have."""
     has_authorizer: bool | None = None
+    """Whether the brokers check ACLs."""
     producer_id: int | None = None
+    """The highest producer id in the logs of the selected topics, -1 if there is none."""
     gaps: tuple[InventoryGap, ...] = ()

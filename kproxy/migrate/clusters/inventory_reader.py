@@ -1,4 +1,4 @@
-"""Asks a cluster what is in it. What one may not see, or what its brokers are too old for, is named and left out."""
+"""Reads the inventory of a cluster. What the principal may not read, or the brokers do not support, becomes a gap."""
 
 from __future__ import annotations
 
@@ -34,29 +34,34 @@ _SECURITY_DISABLED = 54
 _PROBE_TOPIC = "kproxy-migration-defaults"  # a topic that is never created
 
 
-def read_inventory(admin: Admin, wants: Callable[[str], bool] = lambda _: True, sample: float = 0.0) -> Inventory:
-    """The inventory of one cluster. `wants`: the topics to look into. `sample`: for how many seconds rates are
-    measured, 0 for none. Raises UpstreamError if the cluster does not answer."""
-    return _InventoryReader(admin, wants).read(sample)
+def read_inventory(admin: Admin, is_selected: Callable[[str], bool] = lambda _: True, sample: float = 0.0) -> Inventory:
+    """Return the inventory of one cluster.
+
+    `is_selected` chooses the topics that are read in detail. `sample` is the number of seconds over which rates are
+    measured, 0 for none. Raises UpstreamError if the cluster does not reply.
+    """
+    return _InventoryReader(admin, is_selected).read(sample)
 
 
 def read_logged_producer_ids(
-    admin: Admin, wants: Callable[[str], bool]
+    admin: Admin, is_selected: Callable[[str], bool]
 ) -> tuple[dict[tuple[str, int], frozenset[int]] | None, tuple[InventoryGap, ...]]:
-    """By topic and partition, the producer ids in the log; None if they cannot be seen, and why. Raises
-    UpstreamError if the cluster does not answer."""
-    seeing = PermissionAwareQueries(admin)
-    topics = TopicReader(seeing, sorted(admin.nodes()), wants)
-    topics.list_topics()
-    found = seeing.try_query(_LOGGED_PRODUCER_IDS, topics.read_producer_ids, "Read", "the topics")
-    return found, tuple(one for one in seeing.gaps if one.subject == _LOGGED_PRODUCER_IDS)
+    """Return the producer ids in the log of each partition; None if they cannot be read, with the reasons.
+
+    Raises UpstreamError if the cluster does not reply.
+    """
+    queries = PermissionAwareQueries(admin)
+    reader = TopicReader(queries, sorted(admin.nodes()), is_selected)
+    reader.list_topics()
+    ids = queries.try_query(_LOGGED_PRODUCER_IDS, reader.read_producer_ids, "Read", "the topics")
+    return ids, tuple(gap for gap in queries.gaps if gap.subject == _LOGGED_PRODUCER_IDS)
 
 
 class _InventoryReader(PermissionAwareQueries):
-    def __init__(self, admin: Admin, wants: Callable[[str], bool]) -> None:
+    def __init__(self, admin: Admin, is_selected: Callable[[str], bool]) -> None:
         super().__init__(admin)
         self.nodes = sorted(admin.nodes())
-        self.topics = TopicReader(self, self.nodes, wants)
+        self.topics = TopicReader(self, self.nodes, is_selected)
         self.has_authorizer: bool | None = None
 
     def read(self, sample: float) -> Inventory:
@@ -104,14 +109,16 @@ class _InventoryReader(PermissionAwareQueries):
             answer = self.admin.ask(ListGroupsRequest(), node)
             raise_for_code(answer.error_code)
             without_state = []
-            for one in answer.groups:
-                kind = (getattr(one, "group_type", "") or "classic").lower()
-                state = getattr(one, "group_state", "") or ""
-                groups[one.group_id] = GroupInventory(str(one.group_id), kind, str(state), str(one.protocol_type or ""))
+            for group in answer.groups:
+                kind = (getattr(group, "group_type", "") or "classic").lower()
+                state = getattr(group, "group_state", "") or ""
+                groups[group.group_id] = GroupInventory(
+                    str(group.group_id), kind, str(state), str(group.protocol_type or "")
+                )
                 if not state:
-                    without_state.append(one.group_id)
-            for some in chunks(without_state):
-                groups |= self._describe_groups(some, node, groups)
+                    without_state.append(group.group_id)
+            for batch in chunks(without_state):
+                groups |= self._describe_groups(batch, node, groups)
         return dict(sorted(groups.items()))
 
     def _describe_groups(
@@ -120,7 +127,9 @@ class _InventoryReader(PermissionAwareQueries):
         from kafka.protocol.admin import DescribeGroupsRequest
 
         answer = self.admin.ask(DescribeGroupsRequest(groups=list(names)), node)
-        return {one.group_id: replace(listed[one.group_id], state=str(one.group_state)) for one in answer.groups}
+        return {
+            group.group_id: replace(listed[group.group_id], state=str(group.group_state)) for group in answer.groups
+        }
 
     def _acls(self) -> tuple[Acl, ...]:
         from kafka.protocol.admin import DescribeAclsRequest
@@ -144,16 +153,16 @@ class _InventoryReader(PermissionAwareQueries):
         return tuple(
             sorted(
                 Acl(
-                    int(found.resource_type),
-                    str(found.resource_name),
-                    int(getattr(found, "pattern_type", 3) or 3),
-                    str(one.principal),
-                    str(one.host),
-                    int(one.operation),
-                    int(one.permission_type),
+                    int(resource.resource_type),
+                    str(resource.resource_name),
+                    int(getattr(resource, "pattern_type", 3) or 3),
+                    str(acl.principal),
+                    str(acl.host),
+                    int(acl.operation),
+                    int(acl.permission_type),
                 )
-                for found in answer.resources
-                for one in found.acls
+                for resource in answer.resources
+                for acl in resource.acls
             )
         )
 
@@ -164,7 +173,7 @@ class _InventoryReader(PermissionAwareQueries):
         raise_for_code(answer.error_code)
         return {
             tuple(sorted((str(part.entity_type), part.entity_name) for part in entry.entity)): {
-                str(one.key): float(one.value) for one in entry.values
+                str(value.key): float(value.value) for value in entry.values
             }
             for entry in answer.entries or ()
         }
@@ -177,14 +186,14 @@ class _InventoryReader(PermissionAwareQueries):
         answer = self.admin.ask(DescribeUserScramCredentialsRequest(users=[]))
         raise_for_code(answer.error_code)
         return {
-            str(one.user): tuple(
-                (mechanisms.get(int(info.mechanism), "unknown"), int(info.iterations)) for info in one.credential_infos
+            str(user.user): tuple(
+                (mechanisms.get(int(info.mechanism), "unknown"), int(info.iterations)) for info in user.credential_infos
             )
-            for one in sorted(answer.results, key=lambda one: str(one.user))
+            for user in sorted(answer.results, key=lambda user: str(user.user))
         }
 
     def _operations(self) -> frozenset[str] | None:
-        """What one may do with the cluster."""
+        """Return the operations that the principal may perform on the cluster."""
         from kafka.protocol.admin import DescribeClusterRequest
         from kafka.protocol.metadata import MetadataRequest
 
@@ -196,15 +205,18 @@ class _InventoryReader(PermissionAwareQueries):
         return authorized_operations(answer)
 
     def _new_topic_defaults(self) -> tuple[dict[str, str], int | None]:
-        """What a new topic would have, configurations and replicas: asked by creating one that is only validated. The
-        configuration of a broker may say something else: the controller decides, and may be another process."""
+        """Return the configurations and the number of replicas that a new topic would have.
+
+        Asks by a creation that is only validated. The configuration of a broker can differ: the controller
+        decides, and may be another process.
+        """
         from kafka.protocol.admin import CreateTopicsRequest as Request
 
         topic = Request.CreatableTopic(
             name=_PROBE_TOPIC, num_partitions=1, replication_factor=-1, assignments=[], configs=[]
         )
         answer = self.admin.ask(Request(topics=[topic], timeout_ms=20_000, validate_only=True, min_version=5))
-        (one,) = answer.topics
-        raise_for_code(one.error_code or one.topic_config_error_code)
-        configs = {str(config.name): str(config.value) for config in one.configs or () if config.value is not None}
-        return configs, one.replication_factor if one.replication_factor > 0 else None
+        (result,) = answer.topics
+        raise_for_code(result.error_code or result.topic_config_error_code)
+        configs = {str(config.name): str(config.value) for config in result.configs or () if config.value is not None}
+        return configs, result.replication_factor if result.replication_factor > 0 else None

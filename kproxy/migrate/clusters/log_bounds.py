@@ -1,4 +1,4 @@
-"""Where the logs of partitions begin and end, and which topics are compacted."""
+"""The first and last offsets of logs, and which topics are compacted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ _TOPIC = 2  # a resource type of Kafka's
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """The first offset that is there, and the last stable one: where readers of committed records end."""
+    """The first offset of a log and its last stable offset, where readers of committed records stop."""
 
     begin: int
     end: int
 
 
 def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogBounds]:
-    """Of each partition; one of which the cluster does not tell within a minute is left out. Raises UpstreamError if it
-    does not answer at all."""
+    """Return the bounds of each partition.
+
+    A partition without an answer within a minute is left out. Raises UpstreamError if the cluster does not reply at
+    all.
+    """
     wanted = set(partitions)
     begins: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -34,9 +37,9 @@ def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> di
         while True:
             begins |= cluster.list_offsets(wanted - begins.keys(), EARLIEST)
             ends |= cluster.list_offsets(wanted - ends.keys(), LATEST)
-            told = begins.keys() & ends.keys()
-            if wanted <= told or time.monotonic() > until:
-                return {where: LogBounds(begins[where], ends[where]) for where in wanted & told}
+            complete = begins.keys() & ends.keys()
+            if wanted <= complete or time.monotonic() > until:
+                return {partition: LogBounds(begins[partition], ends[partition]) for partition in wanted & complete}
             time.sleep(_RETRY_INTERVAL)
             cluster.invalidate()
     finally:
@@ -44,11 +47,13 @@ def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> di
 
 
 def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
-    """Those of the topics from which compaction removes records. One that may not be asked counts as one from which it
-    does not. Raises UpstreamError."""
+    """Return the topics from which compaction removes records.
+
+    A topic that the principal may not describe counts as not compacted. Raises UpstreamError.
+    """
     from kafka.protocol.admin import DescribeConfigsRequest
 
-    asked = [
+    resources = [
         DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"]
         )
@@ -56,7 +61,7 @@ def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
     ]
     with Admin(bootstrap) as admin:
         try:
-            answer = admin.ask(DescribeConfigsRequest(resources=asked, include_synonyms=False, max_version=1))
+            answer = admin.ask(DescribeConfigsRequest(resources=resources, include_synonyms=False, max_version=1))
         except UnsupportedRequestError:
             return set()
     return {

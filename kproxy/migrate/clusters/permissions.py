@@ -1,4 +1,4 @@
-"""Asking a cluster about what one may perhaps not see: that is named then, and left out."""
+"""Queries that the principal may not be allowed to make: each refusal is recorded, and its result left out."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ _OPERATIONS_OMITTED = 31  # the sign of the bit field: a broker that does not sa
 
 
 class PermissionAwareQueries:
-    """What is asked of one cluster. `unseen` is what one may not see, or its brokers do not know."""
+    """Queries of one cluster; `gaps` collects what the principal may not read and what the brokers do not support."""
 
     def __init__(self, admin: Admin) -> None:
         self.admin = admin
         self.gaps: list[InventoryGap] = []
 
-    def try_query(self, what: str, ask: Callable[[], T], operation: str, resource: str) -> T | None:
-        """What `ask` returns; None if one may not see it."""
+    def try_query(self, subject: str, ask: Callable[[], T], operation: str, resource: str) -> T | None:
+        """Return the result of `ask`; record a gap and return None if it fails."""
         try:
             return ask()
         except NotAllowedError:
-            self.gaps.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
+            self.gaps.append(InventoryGap(subject, f"not allowed: {operation} on {resource}", operation, resource))
         except UnsupportedRequestError as error:
-            self.gaps.append(InventoryGap(what, f"these brokers have no {error}"))
+            self.gaps.append(InventoryGap(subject, f"these brokers have no {error}"))
         except UpstreamError as error:
-            self.gaps.append(InventoryGap(what, str(error)))
+            self.gaps.append(InventoryGap(subject, str(error)))
         return None
 
     def read_configs(
         self, kind: int, names: Iterable[str], node: int | None = None
     ) -> dict[str, dict[str, tuple[str, bool]]]:
-        """By name: each configuration, and whether it was set for the topic itself."""
+        """Return the configurations of each resource, with True for a value that was set for the topic itself."""
         from kafka.protocol.admin import DescribeConfigsRequest as Request
 
-        found: dict[str, dict[str, tuple[str, bool]]] = {}
-        for some in chunks(list(names)):
-            asked = [
+        configs: dict[str, dict[str, tuple[str, bool]]] = {}
+        for batch in chunks(list(names)):
+            resources = [
                 Request.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-                for name in some
+                for name in batch
             ]
-            for result in self.admin.ask(Request(resources=asked), node).results:
+            for result in self.admin.ask(Request(resources=resources), node).results:
                 name = str(result.resource_name)
                 if result.error_code:
-                    what = f"topic {name}" if kind == TOPIC else f"broker {name}"
-                    self._add_gap(f"the configuration of {what}", result.error_code, "DescribeConfigs", what)
+                    resource = f"topic {name}" if kind == TOPIC else f"broker {name}"
+                    self._add_gap(f"the configuration of {resource}", result.error_code, "DescribeConfigs", resource)
                     continue
-                found[name] = {
-                    str(one.name): (str(one.value), _is_set_for_topic(one))
-                    for one in result.configs
-                    if one.value is not None and not one.is_sensitive
+                configs[name] = {
+                    str(config.name): (str(config.value), _is_set_for_topic(config))
+                    for config in result.configs
+                    if config.value is not None and not config.is_sensitive
                 }
-        return found
+        return configs
 
-    def _add_gap(self, what: str, code: int, operation: str, resource: str) -> None:
+    def _add_gap(self, subject: str, code: int, operation: str, resource: str) -> None:
         if code in NOT_ALLOWED:
             resource = "the cluster" if code == 31 else resource
-            self.gaps.append(InventoryGap(what, f"not allowed: {operation} on {resource}", operation, resource))
+            self.gaps.append(InventoryGap(subject, f"not allowed: {operation} on {resource}", operation, resource))
         else:
-            self.gaps.append(InventoryGap(what, error_name(code)))
+            self.gaps.append(InventoryGap(subject, error_name(code)))
 
 
 class NotAllowedError(Exception):
-    """The principal of this connection may not see it."""
+    """A query that the principal of this connection may not make."""
 
 
 def raise_for_code(code: int) -> None:
@@ -84,14 +84,16 @@ def raise_for_code(code: int) -> None:
         raise UpstreamError("other", error_name(code))
 
 
-def _is_set_for_topic(one: Any) -> bool:
-    source = getattr(one, "config_source", -1)
+def _is_set_for_topic(config: Any) -> bool:
+    source = getattr(config, "config_source", -1)
     # Version 0 says only whether it is a default; what brokers have set is none there.
-    return bool(source == _DYNAMIC_TOPIC_CONFIG if source not in (None, -1) else not getattr(one, "is_default", True))
+    return bool(
+        source == _DYNAMIC_TOPIC_CONFIG if source not in (None, -1) else not getattr(config, "is_default", True)
+    )
 
 
 def authorized_operations(answer: Any) -> frozenset[str] | None:
-    """What one may do with it (KIP-430)."""
+    """Return the operations that the principal may perform (KIP-430); None if the response does not contain them."""
     numbers = getattr(answer, "authorized_operations", None)
     if numbers is None or _OPERATIONS_OMITTED in numbers:
         return None
@@ -100,5 +102,5 @@ def authorized_operations(answer: Any) -> frozenset[str] | None:
 
 def chunks(items: Sequence[T]) -> Iterator[list[T]]:
     iterator = iter(items)
-    while some := list(islice(iterator, _CHUNK)):
-        yield some
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk

@@ -1,11 +1,11 @@
-"""Producer ids: the target must hand out higher ones than any in what is copied, and in what is to come.
+"""Producer ids: the target must assign higher ids than any in the copied records, and any still to come.
 
-Both clusters count from 0. Records of the source keep no producer id when they are copied; but clients that go on with
-the target keep theirs, and would meet the sequence numbers of somebody else with the same id there: brokers then take
-records for repetitions, and acknowledge them without writing them.
+Both clusters count from 0. Copied records have no producer id; but a client that continues on the target keeps its id,
+and would meet the sequence numbers of another producer with the same id there. Brokers then take its records for
+duplicates, and acknowledge them without writing them.
 
-An id is asked for with InitProducerId without a transactional id, and is used up then. Each broker hands out ids from
-blocks of 1000 that it gets from the controller, so every broker is asked: one may still have an old block.
+InitProducerId without a transactional id assigns an id and uses it up. Each broker assigns ids from blocks of 1000 that
+it gets from the controller, so every broker is asked: one may still have an old block.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdUsage:
-    """What is known of a cluster's ids. `in_log`: the highest in its topics, None if that cannot be asked.
-    `handed_out`: what its brokers gave just now, the highest; None if one may not ask. `why`: of what is None."""
+    """The producer ids that a cluster has used."""
 
     highest_in_log: int | None
+    """The highest id in its topics; None if it could not be read."""
     highest_assigned: int | None
+    """The highest id that its brokers assigned just now; None if the principal may not ask for one."""
     brokers: int
     unknown_reasons: tuple[str, ...] = ()
+    """Why values are None."""
 
     @property
     def floor(self) -> int:
-        """No id of this cluster is in use from here on, or lies with a broker that could hand it out."""
+        """The lowest id that this cluster has not used and cannot assign from a block that a broker still has."""
         in_log = -1 if self.highest_in_log is None else self.highest_in_log
         if self.highest_assigned is None:
             return in_log + 1
@@ -54,64 +56,74 @@ class ProducerIdUsage:
 
 @dataclass(frozen=True, slots=True)
 class RaisedProducerIds:
-    """`lowest`: by broker, what it hands out at least from now on. `asked`: how many ids were used up."""
+    """The result of raising producer ids."""
 
     lowest: Mapping[int, int]
+    """By broker, the lowest id that it assigns from now on."""
     ids_used: int
+    """The number of ids that were used up."""
     seconds: float
 
 
 def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsage:
-    """Of the source. Raises UpstreamError."""
-    why = [f"{one.subject}: {one.reason}" for one in inventory.gaps if one.subject.startswith("the producer ids")]
-    handed_out: int | None = -1
+    """Return the producer ids that the source has used. Raises UpstreamError."""
+    reasons = [f"{gap.subject}: {gap.reason}" for gap in inventory.gaps if gap.subject.startswith("the producer ids")]
+    assigned: int | None = -1
     try:
-        handed_out = max(take_one_id_each(nodes).values(), default=-1)
+        assigned = max(take_one_id_each(nodes).values(), default=-1)
     except BrokerError as error:
-        handed_out = None
-        why.append(str(error))
-    return ProducerIdUsage(inventory.producer_id, handed_out, len(nodes), tuple(why))
+        assigned = None
+        reasons.append(str(error))
+    return ProducerIdUsage(inventory.producer_id, assigned, len(nodes), tuple(reasons))
 
 
 def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
-    """One id of each broker. Raises BrokerError if one may not ask, and UpstreamError."""
-    found = {}
+    """Take one id from each broker, and return them by node id.
+
+    Raises Refused if the principal may not ask for ids, and UpstreamError.
+    """
+    ids = {}
     for node, address in nodes.items():
         with _BrokerLinks({node: address}, 1) as brokers:
-            found[node] = max(brokers.request_ids(1)[node])
-    return found
+            ids[node] = max(brokers.request_ids(1)[node])
+    return ids
 
 
 def raise_to(
     nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int], progress: Callable[[int], None] = lambda _: None
 ) -> RaisedProducerIds:
-    """Use up ids until every broker hands out `floor` or more. `lowest` is what they gave last. `progress` is told the
-    lowest of all. Raises BrokerError and UpstreamError."""
-    began, asked, last = time.monotonic(), 0, dict(lowest)
-    while behind := {node: nodes[node] for node, given in last.items() if given < floor}:
+    """Use up ids until every broker assigns `floor` or higher.
+
+    `lowest` is what each broker assigned last. `progress` is called with the lowest current id of all brokers.
+    Raises Refused and UpstreamError.
+    """
+    began, used, current = time.monotonic(), 0, dict(lowest)
+    while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:
         with _BrokerLinks(behind, _LINKS_PER_BROKER) as brokers:
             while behind:
                 # Brokers share the numbers: the more of them are asked, the fewer each has to give.
-                most = max(1, min(_IN_FLIGHT, -(-(floor - min(last[node] for node in behind)) // _LINKS_PER_BROKER)))
-                for node, ids in brokers.request_ids(most, behind).items():
-                    asked += len(ids)
-                    last[node] = max(last[node], *ids)
-                behind = {node: address for node, address in behind.items() if last[node] < floor}
-                progress(min(last.values()))
-    return RaisedProducerIds(last, asked, time.monotonic() - began)
+                count = max(
+                    1, min(_IN_FLIGHT, -(-(floor - min(current[node] for node in behind)) // _LINKS_PER_BROKER))
+                )
+                for node, ids in brokers.request_ids(count, behind).items():
+                    used += len(ids)
+                    current[node] = max(current[node], *ids)
+                behind = {node: address for node, address in behind.items() if current[node] < floor}
+                progress(min(current.values()))
+    return RaisedProducerIds(current, used, time.monotonic() - began)
 
 
 class _BrokerLinks:
-    """Some connections to each of some brokers."""
+    """Several connections to each of some brokers."""
 
     def __init__(self, nodes: Mapping[int, str], links: int) -> None:
         self._links: dict[int, list[BrokerConnection]] = {}
         try:
             for node, address in nodes.items():
-                where = Address.parse(address)
+                broker = Address.parse(address)
                 self._links[node] = []
                 for _ in range(links):
-                    self._links[node].append(BrokerConnection(where.host, where.port))
+                    self._links[node].append(BrokerConnection(broker.host, broker.port))
         except BaseException:
             self.close()
             raise
@@ -128,30 +140,33 @@ class _BrokerLinks:
                 link.close()
 
     def request_ids(self, count: int, nodes: Iterable[int] | None = None) -> dict[int, list[int]]:
-        """So many ids on each connection, one at least of each broker, which may need a moment for the first."""
+        """Take `count` ids on each connection, and return them by broker: at least one of each.
+
+        A broker may need a moment to get its first block.
+        """
         until = time.monotonic() + _TIMEOUT
         wanted = list(self._links if nodes is None else nodes)
-        found: dict[int, list[int]] = {node: [] for node in wanted}
-        while missing := [node for node in wanted if not found[node]]:
+        ids: dict[int, list[int]] = {node: [] for node in wanted}
+        while missing := [node for node in wanted if not ids[node]]:
             links = [(node, link) for node in missing for link in self._links[node]]
             body = requests.encode_init_producer_id(None, 60_000)
             for _, link in links:
                 for _ in range(count):
                     link.send(requests.INIT_PRODUCER_ID, _VERSION, body)
-            passing = 0
+            retriable_error = 0
             for node, link in links:
                 for _ in range(count):
-                    error, given, _ = parse_response(requests.read_init_producer_id, link.receive())
+                    error, producer_id, _ = parse_response(requests.read_init_producer_id, link.receive())
                     if error and error not in RETRIABLE:
                         raise BrokerError(error, f"producer ids of the broker at {link.address}")
                     if error:
-                        passing = error
+                        retriable_error = error
                     else:
-                        found[node].append(given)
-            if passing and time.monotonic() > until:
+                        ids[node].append(producer_id)
+            if retriable_error and time.monotonic() > until:
                 raise UpstreamError(
-                    "timeout", f"the brokers give no producer ids: {BrokerError(passing, 'InitProducerId')}"
+                    "timeout", f"the brokers give no producer ids: {BrokerError(retriable_error, 'InitProducerId')}"
                 )
-            if any(not found[node] for node in wanted):
+            if any(not ids[node] for node in wanted):
                 time.sleep(_RETRY_INTERVAL)
-        return found
+        return ids

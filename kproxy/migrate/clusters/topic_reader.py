@@ -1,4 +1,4 @@
-"""The topics of a cluster: partitions, offsets, sizes, rates, configurations, producer ids."""
+"""Reads the topics of a cluster: partitions, offsets, sizes, rates, configurations, producer ids."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ _EARLIEST, _LATEST = -2, -1
 
 
 class TopicReader:
-    """Those that are wanted."""
+    """Reads the selected topics."""
 
-    def __init__(self, seeing: PermissionAwareQueries, nodes: Sequence[int], wants: Callable[[str], bool]) -> None:
-        self._queries = seeing
+    def __init__(
+        self, queries: PermissionAwareQueries, nodes: Sequence[int], is_selected: Callable[[str], bool]
+    ) -> None:
+        self._queries = queries
         self._nodes = nodes
-        self._wants = wants
+        self._wants = is_selected
         self._leaders: dict[tuple[str, int], int] = {}
 
     def read_topics(self) -> dict[str, TopicInventory]:
@@ -39,8 +41,8 @@ class TopicReader:
             name: replace(
                 topic,
                 partitions=tuple(
-                    replace(one, begin=begins.get((name, n)), end=ends.get((name, n)), size=sizes.get((name, n)))
-                    for n, one in enumerate(topic.partitions)
+                    replace(partition, begin=begins.get((name, n)), end=ends.get((name, n)), size=sizes.get((name, n)))
+                    for n, partition in enumerate(topic.partitions)
                 ),
                 configs={key: value for key, (value, of_topic) in configs.get(name, {}).items() if of_topic},
                 effective_configs={
@@ -51,32 +53,32 @@ class TopicReader:
         }
 
     def list_topics(self) -> dict[str, TopicInventory]:
-        """With nothing but their partitions and what one may do with them."""
+        """Return the topics with only their partitions and the operations that the principal may perform."""
         from kafka.protocol.metadata import MetadataRequest
 
         answer = self._queries.admin.ask(MetadataRequest(topics=None, include_topic_authorized_operations=True))
         topics: dict[str, TopicInventory] = {}
-        for found in answer.topics:
-            if found.error_code or not self._wants(found.name):
-                if found.error_code:
-                    why = error_name(found.error_code)
-                    self._queries.gaps.append(InventoryGap(f"topic {found.name}", why))
+        for topic in answer.topics:
+            if topic.error_code or not self._wants(topic.name):
+                if topic.error_code:
+                    why = error_name(topic.error_code)
+                    self._queries.gaps.append(InventoryGap(f"topic {topic.name}", why))
                 continue
-            for one in found.partitions:
-                if one.leader_id >= 0:
-                    self._leaders[found.name, one.partition_index] = one.leader_id
-            partitions = sorted(found.partitions, key=lambda one: int(one.partition_index))
-            topics[found.name] = TopicInventory(
-                found.name,
-                tuple(PartitionInventory(None, None, None, len(one.replica_nodes)) for one in partitions),
-                operations=authorized_operations(found),
+            for partition in topic.partitions:
+                if partition.leader_id >= 0:
+                    self._leaders[topic.name, partition.partition_index] = partition.leader_id
+            partitions = sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
+            topics[topic.name] = TopicInventory(
+                topic.name,
+                tuple(PartitionInventory(None, None, None, len(partition.replica_nodes)) for partition in partitions),
+                operations=authorized_operations(topic),
             )
         return topics
 
     def _offsets(self, when: int) -> dict[tuple[str, int], int]:
         from kafka.protocol.consumer import ListOffsetsRequest as Request
 
-        found: dict[tuple[str, int], int] = {}
+        offsets: dict[tuple[str, int], int] = {}
         for node, partitions in self._by_leader():
             topics = [
                 Request.ListOffsetsTopic(
@@ -90,20 +92,20 @@ class TopicReader:
             ]
             answer = self._queries.admin.ask(Request(replica_id=-1, isolation_level=0, topics=topics), node)
             for topic in answer.topics:
-                for one in topic.partitions:
-                    if not one.error_code:
-                        found[topic.name, one.partition_index] = int(one.offset)
-        return found
+                for partition in topic.partitions:
+                    if not partition.error_code:
+                        offsets[topic.name, partition.partition_index] = int(partition.offset)
+        return offsets
 
     def _by_leader(self) -> Iterator[tuple[int, dict[str, list[int]]]]:
-        """Partitions by who leads them, in requests that are not too large."""
+        """Yield partitions by their leader, in requests of limited size."""
         of_leader: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for (name, number), node in sorted(self._leaders.items()):
             of_leader[node].append((name, number))
-        for node, everything in of_leader.items():
-            for some in chunks(everything):
+        for node, partitions in of_leader.items():
+            for batch in chunks(partitions):
                 topics: dict[str, list[int]] = defaultdict(list)
-                for name, number in some:
+                for name, number in batch:
                     topics[name].append(number)
                 yield node, topics
 
@@ -123,10 +125,10 @@ class TopicReader:
                 raise NotAllowedError
             for directory in answer.results:
                 for topic in directory.topics or ():
-                    for one in topic.partitions:
-                        place = (str(topic.name), int(one.partition_index))
-                        if not one.is_future_key and self._leaders.get(place) == node:
-                            sizes[place] = int(one.partition_size)
+                    for partition in topic.partitions:
+                        partition_id = (str(topic.name), int(partition.partition_index))
+                        if not partition.is_future_key and self._leaders.get(partition_id) == node:
+                            sizes[partition_id] = int(partition.partition_size)
         return sizes
 
     def measure_rates(
@@ -143,28 +145,32 @@ class TopicReader:
         }
 
     def read_highest_producer_id(self) -> int:
-        """The highest in the log, -1 if there is none."""
+        """Return the highest producer id in the logs, -1 if there is none."""
         return max((max(ids) for ids in self.read_producer_ids().values()), default=-1)
 
     def read_producer_ids(self) -> dict[tuple[str, int], frozenset[int]]:
-        """Those that a partition's leader knows, of each partition that has some. Raises NotAllowedError and
-        NotThereError."""
+        """Return the producer ids that each partition's leader knows; partitions without any are left out.
+
+        Raises NotAllowedError and UnsupportedRequestError.
+        """
         from kafka.protocol.admin import DescribeProducersRequest as Request
 
-        found: dict[tuple[str, int], frozenset[int]] = {}
+        producer_ids: dict[tuple[str, int], frozenset[int]] = {}
         refused = False
         for node, partitions in self._by_leader():
-            topics = [Request.TopicRequest(name=name, partition_indexes=some) for name, some in partitions.items()]
+            topics = [
+                Request.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in partitions.items()
+            ]
             for topic in self._queries.admin.ask(Request(topics=topics), node).topics:
-                for one in topic.partitions:
-                    refused |= one.error_code in NOT_ALLOWED
-                    if one.active_producers:
-                        ids = frozenset(int(producer.producer_id) for producer in one.active_producers)
-                        found[str(topic.name), int(one.partition_index)] = ids
+                for partition in topic.partitions:
+                    refused |= partition.error_code in NOT_ALLOWED
+                    if partition.active_producers:
+                        ids = frozenset(int(producer.producer_id) for producer in partition.active_producers)
+                        producer_ids[str(topic.name), int(partition.partition_index)] = ids
         if refused:
             raise NotAllowedError
-        return found
+        return producer_ids
 
 
 def end_offsets(topic: TopicInventory) -> list[int]:
-    return [one.end or 0 for one in topic.partitions]
+    return [partition.end or 0 for partition in topic.partitions]

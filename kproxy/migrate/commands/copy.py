@@ -1,4 +1,4 @@
-"""The commands around the copy: `copy`, `pause`, `resume`, `status`."""
+"""The commands `copy`, `pause`, `resume` and `status`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def copy(
     max_rate: float | None,
     metrics: str | None,
     master: str | None,
-    back: bool,
+    reverse: bool,
     take_over: bool,
     skip_deleted: tuple[str, ...],
 ) -> int:
@@ -72,23 +72,23 @@ def copy(
         open_endpoints(migration, spark) as endpoints,
     ):
         allowed = None
-        if back:
+        if reverse:
             from kproxy.migrate.switch.reverse_copy import check_reverse_copy_allowed, read_reverse_migration
 
-            first, there = migration, endpoints
-            migration, endpoints = read_reverse_migration(first, there), swap_endpoints(there)
-            allowed = partial(check_reverse_copy_allowed, there.target, first.name)
+            forward, forward_endpoints = migration, endpoints
+            migration, endpoints = read_reverse_migration(forward, forward_endpoints), swap_endpoints(forward_endpoints)
+            allowed = partial(check_reverse_copy_allowed, forward_endpoints.target, forward.name)
             allowed()
-        what = build_copy_spec(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
+        scope = build_copy_spec(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
         running: list[CopyRun] = []
         with (
             serve_metrics(metrics, lambda: running[0].progress if running else None),
             display_progress(sys.stderr) as shown,
         ):
-            running.append(CopyRun(spark, endpoints.source, endpoints.target, what, shown, allowed))
-            with _stopping_on_signal(running[0]) as asked, suppress(KeyboardInterrupt):
+            running.append(CopyRun(spark, endpoints.source, endpoints.target, scope, shown, allowed))
+            with _stopping_on_signal(running[0]) as signals, suppress(KeyboardInterrupt):
                 progress = running[0].run()
-            if asked:
+            if signals:
                 click.echo("ended: the same command goes on from here", err=True)
                 return 130
     click.echo(summary_line(progress))
@@ -98,40 +98,41 @@ def copy(
         click.echo(line, err=True)
     if progress.lag and not progress.stuck:
         click.echo(
-            f"not everything is copied: nothing moved for {what.stall_timeout:.0f} s; given again, it goes on", err=True
+            f"not everything is copied: nothing moved for {scope.stall_timeout:.0f} s; given again, it goes on",
+            err=True,
         )
     return _INCOMPLETE if progress.stuck or progress.lag else 0
 
 
 @contextmanager
 def _stopping_on_signal(running: CopyRun) -> Iterator[list[int]]:
-    """SIGTERM ends as Ctrl-C does: the round is broken off. The list gets the signals that came.
+    """Interrupt the round on SIGTERM and Ctrl-C. Yields a list that receives the signals.
 
-    An exception out of a signal handler is lost in a round: py4j takes it for a connection that has failed, and Python
-    drops it in a destructor. So it is raised only before the rounds, where nothing else would end what waits, and when
-    somebody asks again.
+    An exception from a signal handler is lost during a round: py4j takes it for a failed connection, and Python
+    drops it in a destructor. So the handler raises only before the rounds, where nothing else would end the wait,
+    and at a second signal.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
         running.stop()
-        if len(asked) > 1 or not running.is_copying:
+        if len(signals) > 1 or not running.is_copying:
             raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield signals
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _parse_skip(text: str) -> tuple[tuple[str, int], int]:
-    found = re.fullmatch(r"(.+):(\d+):(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(.+):(\d+):(\d+)", text)
+    if match is None:
         raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="--skip-deleted")
-    return (found[1], int(found[2])), int(found[3])
+    return (match[1], int(match[2])), int(match[3])
 
 
 @click.command("pause")
@@ -184,10 +185,10 @@ def status(file: Path, as_json: bool) -> int:
 
     migration = read_migration(file)
     with open_target(migration) as target:
-        found = read_status(target, migration.name)
+        migration_status = read_status(target, migration.name)
     if as_json:
-        click.echo(found.to_json())
+        click.echo(migration_status.to_json())
     else:
-        for line in status_lines(found):
+        for line in status_lines(migration_status):
             click.echo(line)
-    return _INCOMPLETE if found.lost_topics else 0
+    return _INCOMPLETE if migration_status.lost_topics else 0

@@ -1,4 +1,4 @@
-"""The group of commands, for `kproxy migrate` and for `python -m kproxy.migrate`."""
+"""The click group, for `kproxy migrate` and for `python -m kproxy.migrate`."""
 
 from __future__ import annotations
 

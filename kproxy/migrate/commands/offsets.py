@@ -42,7 +42,7 @@ def offsets(
     force: bool,
     spark_checkpoint: tuple[str, str] | None,
     starting_offsets: str | None,
-    back: bool,
+    reverse: bool,
     as_json: bool,
 ) -> int:
     """Translate the positions of consumer groups, exactly, and write them to the target.
@@ -67,15 +67,17 @@ def offsets(
         raise ConfigError("--dry-run, --group, --as-end and --force are about groups: not with a checkpoint of Spark")
     if spark_checkpoint is not None and starting_offsets is not None:
         raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
-    if back and spark_checkpoint is None and starting_offsets is None:
+    if reverse and spark_checkpoint is None and starting_offsets is None:
         raise ConfigError("--back is for checkpoints of Spark: kproxy migrate rollback translates groups itself")
     migration = read_migration(file).with_as_end(as_end)
     if spark_checkpoint is not None:
         return _translate_checkpoint(
-            _read_offset_maps(migration, spark_checkpoint[0], back), *spark_checkpoint, as_json
+            _read_offset_maps(migration, spark_checkpoint[0], reverse), *spark_checkpoint, as_json
         )
     if starting_offsets is not None:
-        return _print_starting_offsets(_read_offset_maps(migration, starting_offsets, back), starting_offsets, as_json)
+        return _print_starting_offsets(
+            _read_offset_maps(migration, starting_offsets, reverse), starting_offsets, as_json
+        )
     return _translate_groups(migration, _group_filter(migration, groups), dry_run, force, as_json)
 
 
@@ -86,31 +88,33 @@ def _group_filter(migration: Migration, globs: tuple[str, ...]) -> Callable[[str
     return wants
 
 
-def _read_offset_maps(migration: Migration, checkpoint: str, back: bool) -> dict[tuple[str, int], CopiedPartition]:
-    """What was copied, of all partitions; and the partitions of this checkpoint that have nothing to copy. The source
-    is only asked if there may be such."""
+def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> dict[tuple[str, int], CopiedPartition]:
+    """Return the offset maps of all copied partitions, and of empty partitions of this checkpoint.
+
+    Asks the source only if the checkpoint has partitions that were not copied.
+    """
     from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
     from kproxy.migrate.copier.statetopic import parse_copied_partitions
     from kproxy.migrate.offsets.checkpoint import kafka_partitions
     from kproxy.migrate.offsets.groupsync import find_empty_partitions, load_state_topic
 
-    wanted = kafka_partitions(checkpoint)
-    if back:
+    partitions = kafka_partitions(checkpoint)
+    if reverse:
         from kproxy.migrate.switch.checkpoint_rollback import read_inverse_maps
 
         with open_endpoints(migration) as endpoints:
-            return read_inverse_maps(migration, endpoints, wanted)
+            return read_inverse_maps(migration, endpoints, partitions)
     with open_target(migration) as target:
-        known = parse_copied_partitions(load_state_topic(target, migration).values)
-    left = {place for place in wanted - known.keys() if migration.selects_topic(place[0])}
-    if left:
+        maps = parse_copied_partitions(load_state_topic(target, migration).values)
+    remaining = {place for place in partitions - maps.keys() if migration.selects_topic(place[0])}
+    if remaining:
         with open_endpoints(migration) as endpoints:
-            known |= find_empty_partitions(endpoints.source, endpoints.target, migration, left)
-    return known
+            maps |= find_empty_partitions(endpoints.source, endpoints.target, migration, remaining)
+    return maps
 
 
 def _translate_groups(
-    migration: Migration, wants: Callable[[str], bool], dry_run: bool, force: bool, as_json: bool
+    migration: Migration, is_selected: Callable[[str], bool], dry_run: bool, force: bool, as_json: bool
 ) -> int:
     from kproxy.migrate.clusters.administration import Admin
     from kproxy.migrate.clusters.endpoints import open_endpoints
@@ -118,7 +122,7 @@ def _translate_groups(
 
     with open_endpoints(migration) as endpoints, Admin(endpoints.source) as source, Admin(endpoints.target) as target:
         offsets = GroupOffsetSync(migration, source, target, force).read_state().check_topics()
-        results = offsets.run(wants, dry_run=dry_run)
+        results = offsets.run(is_selected, dry_run=dry_run)
     problems = count_unwritten(results, migration)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))
@@ -139,52 +143,72 @@ def _print_table(results: list[GroupResult]) -> None:
     heads = ("group", "topic", "partition", "source", "target", "how", "")
     lines = [heads]
     for result in results:
-        for row in result.positions:
-            one = row.position
-            name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
-            target = "–" if one.target is None else str(one.target)
-            lines.append((result.group, name, str(one.partition), str(one.source), target, one.match, row.outcome))
-    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+        for entry in result.positions:
+            position = entry.position
+            name = (
+                position.topic
+                if position.topic == position.target_topic
+                else f"{position.topic} → {position.target_topic}"
+            )
+            target = "–" if position.target is None else str(position.target)
+            lines.append(
+                (
+                    result.group,
+                    name,
+                    str(position.partition),
+                    str(position.source),
+                    target,
+                    position.match,
+                    entry.outcome,
+                )
+            )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:
         cells = [
-            cell.rjust(width) if at in (2, 3, 4) else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(width) if column in (2, 3, 4) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         _echo("  ".join(cells).rstrip())
     if any(result.kind == SHARE for result in results):
         _echo(LOST)
 
 
-def _translate_checkpoint(known: dict[tuple[str, int], CopiedPartition], old: str, new: str, as_json: bool) -> int:
+def _translate_checkpoint(
+    maps: dict[tuple[str, int], CopiedPartition], old_checkpoint: str, new_checkpoint: str, as_json: bool
+) -> int:
     from kproxy.migrate.offsets.checkpoint import to_record, translate_checkpoint
 
-    made = translate_checkpoint(old, new, known)
+    translated = translate_checkpoint(old_checkpoint, new_checkpoint, maps)
     if as_json:
-        click.echo(json.dumps(to_record(made), indent=2))
+        click.echo(json.dumps(to_record(translated), indent=2))
         return _FINE
-    _echo(f"{new}: goes on after batch {made.batch}" if not made.rerun else _rerun_text(new, made.batch))
-    for before, after in made.topics.items():
+    _echo(
+        f"{new_checkpoint}: goes on after batch {translated.batch}"
+        if not translated.rerun
+        else _rerun_text(new_checkpoint, translated.batch)
+    )
+    for before, after in translated.topics.items():
         if before != after:
             _echo(f"the query must subscribe to {after} instead of {before}")
-    if made.left_out:
-        _echo(f"batches {made.left_out[0]} to {made.left_out[-1]} are left out: Spark does not need them")
+    if translated.left_out:
+        _echo(f"batches {translated.left_out[0]} to {translated.left_out[-1]} are left out: Spark does not need them")
     return _FINE
 
 
-def _rerun_text(new: str, batch: int) -> str:
-    return f"{new}: batch {batch} was begun and is not done: it is run again, with the same records"
+def _rerun_text(new_checkpoint: str, batch: int) -> str:
+    return f"{new_checkpoint}: batch {batch} was begun and is not done: it is run again, with the same records"
 
 
-def _print_starting_offsets(known: dict[tuple[str, int], CopiedPartition], old: str, as_json: bool) -> int:
+def _print_starting_offsets(maps: dict[tuple[str, int], CopiedPartition], checkpoint: str, as_json: bool) -> int:
     from kproxy.migrate.offsets.checkpoint import starting_offsets
 
-    found = starting_offsets(old, known)
-    said: Any = {str(at): json.loads(line) for at, line in found}
+    sources = starting_offsets(checkpoint, maps)
+    record: Any = {str(source): json.loads(line) for source, line in sources}
     if as_json:
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(record, indent=2))
         return _FINE
-    for at, line in found:
-        _echo(line if len(found) == 1 else f"source {at}: {line}")
+    for source, line in sources:
+        _echo(line if len(sources) == 1 else f"source {source}: {line}")
     return _FINE
 
 

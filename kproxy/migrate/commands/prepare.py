@@ -52,13 +52,13 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
-        made = sides.examine(sample, _log_progress).plan
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
+        migration_plan = clusters.examine(sample, _log_progress).plan
     if as_json:
-        click.echo(json.dumps(in_json(made), indent=2))
+        click.echo(json.dumps(in_json(migration_plan), indent=2))
     else:
-        show_plan(made, _console())
-    return _STOPPED if made.is_blocked else _FINE
+        show_plan(migration_plan, _console())
+    return _STOPPED if migration_plan.is_blocked else _FINE
 
 
 @click.command()
@@ -80,25 +80,25 @@ def prepare(file: Path, dry_run: bool) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
-        examined = sides.examine(0.0, _log_progress)
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
+        examination = clusters.examine(0.0, _log_progress)
         for severity in (STOP, WARNING):
-            for finding in examined.plan.findings_with(severity):
+            for finding in examination.plan.findings_with(severity):
                 _echo(f"{severity}: {finding.subject}: {finding.text}")
-        if examined.plan.is_blocked:
+        if examination.plan.is_blocked:
             _echo("nothing was changed")
             return _STOPPED
         if dry_run:
-            for change in examined.plan.changes:
+            for change in examination.plan.changes:
                 _echo(f"would: {change}")
             _echo("would: raise the target's producer ids above the source's, if they are not")
             return _FINE
-        done = Preparation(sides, examined, _echo).run()
-    for text in done.failed:
+        result = Preparation(clusters, examination, _echo).run()
+    for text in result.failed:
         _echo(text)
-    if not done.applied and not done.failed:
+    if not result.applied and not result.failed:
         _echo("nothing to do: the target is prepared")
-    return _STOPPED if done.failed else _FINE
+    return _STOPPED if result.failed else _FINE
 
 
 @click.command()
@@ -120,11 +120,11 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
     from kproxy.migrate.spec import document
 
     migration = document.read_migration(file)
-    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as sides:
-        undone = Undo(sides, _echo, force=force, dry_run=dry_run).run()
-    for text in [f"stays: {text}" for text in undone.remaining] + undone.failed:
+    with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
+        result = Undo(clusters, _echo, force=force, dry_run=dry_run).run()
+    for text in [f"stays: {text}" for text in result.remaining] + result.failed:
         _echo(text)
-    return _STOPPED if undone.remaining or undone.failed else _FINE
+    return _STOPPED if result.remaining or result.failed else _FINE
 
 
 def _echo(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Where a migration stands, from the target alone: its state topic, and which topics it has."""
+"""The status of a migration, read from the target alone: its state topic, and its topics."""
 
 from __future__ import annotations
 
@@ -25,32 +25,36 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class MigrationStatus:
-    """`partitions`: what is copied, by topic and partition of the source. `verified`: the same, and what is verified.
-    `driver`: what the last one said, {} if none ever ran. `switch`: the last one, None if there was none. `topics`: by
-    topic of the source, what is known of it. `lost`: by topic of the source, why the target has not what was copied any
-    more."""
+    """The status of a migration."""
 
     name: str
     partitions: Mapping[tuple[str, int], PartitionState]
+    """By source topic and partition, how far it was copied."""
     verified: Mapping[tuple[str, int], VerifiedRange]
+    """By source topic and partition, how far it was verified."""
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
+    """The record of the last driver; {} if none ever ran."""
     paused: bool
     last_switch: SwitchEntry | None = None
+    """The last switch or rollback; None if there was none."""
     topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
+    """By source topic, what the state topic has recorded of it."""
     lost_topics: Mapping[str, str] = field(default_factory=dict)
+    """By source topic, why the target has lost copied records."""
 
-    def verified_upto(self, where: tuple[str, int]) -> int | None:
-        """An offset of the source; None if nothing of this partition is verified."""
-        one = self.verified.get(where)
-        return None if one is None or where[0] in self.lost_topics else one.upto
+    def verified_upto(self, partition: tuple[str, int]) -> int | None:
+        """Return the source offset up to which the partition is verified; None if nothing of it is."""
+        verified = self.verified.get(partition)
+        return None if verified is None or partition[0] in self.lost_topics else verified.upto
 
-    def unknown_records(self, where: tuple[str, int]) -> int:
-        """Records on the target behind the last copied one, when this was looked for last."""
-        one = self.verified.get(where)
-        return 0 if one is None else one.unknown
+    def unknown_records(self, partition: tuple[str, int]) -> int:
+        """Return the number of records on the target after the last copied one, at the last verification."""
+        verified = self.verified.get(partition)
+        return 0 if verified is None else verified.unknown
 
     def to_json(self) -> str:
+        """Return the status as JSON text."""
         return json.dumps(
             {
                 "name": self.name,
@@ -59,8 +63,8 @@ class MigrationStatus:
                 "switch": None if self.last_switch is None else self.last_switch.to_record(),
                 "groups": self.groups,
                 "topics": [
-                    {"topic": topic, "target_topic": one.target_topic, "problem": self.lost_topics.get(topic, "")}
-                    for topic, one in sorted(self.topics.items())
+                    {"topic": topic, "target_topic": migrated.target_topic, "problem": self.lost_topics.get(topic, "")}
+                    for topic, migrated in sorted(self.topics.items())
                 ],
                 "partitions": [
                     {
@@ -86,20 +90,23 @@ class MigrationStatus:
 
 
 def read_status(target: str, name: str) -> MigrationStatus:
-    """Ask the target. Raises ConfigError if nothing was prepared there; UpstreamError and WireError."""
+    """Read the status of a migration from the target.
+
+    Raises ConfigError if nothing was prepared there, UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
-        topic = read_state_topic(cluster, name, lambda found: not found.startswith(b'["map",'))
+        topic = read_state_topic(cluster, name, lambda record_key: not record_key.startswith(b'["map",'))
         topics = migrated_topics(topic.values)
         missing = retry(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
     finally:
         cluster.close()
     partitions: dict[tuple[str, int], PartitionState] = {}
     groups: set[str] = set()
-    for found, value in topic.values.items():
-        match parse_key(found):
-            case ["partition", str(of), int(partition)]:
-                partitions[of, partition] = PartitionState.from_json(value)
+    for record_key, value in topic.values.items():
+        match parse_key(record_key):
+            case ["partition", str(of_topic), int(partition)]:
+                partitions[of_topic, partition] = PartitionState.from_json(value)
             case ["offsets", str(group)]:
                 groups.add(group)
     return MigrationStatus(
@@ -117,28 +124,28 @@ def read_status(target: str, name: str) -> MigrationStatus:
 
 def _object(value: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(value)
+        record = json.loads(value)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        record = None
+    if not isinstance(record, dict):
         raise WireError("malformed", "the state topic has a record that kproxy did not write")
-    return said
+    return record
 
 
-def status_lines(standing: MigrationStatus) -> Iterator[str]:
-    """For a terminal."""
-    driver = standing.driver
+def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
+    """Yield the lines for a terminal."""
+    driver = migration_status.driver
     if not driver:
-        yield f"{standing.name}: nobody has copied yet: kproxy migrate copy"
+        yield f"{migration_status.name}: nobody has copied yet: kproxy migrate copy"
     else:
-        how = "ended" if driver.get("ended") else "copies (when this was written)"
-        yield f"{standing.name}: process {driver.get('pid')} on {driver.get('host')} {how}"
-    if standing.last_switch is not None:
-        yield _switch_line(standing.last_switch)
-    if standing.paused:
+        activity = "ended" if driver.get("ended") else "copies (when this was written)"
+        yield f"{migration_status.name}: process {driver.get('pid')} on {driver.get('host')} {activity}"
+    if migration_status.last_switch is not None:
+        yield _switch_line(migration_status.last_switch)
+    if migration_status.paused:
         yield "paused: kproxy migrate resume goes on"
     topics: dict[str, list[tuple[int, PartitionState]]] = {}
-    for (topic, partition), state in sorted(standing.partitions.items()):
+    for (topic, partition), state in sorted(migration_status.partitions.items()):
         topics.setdefault(topic, []).append((partition, state))
     for topic, parts in topics.items():
         records, copied = sum(state.records for _, state in parts), sum(state.size for _, state in parts)
@@ -147,7 +154,7 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
             f"{topic}"
             + (f" -> {target}" if target != topic else "")
             + f": {format_count(len(parts), 'partition')}, {format_count(records, 'record')}, {format_size(copied)},"
-            + f" {_verification_text(standing, topic, parts)}"
+            + f" {_verification_text(migration_status, topic, parts)}"
         )
         skipped = sum(state.skipped for _, state in parts)
         if skipped:
@@ -155,32 +162,37 @@ def status_lines(standing: MigrationStatus) -> Iterator[str]:
                 f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
                 " Streams application had read and deleted them"
             )
-        if topic in standing.lost_topics:
-            yield f"  {standing.lost_topics[topic]}"
-    for topic, why in standing.lost_topics.items():
+        if topic in migration_status.lost_topics:
+            yield f"  {migration_status.lost_topics[topic]}"
+    for topic, why in migration_status.lost_topics.items():
         if topic not in topics:
             yield f"{topic}: {why}"
-    if standing.groups:
-        yield f"positions written for groups: {', '.join(standing.groups)}"
+    if migration_status.groups:
+        yield f"positions written for groups: {', '.join(migration_status.groups)}"
 
 
 def _switch_line(last: SwitchEntry) -> str:
-    where = last.to if last.decision is JournalDecision.RELEASED else last.origin
-    over = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
-    return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {where}{over}"
+    upstream = last.to if last.decision is JournalDecision.RELEASED else last.origin
+    hint = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
+    return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {upstream}{hint}"
 
 
-def _verification_text(standing: MigrationStatus, topic: str, parts: list[tuple[int, PartitionState]]) -> str:
-    upto = [standing.verified_upto((topic, partition)) for partition, _ in parts]
-    if not any(upto):
+def _verification_text(migration_status: MigrationStatus, topic: str, parts: list[tuple[int, PartitionState]]) -> str:
+    verified_upto = [migration_status.verified_upto((topic, partition)) for partition, _ in parts]
+    if not any(verified_upto):
         return "not verified"
-    if foreign := sum(one.unknown for (of, _), one in standing.verified.items() if of == topic):
+    unknown = sum(
+        verified.unknown
+        for (verified_topic, _), verified in migration_status.verified.items()
+        if verified_topic == topic
+    )
+    if unknown:
         return (
-            f"not verified: {format_count(foreign, 'record')} behind the last copied one: kproxy migrate verify names"
-            " them"
+            f"not verified: {format_count(unknown, 'record')} on the target after the last copied one: kproxy migrate"
+            " verify names them"
         )
-    if all(found == state.source_next for found, (_, state) in zip(upto, parts, strict=True)):
+    if all(offset == state.source_next for offset, (_, state) in zip(verified_upto, parts, strict=True)):
         return "verified up to all that is copied"
-    found = zip(upto, parts, strict=True)
-    behind = sum(state.source_next - (offset or state.source_begin) for offset, (_, state) in found)
+    pairs = zip(verified_upto, parts, strict=True)
+    behind = sum(state.source_next - (offset or state.source_begin) for offset, (_, state) in pairs)
     return f"verified but for the last {behind:,} offsets"

@@ -35,7 +35,7 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
     metavar="WHICH=NAME",
     help="Switch these clients alone: group=GROUP, client-id=ID (it may end with *). [repeatable]",
 )
-@click.option("--readers-stay", is_flag=True, help="With --only: others may go on reading on the source.")
+@click.option("--allow-split-readers", is_flag=True, help="With --only: others may go on reading on the source.")
 @AS_END
 @click.option("--resume", is_flag=True, help="Go on with a switch or rollback whose driver has died.")
 @click.option("--abort", is_flag=True, help="Take such a one back, if nobody may write to the other cluster yet.")
@@ -47,11 +47,11 @@ def switch(
     dry_run: bool,
     reversible: bool,
     only: tuple[str, ...],
-    readers_stay: bool,
+    allow_split_readers: bool,
     as_end: tuple[str, ...],
     resume: bool,
     abort: bool,
-    gone: tuple[str, ...],
+    lost: tuple[str, ...],
     as_json: bool,
     master: str | None,
 ) -> int:
@@ -80,20 +80,20 @@ def switch(
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import resume_or_abort, run_switch
 
-    if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (gone and not (resume or abort)):
+    if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (lost and not (resume or abort)):
         raise ConfigError(
             "allowed: one of --dry-run, --resume and --abort; --gone with one of the last two, --reversible with none"
         )
-    chosen = parse_selection(only, readers_stay=readers_stay)
+    chosen = parse_selection(only, allow_split_readers=allow_split_readers)
     if chosen is not None and (reversible or resume or abort):
-        raise ConfigError("--only: allowed with --dry-run, --readers-stay, --as-end, --json and --master")
+        raise ConfigError("--only: allowed with --dry-run, --allow-split-readers, --as-end, --json and --master")
     if as_end and (resume or abort):
         raise ConfigError("--as-end: not with --resume or --abort")
-    if readers_stay and chosen is None:
-        raise ConfigError("--readers-stay: allowed with --only")
+    if allow_split_readers and chosen is None:
+        raise ConfigError("--allow-split-readers: allowed with --only")
     migration = read_migration(file).with_as_end(as_end)
     if resume or abort:
-        return _exit_code(resume_or_abort(migration, log_progress, abort=abort, gone=gone), as_json)
+        return _exit_code(resume_or_abort(migration, log_progress, abort=abort, lost=lost), as_json)
     return _exit_code(
         run_switch(
             migration,
@@ -103,7 +103,7 @@ def switch(
             _result_printer(as_json),
             dry_run=dry_run,
             reversible=reversible,
-            only=chosen,
+            selection=chosen,
         ),
         as_json,
     )
@@ -124,7 +124,7 @@ def rollback(
     dry_run: bool,
     only: tuple[str, ...],
     as_end: tuple[str, ...],
-    gone: tuple[str, ...],
+    lost: tuple[str, ...],
     as_json: bool,
     master: str | None,
 ) -> int:
@@ -141,10 +141,11 @@ def rollback(
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import run_rollback
 
-    chosen = parse_selection(only, readers_stay=False)
+    chosen = parse_selection(only, allow_split_readers=False)
     migration = read_migration(file).with_as_end(as_end)
     return _exit_code(
-        run_rollback(migration, master, log_progress, print_findings, dry_run=dry_run, gone=gone, only=chosen), as_json
+        run_rollback(migration, master, log_progress, print_findings, dry_run=dry_run, lost=lost, selection=chosen),
+        as_json,
     )
 
 
@@ -164,56 +165,59 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.finish import run_finish
 
-    done = run_finish(read_migration(file), echo_escaped, dry_run=dry_run, force=force)
-    for text in done:
+    remaining = run_finish(read_migration(file), echo_escaped, dry_run=dry_run, force=force)
+    for text in remaining:
         echo_escaped(f"stays: {text}")
-    return _STOPPED if done else _FINE
+    return _STOPPED if remaining else _FINE
 
 
 def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
-    def tell(came: SwitchResult) -> None:
-        """What came of it, before the command goes on for long."""
-        assert came.drive_result is not None
-        _print_result(came.drive_result, as_json, came)
+    def tell(result: SwitchResult) -> None:
+        """Print the result before the command continues with the copy back."""
+        assert result.drive_result is not None
+        _print_result(result.drive_result, as_json, result)
 
     return tell
 
 
-def _exit_code(came: SwitchResult, as_json: bool) -> int:
+def _exit_code(result: SwitchResult, as_json: bool) -> int:
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
-    if came.drive_result is None:
-        for line in came.message.splitlines():
+    if result.drive_result is None:
+        for line in result.message.splitlines():
             log_progress(line)
-        return _STOPPED if came.blocked else _FINE
-    if not came.reported:
-        _print_result(came.drive_result, as_json, came)
-    codes = {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}
-    return codes.get(came.drive_result.end, _INCOMPLETE)
+        return _STOPPED if result.blocked else _FINE
+    if not result.reported:
+        _print_result(result.drive_result, as_json, result)
+    return {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}.get(
+        result.drive_result.end, _INCOMPLETE
+    )
 
 
-def _print_result(driven: DriveResult, as_json: bool, came: SwitchResult) -> None:
+def _print_result(driven: DriveResult, as_json: bool, result: SwitchResult) -> None:
     from kproxy.migrate.switch.report import result_lines
     from kproxy.migrate.switch.report import result_to_json as in_json
 
     if as_json:
-        click.echo(json.dumps(in_json(driven, came.timings, came.ended_transactions, came.client_lines), indent=2))
+        click.echo(
+            json.dumps(in_json(driven, result.timings, result.ended_transactions, result.client_lines), indent=2)
+        )
         return
-    for line in result_lines(driven, came.timings, came.ended_transactions, came.client_lines):
+    for line in result_lines(driven, result.timings, result.ended_transactions, result.client_lines):
         echo_escaped(line)
 
 
 def log_progress(text: str) -> None:
-    """What is done now, with the time: somebody waits."""
+    """Print the current step with the time."""
     from datetime import datetime
 
     echo_escaped(f"{datetime.now().strftime('%H:%M:%S.%f')[:-3]} {text}", err=True)
 
 
 def print_findings(findings: Iterable[MigrationFinding]) -> None:
-    """As they are found."""
-    for one in findings:
-        echo_escaped(f"{one.severity}: {one.subject}: {one.text}")
+    """Print findings as they are found."""
+    for finding in findings:
+        echo_escaped(f"{finding.severity}: {finding.subject}: {finding.text}")
 
 
 def echo_escaped(text: str, err: bool = False) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _read_lag_samples(target: str, name: str) -> list[LagSample]:
-    """How far the copy was behind, as its driver has noted."""
+    """Return the lag of the copy over time, from the driver's record."""
     from kproxy.migrate.copier.clusterclient import ClusterClient
     from kproxy.migrate.copier.statetopic import read_state_topic
     from kproxy.migrate.journal.driver import JOB_KEY
@@ -28,7 +28,7 @@ def _read_lag_samples(target: str, name: str) -> list[LagSample]:
     finally:
         cluster.close()
     try:
-        return [LagSample(int(at), int(lag)) for at, lag in json.loads(value).get("lag", [])]
+        return [LagSample(int(time), int(lag)) for time, lag in json.loads(value).get("lag", [])]
     except (ValueError, TypeError, AttributeError):  # it is for a picture
         return []
 
@@ -51,7 +51,7 @@ def _read_lag_samples(target: str, name: str) -> list[LagSample]:
 def verify_command(
     file: Path,
     sample: float | None,
-    again: bool,
+    full: bool,
     show_bytes: bool,
     report: Path | None,
     as_json: bool,
@@ -82,26 +82,26 @@ def verify_command(
         spark_session(f"kproxy migrate {migration.name}", master, reads_kafka=True) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        found = run_verification(
+        result = run_verification(
             spark,
             endpoints.source,
             endpoints.target,
             migration.name,
             sample=sample,
             show_bytes=show_bytes,
-            again=again,
+            again=full,
             lag=_read_lag_samples(endpoints.target, migration.name),
             said=lambda line: click.echo(line, err=True),
         )
     if as_json:
-        click.echo(json.dumps(said_json(found), indent=2))
+        click.echo(json.dumps(said_json(result), indent=2))
     else:
         fancy = "utf" in (sys.stdout.encoding or "").lower()
-        for line in render_text(found, fancy=fancy):
+        for line in render_text(result, fancy=fancy):
             click.echo(line)
     if report is not None:
         try:
-            report.write_text(render_page(found), encoding="utf-8")
+            report.write_text(render_page(result), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"--report {report}: {error.strerror}") from None
-    return found.exit_code
+    return result.exit_code

@@ -1,9 +1,9 @@
-"""Who copies, and whether it may: the driver's record in the state topic, and the orders of other commands.
+"""The driver of a copy: its record in the state topic, and the orders of other commands.
 
-The driver writes its record in transactions of its own transactional id. Another driver that takes the id over fences
-it: the first then stops at its next record. Before that, a new driver looks whether the record still changes, which
-needs no clocks that agree. One that takes another's place asks it to leave first. Then no attempt of the copy is broken
-off, whose records readers of uncommitted records would see, and the same ones again.
+The driver writes its record in transactions of its own transactional id. Another driver that starts with the same id
+fences it: the first then stops at its next record. Before that, a new driver watches whether the record still changes,
+which needs no synchronized clocks. A driver that takes the place of another asks it to leave first. Then no attempt of
+the copy is interrupted; readers of uncommitted records would see the records of such an attempt twice.
 """
 
 from __future__ import annotations
@@ -35,29 +35,33 @@ JOB_KEY, ORDER_KEY, LEAVE_KEY = state_key("job"), state_key("order"), state_key(
 
 
 Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
-"""Of the state topic, by key; None removes one."""
+"""Records of the state topic, by key; None removes one."""
 
 
 def write_records(job: Job, producer: TransactionalProducer, records: Records) -> None:
-    """Write records of the state topic in one transaction. Raises UpstreamError and WireError; Fenced if
-    another process has the producer's id."""
+    """Write records of the state topic in one transaction.
+
+    Raises UpstreamError and WireError; Fenced if another process has the producer's id.
+    """
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
     for name, value in records.items():
-        said = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-        by_partition.setdefault(state_partition(name, job.state_partitions), []).append((name, said))
+        payload = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        by_partition.setdefault(state_partition(name, job.state_partitions), []).append((name, payload))
     producer.add({job.state_topic: list(by_partition)})
-    at = time.time_ns() // 1_000_000
+    timestamp = time.time_ns() // 1_000_000
     for partition, written in by_partition.items():
-        producer.write(job.state_topic, partition, written, at)
+        producer.write(job.state_topic, partition, written, timestamp)
     producer.commit()
 
 
-def write_once(target: str, job: Job, records: Records, what: str) -> None:
-    """The same from a command that does nothing else: `what` names it. Whoever reads the state topic after this returns
-    sees the records. Raises UpstreamError and WireError."""
+def write_once(target: str, job: Job, records: Records, suffix: str) -> None:
+    """Write records from a command that does nothing else; `suffix` completes its transactional id.
+
+    Readers of the state topic see the records as soon as this returns. Raises UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
-        producer = TransactionalProducer(cluster, f"kproxy-migration-{job.name}/{what}")
+        producer = TransactionalProducer(cluster, f"kproxy-migration-{job.name}/{suffix}")
 
         def once() -> None:
             producer.start(time.monotonic() + _PATIENCE)
@@ -73,16 +77,16 @@ def write_once(target: str, job: Job, records: Records, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DriverOrder:
-    """What other commands want of the driver."""
+    """An order of another command to the driver."""
 
     paused: bool = False
 
     @classmethod
     def read(cls, value: bytes | None) -> DriverOrder:
-        """From the state topic; a record that cannot be read is none."""
+        """Return the order of a record of the state topic; the default if it cannot be read."""
         try:
-            said = json.loads(value or b"{}")
-            return cls(paused=said.get("paused") is True)
+            record = json.loads(value or b"{}")
+            return cls(paused=record.get("paused") is True)
         except (ValueError, AttributeError):
             return cls()
 
@@ -91,21 +95,23 @@ class DriverOrder:
 
 
 DriverIdentity = tuple[object, object, object]
-"""Of a driver: where it runs, its process id, and since when, in ms of Unix time."""
+"""The identity of a driver: host, process id, and start in milliseconds of Unix time."""
 
 
 def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
-    """Of whom a record of the state topic is, the driver's or that which asks it to leave; None if nobody can say."""
+    """Return the driver of a driver's record or of a leave request; None if it cannot be read."""
     try:
-        said = json.loads(value or b"{}") if value is None or isinstance(value, bytes) else value
-        return said["host"], said["pid"], said["since"]
+        record = json.loads(value or b"{}") if value is None or isinstance(value, bytes) else value
+        return record["host"], record["pid"], record["since"]
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) -> dict[str, Any] | None:
-    """What the driver says that copies now, to this cluster; None if there is none, or its record does not change for
-    so long. Raises UpstreamError and WireError."""
+    """Return the record of the driver that copies to this cluster now.
+
+    None if there is no driver, or its record does not change for `seconds`. Raises UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
         try:
@@ -113,25 +119,25 @@ def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) 
         except ConfigError:  # nothing was prepared there, or is any more
             return None
         driver = CopyDriver(cluster, Job(name, state_topic_name(name), partitions))
-        seen = driver.read_record()
+        record = driver.read_record()
         until = time.monotonic() + seconds
-        while seen and not seen.get("ended") and time.monotonic() < until:
+        while record and not record.get("ended") and time.monotonic() < until:
             time.sleep(_POLL_INTERVAL)
-            now = driver.read_record()
-            if now.get("beat") != seen.get("beat") and not now.get("ended"):
-                return now
-            seen = now
+            current = driver.read_record()
+            if current.get("beat") != record.get("beat") and not current.get("ended"):
+                return current
+            record = current
         return None
     finally:
         cluster.close()
 
 
 class CopyAlreadyRunning(ConfigError):
-    """Another driver copies."""
+    """Another driver is copying."""
 
 
 class CopyDriver:
-    """This process as the one that copies."""
+    """This process as the driver of a copy."""
 
     def __init__(self, target: ClusterClient, job: Job) -> None:
         self._target, self._job = target, job
@@ -142,44 +148,53 @@ class CopyDriver:
         self._partition = state_partition(JOB_KEY, job.state_partitions)
 
     def acquire(self, *, take_over: bool = False) -> None:
-        """Raises CopiedAlready if another driver copies (it writes while this one looks), unless it is to be taken
-        over; UpstreamError, WireError."""
-        seen = self.read_record()
+        """Become the driver, and fence the former one.
+
+        Raises CopyAlreadyRunning if another driver updates its record meanwhile, unless `take_over`;
+        UpstreamError, WireError.
+        """
+        record = self.read_record()
         until = time.monotonic() + LOOK_TIMEOUT
-        while not take_over and seen and not seen.get("ended") and time.monotonic() < until:
+        while not take_over and record and not record.get("ended") and time.monotonic() < until:
             time.sleep(_POLL_INTERVAL)
-            now = self.read_record()
-            if now and now.get("beat") != seen.get("beat") and not now.get("ended"):
+            current = self.read_record()
+            if current and current.get("beat") != record.get("beat") and not current.get("ended"):
                 raise CopyAlreadyRunning(
-                    f"{self._job.name} is being copied already, by process {now.get('pid')} on {now.get('host')}: end"
-                    " it first, or take its place with --take-over"
+                    f"{self._job.name} is being copied already, by process {current.get('pid')} on"
+                    f" {current.get('host')}: end it first, or take its place with --take-over"
                 )
-            seen = now
+            record = current
         retry(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         self.heartbeat()
 
     def request_handover(self, target: str, seconds: float) -> None:
-        """Ask the driver that copies now to end after its round, and wait until it has ended, for so long at most. One
-        whose record does not change is not waited for. To be called before `take`. Raises UpstreamError, WireError."""
-        seen = self.read_record()
-        other = _identity(seen)
-        if other is None or seen.get("ended"):
+        """Ask the current driver to leave after its round, and wait for at most `seconds` until it has ended.
+
+        Does not wait for a driver whose record does not change. Must be called before `acquire`. Raises
+        UpstreamError, WireError.
+        """
+        record = self.read_record()
+        identity = _identity(record)
+        if identity is None or record.get("ended"):
             return
         write_once(
-            target, self._job, {LEAVE_KEY: {"v": 1, **dict(zip(("host", "pid", "since"), other, strict=True))}}, "leave"
+            target,
+            self._job,
+            {LEAVE_KEY: {"v": 1, **dict(zip(("host", "pid", "since"), identity, strict=True))}},
+            "leave",
         )
         now = time.monotonic()
-        until, silent, beat = now + seconds, now + _SILENCE_LIMIT, seen.get("beat")
+        until, silent, beat = now + seconds, now + _SILENCE_LIMIT, record.get("beat")
         while time.monotonic() < min(until, silent):
             time.sleep(_POLL_INTERVAL)
-            seen = self.read_record()
-            if seen.get("ended") or _identity(seen) != other:
+            record = self.read_record()
+            if record.get("ended") or _identity(record) != identity:
                 return
-            if seen.get("beat") != beat:
-                silent, beat = time.monotonic() + _SILENCE_LIMIT, seen.get("beat")
+            if record.get("beat") != beat:
+                silent, beat = time.monotonic() + _SILENCE_LIMIT, record.get("beat")
 
     def is_leave_request(self, value: bytes | None) -> bool:
-        """Whether this record of the state topic asks this driver to leave."""
+        """Return True if this record of the state topic asks this driver to leave."""
         return _identity(value) == self._own_identity
 
     @property
@@ -187,28 +202,30 @@ class CopyDriver:
         return platform.node(), os.getpid(), self._since
 
     def read_record(self) -> dict[str, Any]:
-        """The record of the one that copies, or did last; {} if there is none. Raises UpstreamError and WireError."""
+        """Return the record of the current or last driver; {} if there is none. Raises UpstreamError and WireError."""
         topic = self._job.state_topic
         value = retry(self._target, lambda: read_value(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
         try:
-            said = json.loads(value or b"{}")
+            record = json.loads(value or b"{}")
         except ValueError:
-            said = {}
-        return said if isinstance(said, dict) else {}
+            record = {}
+        return record if isinstance(record, dict) else {}
 
     def use_cluster(self, target: ClusterClient) -> None:
-        """Go on with other connections, as a thread of its own must."""
+        """Continue with other connections, as a separate thread must."""
         self._target = target
         self._producer.move(target)
 
-    def heartbeat_if_due(self, **more: Any) -> None:
-        """`beat`, every few seconds."""
+    def heartbeat_if_due(self, **fields: Any) -> None:
+        """Call `heartbeat` if the last one was some seconds ago."""
         if time.monotonic() >= self._due:
-            self.heartbeat(**more)
+            self.heartbeat(**fields)
 
-    def heartbeat(self, *, ended: bool = False, **more: Any) -> None:
-        """Say that this process copies. Raises Fenced if another one does; anything else passes, the next beat is soon
-        enough."""
+    def heartbeat(self, *, ended: bool = False, **fields: Any) -> None:
+        """Write the driver's record. Raises Fenced if another process has become the driver.
+
+        Ignores other failures, since the next heartbeat follows soon.
+        """
         self._beat += 1
         self._due = time.monotonic() + BEAT_INTERVAL
         host, pid, since = self._own_identity
@@ -220,7 +237,7 @@ class CopyDriver:
             "beat": self._beat,
             "at": time.time_ns() // 1_000_000,
             "ended": ended,
-            **more,
+            **fields,
         }
         try:
             write_records(self._job, self._producer, {JOB_KEY: record})
@@ -231,11 +248,14 @@ class CopyDriver:
             self._restart()
 
     def _restart(self) -> None:
-        """After a failure the transaction's end is not known. A new epoch decides it, and would also fence another
-        driver that has come since: so it looks before."""
-        seen = self._read_record_or_empty()
-        mine = seen.get("pid") == os.getpid() and seen.get("since") == self._since
-        if seen and not mine:
+        """Start a new epoch after a failure, when it is not known how the transaction ended.
+
+        The new epoch decides it, and would also fence a driver that started since: so this reads the record
+        before.
+        """
+        record = self._read_record_or_empty()
+        is_own = record.get("pid") == os.getpid() and record.get("since") == self._since
+        if record and not is_own:
             raise ProducerFenced(90, "the driver's record")
         try:
             self._producer.start(time.monotonic() + BEAT_INTERVAL)

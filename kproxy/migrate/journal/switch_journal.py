@@ -1,8 +1,8 @@
-"""What a switch has decided, in the state topic on the target, before it has an effect: so that another driver can go
-on where this one died.
+"""The decisions of a switch, in the state topic on the target, recorded before they take effect.
 
-The record is written in transactions of a transactional id. Whoever begins, resumes or aborts takes the id over, and
-fences a driver that only was thought dead: that one can decide nothing any more.
+Another driver can resume after a failure. The record is written in transactions of a transactional id. A driver that
+begins, resumes or aborts a switch takes the id over, and fences a former driver that is still alive: the former one can
+decide nothing any more.
 """
 
 from __future__ import annotations
@@ -34,42 +34,55 @@ SWITCHING, ROLLBACK = "switch", "rollback"
 
 @dataclass(frozen=True, slots=True)
 class MovedPart:
-    """A part that is on the target: its client ids, its groups, and whether its clients write there."""
+    """A part that is on the target."""
 
     name: str
     clients: tuple[str, ...] = ()
+    """Its client ids."""
     groups: tuple[str, ...] = ()
+    """Its groups."""
     writes: bool = False
+    """Whether its clients write on the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchEntry:
-    """`switch`: its id. `what`: SWITCHING or ROLLBACK. `origin`, `to`: upstreams of `cluster`, as the kproxies call
-    them. `kproxies`: which are part of it. `decisions`: of each driver, in order. `reversible`: what is written to the
-    target is copied back. `ended`: every kproxy has been told. `began`, `at`: milliseconds since 1970.
-
-    If only a part of the cluster is switched, or led back, `cluster` is the part's unit, `clients` and `groups` are its
-    own, and `writes` says that its clients write. `parts`: the others that were led to the target before. `again`: the
-    cluster as a whole was switched before."""
+    """The record of a switch or rollback. The field names are those of the JSON record."""
 
     switch: str
+    """The id of the switch."""
     what: str
+    """SWITCHING or ROLLBACK."""
     cluster: str
+    """The cluster of the kproxies, or the unit of the part that is switched."""
     origin: str
+    """The upstream from which clients are moved, by its name in the kproxies' configuration."""
     to: str
+    """The upstream to which clients are moved."""
     kproxies: tuple[str, ...]
+    """The participants."""
     decisions: tuple[tuple[str, str], ...] = ()
+    """Pairs of driver and decision, in order."""
     reversible: bool = False
+    """Whether records that clients write to the target are copied back."""
     ended: bool = False
+    """Whether every participant has got the final command."""
     began: int = 0
+    """The start, in milliseconds since 1970."""
     at: int = 0
+    """The time of this record, in milliseconds since 1970."""
     host: str = ""
     pid: int = 0
     clients: tuple[str, ...] = ()
+    """The client ids of the part; empty for a whole cluster."""
     groups: tuple[str, ...] = ()
+    """The groups of the part."""
     writes: bool = False
+    """Whether clients of the part write."""
     parts: tuple[MovedPart, ...] = ()
+    """Other parts that were moved to the target before."""
     again: bool = False
+    """Whether the whole cluster was switched before."""
 
     @property
     def part(self) -> str:
@@ -88,7 +101,7 @@ class SwitchEntry:
 
     @property
     def decision(self) -> JournalDecision:
-        """What counts."""
+        """The decision that counts."""
         return last_decision([(driver, JournalDecision(record)) for driver, record in self.decisions])
 
     @property
@@ -98,45 +111,50 @@ class SwitchEntry:
 
     @property
     def target_upstream(self) -> str:
-        """The one that is its target."""
+        """The upstream that is the migration's target."""
         return self.to if self.what == SWITCHING else self.origin
 
     @property
     def driver_number(self) -> int:
-        """Of the last driver."""
+        """The number of the last driver."""
         return max((driver_number(driver) for driver, _ in self.decisions), default=0)
 
     @property
     def is_moved(self) -> bool:
-        """Whether the cluster's clients write to the migration's target: all of them, not only those of parts."""
+        """True if all clients of the cluster, not only those of parts, write to the migration's target."""
         return not self.part and (self.decision is JournalDecision.RELEASED) is (self.what == SWITCHING)
 
     def with_decision(self, driver: str, record: JournalDecision) -> SwitchEntry:
-        """With one more."""
+        """Return the entry with one more decision."""
         return replace(self, decisions=(*self.decisions, (driver, record.value)))
 
     def to_record(self) -> dict[str, Any]:
-        """The value of the journal's record."""
+        """Return the value of the journal's record."""
         return {"v": 1, **asdict(self)}
 
     @classmethod
     def read(cls, value: bytes | None) -> SwitchEntry | None:
-        """None if there is none. Raises ConfigError if it cannot be read: guessing would be worse."""
+        """Return the entry of a record; None if there is none.
+
+        Raises ConfigError if it cannot be read.
+        """
         if value is None:
             return None
         try:
-            said = json.loads(value)
-            texts = all(isinstance(said[name], str) for name in ("switch", "cluster", "origin", "to"))
-            if said.pop("v") != 1 or said["what"] not in (SWITCHING, ROLLBACK) or not texts:
+            record = json.loads(value)
+            texts = all(isinstance(record[name], str) for name in ("switch", "cluster", "origin", "to"))
+            if record.pop("v") != 1 or record["what"] not in (SWITCHING, ROLLBACK) or not texts:
                 raise ValueError
-            decisions = tuple((str(driver), JournalDecision(record).value) for driver, record in said.pop("decisions"))
+            decisions = tuple(
+                (str(driver), JournalDecision(decision).value) for driver, decision in record.pop("decisions")
+            )
             parts = tuple(
-                MovedPart(str(one["name"]), _texts(one["clients"]), _texts(one["groups"]), bool(one["writes"]))
-                for one in said.pop("parts", ())
+                MovedPart(str(part["name"]), _texts(part["clients"]), _texts(part["groups"]), bool(part["writes"]))
+                for part in record.pop("parts", ())
             )
             for name in ("kproxies", "clients", "groups"):
-                said[name] = _texts(said.get(name, ()))
-            return cls(**{**said, "parts": parts, "decisions": decisions})
+                record[name] = _texts(record.get(name, ()))
+            return cls(**{**record, "parts": parts, "decisions": decisions})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
                 "the state topic has a record of a switch that this kproxy cannot read: use the kproxy that began it,"
@@ -145,12 +163,14 @@ class SwitchEntry:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(str(one) for one in value)
+    return tuple(str(text) for text in value)
 
 
 def read_last_switch(target: str, name: str) -> SwitchEntry | None:
-    """What was decided last, in any switch of this migration. Raises ConfigError if nothing was prepared;
-    UpstreamError and WireError."""
+    """Return the last record of this migration's switches and rollbacks.
+
+    Raises ConfigError if nothing was prepared, UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
         return _read_last(cluster, name, retry(cluster, lambda: count_state_partitions(cluster, name), _PATIENCE))
@@ -166,10 +186,10 @@ def _read_last(cluster: ClusterClient, name: str, partitions: int) -> SwitchEntr
 
 
 class SwitchJournal:
-    """Of one migration, for one driver."""
+    """The journal of one migration, for one driver."""
 
     def __init__(self, target: str, name: str) -> None:
-        """Raises ConfigError if nothing was prepared; UpstreamError and WireError."""
+        """Connect to the target. Raises ConfigError if nothing was prepared, UpstreamError and WireError."""
         self._cluster = ClusterClient(target)
         partitions = retry(self._cluster, lambda: count_state_partitions(self._cluster, name), _PATIENCE)
         self._job = Job(name, state_topic_name(name), partitions)
@@ -184,18 +204,21 @@ class SwitchJournal:
         self._cluster.close()
 
     def read(self) -> SwitchEntry | None:
-        """What was decided last. Raises ConfigError, UpstreamError and WireError."""
+        """Return the last record. Raises ConfigError, UpstreamError and WireError."""
         self.last = _read_last(self._cluster, self._job.name, self._job.state_partitions)
         return self.last
 
     def take_over(self) -> SwitchEntry | None:
-        """From now on only this driver decides. Returns what the one before decided last. Raises as `read` does."""
+        """Fence all other drivers, and return the last record. Raises as `read` does."""
         retry(self._cluster, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
         return self.read()
 
     def write(self, entry: SwitchEntry, seconds: float = _PATIENCE) -> SwitchEntry:
-        """Returns when it is there. Raises ConfigError if another driver has taken over; UpstreamError and WireError if
-        nobody knows whether it is there."""
+        """Write the entry, and return it when it is committed.
+
+        Raises ConfigError if another driver has taken over; UpstreamError and WireError if it is not known
+        whether the record was written.
+        """
         entry = replace(entry, at=time.time_ns() // 1_000_000, host=self._host, pid=self._pid)
         until = time.monotonic() + seconds
         for pause in backoff():
@@ -214,11 +237,14 @@ class SwitchJournal:
         raise AssertionError
 
     def _restart(self, entry: SwitchEntry, until: float) -> None:
-        """After a failure nobody knows how the transaction has ended. A new epoch decides it, and would also fence a
-        driver that has come since: so this looks before."""
+        """Start a new epoch after a failure, when it is not known how the transaction ended.
+
+        The new epoch decides it, and would also fence a driver that started since: so this reads the record
+        before.
+        """
         try:
-            now = _read_last(self._cluster, self._job.name, self._job.state_partitions)
-            if now not in (self.last, entry):
+            current = _read_last(self._cluster, self._job.name, self._job.state_partitions)
+            if current not in (self.last, entry):
                 raise self._taken_over()
             self._producer.start(until)
         except ProducerFenced:

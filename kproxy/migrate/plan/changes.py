@@ -1,8 +1,8 @@
-"""What has to be done on the target before records can be copied (pure): `plan` shows it, `prepare` does it.
+"""The changes to make on the target before records can be copied (pure): `plan` shows them, `prepare` applies them.
 
-While records are copied, a topic of the target has other configurations than it is to have in the end (`held`):
-nothing is deleted, nothing is compacted, no timestamp is replaced or refused, no batch is recompressed. What it is to
-have is *wanted*; the journal keeps it for the switch.
+While records are copied, target topics have other configurations (*held*) than in the end (*final*): no record is
+deleted or compacted, no timestamp replaced or refused, no batch recompressed. The journal keeps the final
+configurations for the end of the migration.
 """
 
 from __future__ import annotations
@@ -51,19 +51,21 @@ _ALLOW = 3
 
 @dataclass(frozen=True, slots=True)
 class MigrationHistory:
-    """What has been done for this migration. `wanted`: by topic of the target, from the journal. `copied`: topics of
-    the target to which records have been copied. `created`: those that `prepare` made. `state`: the state topic is
-    there."""
+    """The changes and copies that were made before for this migration."""
 
     final_configs: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """By target topic, the configurations that it gets in the end, from the journal."""
     copied_topics: frozenset[str] = frozenset()
+    """Target topics to which records were copied."""
     created_topics: frozenset[str] = frozenset()
+    """Target topics that `prepare` created."""
     has_state_topic: bool = False
+    """Whether the state topic exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateState:
-    """The state topic."""
+    """The creation of the state topic."""
 
     topic: str
     replication: int | None = None
@@ -75,13 +77,15 @@ class CreateState:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """`configs`: while records are copied. `wanted`: those of them that are to change then; None removes one."""
+    """The creation of a topic."""
 
     topic: str
     partitions: int
     replication: int | None
     configs: Mapping[str, str]
+    """Configurations while records are copied."""
     final_configs: Mapping[str, str | None]
+    """Configurations that change in the end; None removes one."""
     kind = "topic"
 
     def __str__(self) -> str:
@@ -92,7 +96,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """To a topic that is there."""
+    """The addition of partitions to an existing topic."""
 
     topic: str
     before: int
@@ -105,11 +109,12 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
-    """Configurations of a topic that is there; None removes one. Nothing in `after`: only `wanted` is to be kept."""
+    """A change of configurations of an existing topic; None removes one."""
 
     topic: str
     before: Mapping[str, str | None]
     after: Mapping[str, str | None]
+    """The new values; if it is empty, only `final_configs` is recorded."""
     final_configs: Mapping[str, str | None]
     kind = "configs"
 
@@ -121,7 +126,7 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateAcl:
-    """A rule."""
+    """The creation of an ACL."""
 
     acl: Acl
     kind = "acl"
@@ -132,10 +137,11 @@ class CreateAcl:
 
 @dataclass(frozen=True, slots=True)
 class SetQuota:
-    """Of one entity. `before`: None where there was none."""
+    """A change of quotas of one entity."""
 
     entity: QuotaEntity
     before: Mapping[str, float | None]
+    """The former values; None where there was no quota."""
     after: Mapping[str, float]
     kind = "quota"
 
@@ -148,20 +154,20 @@ Change = CreateState | CreateTopic | AddPartitions | AlterTopic | CreateAcl | Se
 
 
 def describe_entity(entity: QuotaEntity) -> str:
-    """Of whom a quota is."""
+    """Return the entity of a quota as text."""
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
 
 
-def _join_values(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_display_value(value)}" for key, value in sorted(given.items()))
+def _join_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={_display_value(value)}" for key, value in sorted(values.items()))
 
 
-def _describe_configs(now: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> str:
-    lasting = {key: value for key, value in now.items() if key not in wanted}
+def _describe_configs(configs: Mapping[str, str | None], final: Mapping[str, str | None]) -> str:
+    lasting = {key: value for key, value in configs.items() if key not in final}
     text = f"; {_join_values(lasting)}" if lasting else ""
     held = [
-        f"{key}{'=' + _display_value(now[key]) if key in now else ''} (then {_display_value(value)})"
-        for key, value in sorted(wanted.items())
+        f"{key}{'=' + _display_value(configs[key]) if key in configs else ''} (then {_display_value(value)})"
+        for key, value in sorted(final.items())
     ]
     return text + (f"; until the switch {', '.join(held)}" if held else "")
 
@@ -170,100 +176,107 @@ def _display_value(value: str | None) -> str:
     return "default" if value is None else "unlimited" if value == _FOREVER else value
 
 
-def plan_changes(migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory) -> list[Change]:
-    """All of them, in the order in which they are to be done. Empty if there is nothing to do."""
-    found: list[Change] = []
-    if not past.has_state_topic:
-        found.append(CreateState(migration.state_topic, migration.topics.replication))
+def plan_changes(migration: Migration, source: Inventory, target: Inventory, history: MigrationHistory) -> list[Change]:
+    """Return the changes in the order in which they must be applied; empty if nothing is left to do."""
+    changes: list[Change] = []
+    if not history.has_state_topic:
+        changes.append(CreateState(migration.state_topic, migration.topics.replication))
     for topic in selected_topics(migration, source):
-        found += _topic_changes(migration, source, target, past, topic)
+        changes += _topic_changes(migration, source, target, history, topic)
     if migration.acls and target.acls is not None and target.has_authorizer:
-        there = set(target.acls)
-        found += [CreateAcl(acl) for acl in translate_acls(migration, source) if acl not in there]
+        existing = set(target.acls)
+        changes += [CreateAcl(acl) for acl in translate_acls(migration, source) if acl not in existing]
     if migration.quotas and source.quotas is not None and target.quotas is not None:
-        found += _missing_quotas(source.quotas, target.quotas)
-    return found
+        changes += _missing_quotas(source.quotas, target.quotas)
+    return changes
 
 
 def selected_topics(migration: Migration, source: Inventory) -> list[TopicInventory]:
-    """The topics of the source that this migration is about."""
+    """Return the source topics of this migration."""
     return [topic for name, topic in sorted(source.topics.items()) if migration.selects_topic(name)]
 
 
 def _topic_changes(
-    migration: Migration, source: Inventory, target: Inventory, past: MigrationHistory, topic: TopicInventory
+    migration: Migration, source: Inventory, target: Inventory, history: MigrationHistory, topic: TopicInventory
 ) -> Iterator[Change]:
     name = migration.target_name(topic.name)
     final = final_configs(migration, topic, source, target)
     held = held_configs(final, topic, target)
-    there = target.topics.get(name)
-    wanted: dict[str, str | None] = {key: final.get(key) for key in held if final.get(key) != held[key]}
-    if there is None:
-        yield CreateTopic(name, len(topic.partitions), migration.topics.replication, held, wanted)
+    existing = target.topics.get(name)
+    restored: dict[str, str | None] = {key: final.get(key) for key in held if final.get(key) != held[key]}
+    if existing is None:
+        yield CreateTopic(name, len(topic.partitions), migration.topics.replication, held, restored)
         return
-    if len(there.partitions) < len(topic.partitions):
-        yield AddPartitions(name, len(there.partitions), len(topic.partitions))
-    if not there.effective_configs:
+    if len(existing.partitions) < len(topic.partitions):
+        yield AddPartitions(name, len(existing.partitions), len(topic.partitions))
+    if not existing.effective_configs:
         return  # one may not see them: then one may not change them either
-    open_now = {key: value for key, value in HELD_CONFIGS.items() if key in there.effective_configs}
-    if name in past.created_topics:
+    open_now = {key: value for key, value in HELD_CONFIGS.items() if key in existing.effective_configs}
+    if name in history.created_topics:
         # What the source has now, as if it were created now.
         held |= open_now
-        wanted |= {
-            key: final.get(key) for key in _differing_configs(open_now, there) if final.get(key) != open_now[key]
+        restored |= {
+            key: final.get(key) for key in _differing_configs(open_now, existing) if final.get(key) != open_now[key]
         }
     else:
         # What somebody has given to it stays, and is there again after the switch.
-        held = open_now | _batch_size_config(topic, there.effective_configs)
-        wanted = dict(
-            past.final_configs.get(name, {key: there.configs.get(key) for key in _differing_configs(held, there)})
+        held = open_now | _batch_size_config(topic, existing.effective_configs)
+        restored = dict(
+            history.final_configs.get(
+                name, {key: existing.configs.get(key) for key in _differing_configs(held, existing)}
+            )
         )
-    after = _differing_configs(held, there)
-    if after or wanted != past.final_configs.get(name, {}):
-        yield AlterTopic(name, {key: there.configs.get(key) for key in after}, after, wanted)
+    after = _differing_configs(held, existing)
+    if after or restored != history.final_configs.get(name, {}):
+        yield AlterTopic(name, {key: existing.configs.get(key) for key in after}, after, restored)
 
 
-def _differing_configs(held: Mapping[str, str], there: TopicInventory) -> dict[str, str]:
-    now = {**there.effective_configs, **there.configs}
-    return {key: value for key, value in held.items() if now.get(key) != value}
+def _differing_configs(held: Mapping[str, str], existing: TopicInventory) -> dict[str, str]:
+    current = {**existing.effective_configs, **existing.configs}
+    return {key: value for key, value in held.items() if current.get(key) != value}
 
 
-def _batch_size_config(topic: TopicInventory, there: Mapping[str, str]) -> dict[str, str]:
-    """For the largest batches that the source takes. Never less than there is."""
-    largest, allowed = topic.effective_configs.get("max.message.bytes"), there.get("max.message.bytes")
+def _batch_size_config(topic: TopicInventory, target_configs: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration that admits the largest batches of the source; never lower than the current value."""
+    largest, allowed = topic.effective_configs.get("max.message.bytes"), target_configs.get("max.message.bytes")
     if largest and allowed and int(largest) > int(allowed):
         return {"max.message.bytes": largest}
     return {}
 
 
 def final_configs(migration: Migration, topic: TopicInventory, source: Inventory, target: Inventory) -> dict[str, str]:
-    """What a topic that is created is to have in the end: what was set for it on the source, and what its brokers'
-    defaults differ in where that matters. The document has the last word."""
-    wanted = {key: value for key, value in topic.configs.items() if key not in _CLUSTER_SPECIFIC_CONFIGS}
+    """Return the configurations that a created topic gets in the end.
+
+    These are the values that were set on the source, and relevant values in which the brokers' defaults differ. The
+    file's `topics.configs` takes precedence.
+    """
+    configs = {key: value for key, value in topic.configs.items() if key not in _CLUSTER_SPECIFIC_CONFIGS}
     for key in RELEVANT_CONFIGS:
         value = topic.effective_configs.get(key)
         if value is not None and (target.defaults is None or target.defaults.get(key) not in (None, value)):
-            wanted.setdefault(key, value)
+            configs.setdefault(key, value)
     if target.defaults is not None:
         if "message.timestamp.difference.max.ms" not in target.defaults:
-            old = wanted.pop("message.timestamp.difference.max.ms", None)  # Kafka 4.0 has two in its place (KIP-937)
-            if old is not None and old != _FOREVER:
-                wanted.setdefault("message.timestamp.before.max.ms", old)
-                wanted.setdefault("message.timestamp.after.max.ms", old)
-        wanted = {key: value for key, value in wanted.items() if key in target.defaults}
-        wanted = {key: value for key, value in wanted.items() if key in topic.configs or target.defaults[key] != value}
-    return {**wanted, **migration.topics.configs}
+            bound = configs.pop("message.timestamp.difference.max.ms", None)  # Kafka 4.0 has two in its place (KIP-937)
+            if bound is not None and bound != _FOREVER:
+                configs.setdefault("message.timestamp.before.max.ms", bound)
+                configs.setdefault("message.timestamp.after.max.ms", bound)
+        configs = {key: value for key, value in configs.items() if key in target.defaults}
+        configs = {
+            key: value for key, value in configs.items() if key in topic.configs or target.defaults[key] != value
+        }
+    return {**configs, **migration.topics.configs}
 
 
 def held_configs(final: Mapping[str, str], topic: TopicInventory, target: Inventory) -> dict[str, str]:
-    """What it has while records are copied."""
+    """Return the configurations of a topic while records are copied."""
     held = dict(final)
     for key, value in HELD_CONFIGS.items():
         default = None if target.defaults is None else target.defaults.get(key)
-        known = target.defaults is None or key in target.defaults
+        is_supported = target.defaults is None or key in target.defaults
         if target.defaults is None and key.startswith("message.timestamp.") and key not in topic.effective_configs:
             continue  # brokers that do not have it refuse it
-        if known and (key in final or default != value):
+        if is_supported and (key in final or default != value):
             held[key] = value
     return held | _batch_size_config(topic, {**(target.defaults or {}), **held})
 
@@ -272,31 +285,33 @@ def held_configs(final: Mapping[str, str], topic: TopicInventory, target: Invent
 
 
 def translate_acls(migration: Migration, source: Inventory) -> list[Acl]:
-    """The rules of the source that make sense on the target: for topics and groups of the migration, under their names
-    there, and for transactional ids. Each once. None of them gives a right over the cluster."""
-    found: dict[Acl, None] = {}
+    """Return the source's ACLs that apply to the target: of selected topics (renamed), groups, transactional ids.
+
+    Each ACL is returned once. None of them gives a right over the cluster.
+    """
+    acls: dict[Acl, None] = {}
     names = [topic.name for topic in selected_topics(migration, source)]
     for acl in source.acls or ():
         if acl.resource == _TOPIC:
-            for one in _translate_topic_acl(migration, acl, names):
-                found.setdefault(one)
+            for translated in _translate_topic_acl(migration, acl, names):
+                acls.setdefault(translated)
         elif acl.resource == _GROUP:
             if acl.pattern == _PREFIXED or acl.name == "*" or migration.selects_group(acl.name):
-                found.setdefault(acl)
+                acls.setdefault(acl)
         elif acl.resource == _TRANSACTIONAL_ID:
-            found.setdefault(acl)
-    return sorted(found)
+            acls.setdefault(acl)
+    return sorted(acls)
 
 
 def cluster_acls(migration: Migration, source: Inventory) -> list[Acl]:
-    """The rules of the source that are not copied, as they give rights over the cluster itself."""
+    """Return the source's ACLs that are not copied, since they give rights over the cluster itself."""
     return [acl for acl in source.acls or () if acl.resource not in (_TOPIC, _GROUP, _TRANSACTIONAL_ID)]
 
 
 def idempotent_writers(source: Inventory) -> list[str]:
-    """The principals that may produce idempotently whatever else they may."""
-    found = (one for one in source.acls or () if (one.resource, one.operation) == (_CLUSTER, _IDEMPOTENT_WRITE))
-    return sorted({one.principal for one in found if one.permission == _ALLOW})
+    """Return the principals that may produce idempotently by a right over the cluster."""
+    acls = (acl for acl in source.acls or () if (acl.resource, acl.operation) == (_CLUSTER, _IDEMPOTENT_WRITE))
+    return sorted({acl.principal for acl in acls if acl.permission == _ALLOW})
 
 
 def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -> Iterator[Acl]:
@@ -305,14 +320,14 @@ def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -
         return
     matched = [n for n in names if (n.startswith(acl.name) if acl.pattern == _PREFIXED else n == acl.name)]
     renamed = {name: migration.target_name(name) for name in matched}
-    if acl.pattern == _PREFIXED and all(new.startswith(acl.name) for new in renamed.values()):
+    if acl.pattern == _PREFIXED and all(new_name.startswith(acl.name) for new_name in renamed.values()):
         if matched:
             yield acl
         return
-    for name, new in renamed.items():
+    for name, new_name in renamed.items():
         # A prefix does not fit names that are others now: one rule for each.
-        if acl.pattern == _LITERAL or not new.startswith(acl.name):
-            yield Acl(acl.resource, new, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
+        if acl.pattern == _LITERAL or not new_name.startswith(acl.name):
+            yield Acl(acl.resource, new_name, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
         else:
             yield Acl(acl.resource, name, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
 
@@ -320,21 +335,21 @@ def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -
 def _missing_quotas(
     source: Mapping[QuotaEntity, Mapping[str, float]], target: Mapping[QuotaEntity, Mapping[str, float]]
 ) -> Iterator[SetQuota]:
-    """What the target has not. What it has stays: `other_quotas`."""
-    for entity, values in sorted(source.items(), key=lambda one: str(one[0])):
-        there = target.get(entity, {})
-        after = {key: value for key, value in values.items() if key not in there}
+    """Yield the quotas that the target lacks. Existing ones stay: see `conflicting_quotas`."""
+    for entity, values in sorted(source.items(), key=lambda item: str(item[0])):
+        existing = target.get(entity, {})
+        after = {key: value for key, value in values.items() if key not in existing}
         if after and not _is_ip_entity(entity):
             yield SetQuota(entity, {key: None for key in after}, after)
 
 
 def conflicting_quotas(source: Inventory, target: Inventory) -> Iterator[tuple[QuotaEntity, str, float, float]]:
-    """Whose, which, on the source, on the target: those that differ."""
-    for entity, values in sorted((source.quotas or {}).items(), key=lambda one: str(one[0])):
-        there = (target.quotas or {}).get(entity, {})
+    """Yield entity, quota, source value and target value where both clusters have different values."""
+    for entity, values in sorted((source.quotas or {}).items(), key=lambda item: str(item[0])):
+        existing = (target.quotas or {}).get(entity, {})
         for key, value in sorted(values.items()):
-            if there.get(key, value) != value and not _is_ip_entity(entity):
-                yield entity, key, value, there[key]
+            if existing.get(key, value) != value and not _is_ip_entity(entity):
+                yield entity, key, value, existing[key]
 
 
 def _is_ip_entity(entity: QuotaEntity) -> bool:

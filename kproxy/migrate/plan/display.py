@@ -1,4 +1,4 @@
-"""A plan for people: tables that fit 80 columns, every finding in words."""
+"""A plan as text for a terminal: tables that fit 80 columns, and all findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHORTEST = 60.0
 
 
 def show_plan(plan: MigrationPlan, console: Console) -> None:
-    """Print it."""
+    """Print the plan."""
     console.print(Group(*_sections(plan)))
 
 
@@ -46,12 +46,12 @@ def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
     else:
         yield Text("\nThe target is prepared: nothing to do there but to raise producer ids", style="bold")
     for severity in SEVERITIES:
-        if found := plan.findings_with(severity):
+        if findings := plan.findings_with(severity):
             yield Text(f"\n{_HEADINGS[severity]}", style="bold")
-            for finding in found[:_MAX_ROWS]:
+            for finding in findings[:_MAX_ROWS]:
                 yield _finding_line("-", f"{finding.subject}: {finding.text}", _STYLES[severity])
-            if len(found) > _MAX_ROWS:
-                yield Text(f"  … and {len(found) - _MAX_ROWS} more: --json shows them all")
+            if len(findings) > _MAX_ROWS:
+                yield Text(f"  … and {len(findings) - _MAX_ROWS} more: --json shows them all")
     if plan.is_blocked:
         yield Text(
             f"\n{len(plan.findings_with(STOP))} of these stop the migration. Nothing was changed.", style="bold red"
@@ -94,8 +94,8 @@ def _topic_table(plan: MigrationPlan) -> Table:
         table.add_column(heading, justify="right")
     rows = sorted(plan.topics, key=lambda row: -(row.size or 0))
     for row in rows[:_MAX_ROWS]:
-        there = "new" if row.target_partitions is None else format_count(row.target_partitions, "partition")
-        name = there if row.target == row.topic else f"{row.target} ({there})"
+        state = "new" if row.target_partitions is None else format_count(row.target_partitions, "partition")
+        name = state if row.target == row.topic else f"{row.target} ({state})"
         table.add_row(
             Text(row.topic),
             Text(name),
@@ -116,16 +116,18 @@ _OFFSETS_NOTE = (
 
 
 def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
-    whole = plan.estimate
-    total = "of unknown size" if whole.size is None else round_size(whole.size)
-    heading = f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(whole.partitions, 'partition')}, "
-    yield Text(f"{heading}{round_size(whole.rate)}/s more", style="bold")
-    if whole.size is not None:
+    estimate = plan.estimate
+    total = "of unknown size" if estimate.size is None else round_size(estimate.size)
+    heading = (
+        f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
+    )
+    yield Text(f"{heading}{round_size(estimate.rate)}/s more", style="bold")
+    if estimate.size is not None:
         table = Table(box=None, pad_edge=False)
         table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
         table.add_column("copy and verification take", justify="right")
-        for count, seconds in whole.seconds_by_executors:
-            mark = "  <- advised" if count == whole.advised_executors else ""
+        for count, seconds in estimate.seconds_by_executors:
+            mark = "  <- advised" if count == estimate.advised_executors else ""
             table.add_row(str(count), _duration_text(seconds) + mark)
         yield Padding(table, (0, 0, 0, 2))
     assumed = (
@@ -143,7 +145,7 @@ def _duration_text(seconds: float | None) -> str:
 
 
 def round_size(count: float) -> str:
-    """Bytes for people."""
+    """Return a number of bytes as text with three significant digits."""
     for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= length:
             return f"{count / length:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""How long a migration takes (pure): from sizes and rates, and from figures that were measured once."""
+"""An estimate of the duration of a migration (pure): from sizes and rates, and from costs that were measured once."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ _ONE_NIGHT = 8 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`size` in bytes, without replicas, None if it is not known of every topic; `rate` in bytes a second. `seconds`:
-    how long it takes with so many executors, copy and verification, the slowest partition included; None if it never
-    ends. `advised`: the fewest executors with which more would help little, or with which it takes one night."""
+    """The estimated cost and duration of a migration."""
 
     size: int | None
+    """Bytes without replicas; None if the size of a topic is not known."""
     rate: float
+    """Bytes a second that are written to the source."""
     partitions: int
     cpu_seconds: float
     seconds_by_executors: tuple[tuple[int, float | None], ...]
+    """Pairs of executors and seconds to copy and verify, the slowest partition included; None if it never ends."""
     advised_executors: int
+    """The fewest executors with which it takes one night, or beyond which more would help little."""
 
 
 def estimate_migration(topics: Iterable[TopicInventory], max_rate: float | None) -> Estimate:
-    """`max_rate` is the job's limit in MB/s."""
+    """Return the estimate for these topics; `max_rate` is the job's limit in MB/s."""
     topics = list(topics)
     sizes = [topic.size for topic in topics]
-    size = None if None in sizes else sum(one or 0 for one in sizes)
+    size = None if None in sizes else sum(topic_size or 0 for topic_size in sizes)
     rate = sum(topic.bytes_a_second or 0.0 for topic in topics)
-    partitions = [one for topic in topics for one in topic.partitions]
-    largest = max((one.size or 0 for one in partitions), default=0)
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    largest = max((partition.size or 0 for partition in partitions), default=0)
     cpu = (size or 0) / _GB * (COPY_CPU_SECONDS_PER_GB + 2 * VERIFY_CPU_SECONDS_PER_GB)
-    most = max(1, -(-len(partitions) // CORES_PER_EXECUTOR))
-    counts = [count for count in _EXECUTOR_COUNTS if count <= most] or [1]
+    max_executors = max(1, -(-len(partitions) // CORES_PER_EXECUTOR))
+    counts = [count for count in _EXECUTOR_COUNTS if count <= max_executors] or [1]
     times = tuple((count, _seconds(size or 0, rate, largest, count, max_rate)) for count in counts)
     advised = next(
         (count for count, seconds in times if seconds is not None and seconds <= _ONE_NIGHT),
@@ -51,7 +53,7 @@ def estimate_migration(topics: Iterable[TopicInventory], max_rate: float | None)
 
 
 def _seconds(size: float, rate: float, largest: float, executors: int, max_rate: float | None) -> float | None:
-    """Everything that is there, and what comes meanwhile."""
+    """Return the time to copy and verify the existing records, and those that are written meanwhile."""
     cost = COPY_CPU_SECONDS_PER_GB + 2 * VERIFY_CPU_SECONDS_PER_GB
     speed = executors * CORES_PER_EXECUTOR / cost * _GB
     if max_rate is not None:
@@ -62,7 +64,7 @@ def _seconds(size: float, rate: float, largest: float, executors: int, max_rate:
     return max(size / (speed - rate), largest / _GB * COPY_CPU_SECONDS_PER_GB)
 
 
-def copy_seconds(topic: TopicInventory, whole: Estimate) -> float | None:
-    """For how many seconds this topic is copied, if it is the last; None if that is not known."""
-    seconds = dict(whole.seconds_by_executors)[whole.advised_executors]
+def copy_seconds(topic: TopicInventory, estimate: Estimate) -> float | None:
+    """Return how many seconds pass until this topic is copied, if it is the last; None if not known."""
+    seconds = dict(estimate.seconds_by_executors)[estimate.advised_executors]
     return None if topic.size is None else seconds

@@ -1,4 +1,4 @@
-"""One thing to know before a migration, and all that is looked at to find it (pure)."""
+"""A finding of a migration's checks, and the inputs of the plan's rules (pure)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ STOP, WARNING, NOTE = SEVERITIES = ("stop", "warning", "note")
 
 @dataclass(frozen=True, slots=True)
 class MigrationFinding:
-    """`severity`: nothing can be copied; something is lost or has to be done; something is good to know. `about`: a
-    topic, a right, …"""
+    """A problem or a note about a topic, a right, a client, …."""
 
     severity: str
+    """STOP: the step cannot begin. WARNING: something is lost, or is left to do. NOTE: for information."""
     subject: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """All that is looked at. `refused`: by topic of the target, why it could not be created. `unprobed`: rights that
-    were tried and are missing, of the target. `principals`: by side, who one is there, as far as that is known.
-    `lost`: by topic of the source, of which records were copied: what has become of it."""
+    """The inputs of all rules."""
 
     migration: Migration
     source: Inventory
@@ -36,18 +34,22 @@ class PlanInputs:
     changes: tuple[Change, ...]
     estimate: Estimate
     refused_topics: Mapping[str, str] = field(default_factory=dict)
+    """By target topic, why it could not be created."""
     missing_rights: tuple[InventoryGap, ...] = ()
+    """Rights on the target that are missing, found by trying."""
     principals: Mapping[str, str] = field(default_factory=dict)
+    """By side, the principal of the connection, as far as it is known."""
     changed_topics: Mapping[str, str] = field(default_factory=dict)
+    """By source topic with copied records, how the topic was changed since."""
 
     def topic_pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
-        """The topics that are copied, and what the target has of each."""
+        """Yield each selected topic with the target's topic, None if it does not exist."""
         for topic in selected_topics(self.migration, self.source):
             yield topic, self.target.topics.get(self.migration.target_name(topic.name))
 
 
 def round_duration(seconds: float) -> str:
-    """For people: two digits that matter."""
+    """Return a duration as text, with two significant digits."""
     for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if round(seconds / length, 2) >= 2:
             return f"{seconds / length:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""What a migration is going to do, what it cannot keep, and how long it takes (pure)."""
+"""The plan of a migration: changes, findings and estimate (pure)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from kproxy.migrate.spec.migration import SIDES, Migration
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """One topic. `offsets`: of the source, so at most as many records. None stands for what is not known, or not
-    there."""
+    """One topic of a plan; None stands for values that are not known or do not exist."""
 
     topic: str
     target: str
     partitions: int
     target_partitions: int | None
     offsets: int
+    """Offsets on the source: an upper bound of the number of records."""
     size: int | None
     rate: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """`changes` are what `prepare` does."""
+    """The plan of a migration; `prepare` applies its `changes`."""
 
     migration: Migration
     source: Inventory
@@ -55,7 +55,7 @@ class MigrationPlan:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the migration cannot go on like this."""
+        """True if a finding stops the migration."""
         return any(finding.severity == STOP for finding in self.findings)
 
     def findings_with(self, severity: str) -> list[MigrationFinding]:
@@ -66,40 +66,57 @@ def make_plan(
     migration: Migration,
     source: Inventory,
     target: Inventory,
-    past: MigrationHistory = MigrationHistory(),  # noqa: B008 - frozen
-    refused: Mapping[str, str] | None = None,
-    missing: Iterable[InventoryGap] = (),
-    lost: Mapping[str, str] | None = None,
+    history: MigrationHistory = MigrationHistory(),  # noqa: B008 - frozen
+    refused_topics: Mapping[str, str] | None = None,
+    missing_rights: Iterable[InventoryGap] = (),
+    changed_topics: Mapping[str, str] | None = None,
 ) -> MigrationPlan:
-    """`refused`: topics that the target would not create, and why. `missing`: rights that were tried in vain. `lost`:
-    topics that were copied and are not what they were, in words."""
+    """Return the plan of a migration.
+
+    `refused_topics` maps topics that the target would not create to the reason. `missing_rights` are rights that
+    were tried in vain. `changed_topics` maps copied topics that were deleted or replaced to a message.
+    """
     topics = selected_topics(migration, source)
-    doing = tuple(plan_changes(migration, source, target, past))
-    whole = estimate_migration(topics, migration.limits.max_rate)
+    planned = tuple(plan_changes(migration, source, target, history))
+    estimate = estimate_migration(topics, migration.limits.max_rate)
     principals = {side: principal(getattr(migration, side)) for side in SIDES}
-    seen = PlanInputs(
-        migration, source, target, past, doing, whole, refused or {}, tuple(missing), principals, lost or {}
+    inputs = PlanInputs(
+        migration,
+        source,
+        target,
+        history,
+        planned,
+        estimate,
+        refused_topics or {},
+        tuple(missing_rights),
+        principals,
+        changed_topics or {},
     )
-    rows = []
+    planned_topics = []
     for topic in topics:
         name = migration.target_name(topic.name)
-        there = target.topics.get(name)
-        rows.append(
+        existing = target.topics.get(name)
+        planned_topics.append(
             PlannedTopic(
                 topic.name,
                 name,
                 len(topic.partitions),
-                None if there is None else len(there.partitions),
+                None if existing is None else len(existing.partitions),
                 topic.offsets,
                 topic.size,
                 topic.bytes_a_second,
             )
         )
-    return MigrationPlan(migration, source, target, tuple(rows), doing, tuple(evaluate_rules(seen)), whole)
+    return MigrationPlan(
+        migration, source, target, tuple(planned_topics), planned, tuple(evaluate_rules(inputs)), estimate
+    )
 
 
 def principal(options: Mapping[str, Any]) -> str:
-    """Who one is on a cluster with these options. Brokers do not say it, and may map names to others."""
+    """Return the principal of a connection with these options.
+
+    Brokers do not return it, and may map names to others.
+    """
     user = options.get("sasl-username")
     if isinstance(user, str):
         return f"User:{user}"
@@ -109,14 +126,14 @@ def principal(options: Mapping[str, Any]) -> str:
     return "User:ANONYMOUS"
 
 
-def topic_creations(doing: Iterable[Change]) -> list[CreateState | CreateTopic]:
-    """The topics among the changes, for the target to say whether it would create them."""
-    return [change for change in doing if isinstance(change, CreateState | CreateTopic)]
+def topic_creations(changes: Iterable[Change]) -> list[CreateState | CreateTopic]:
+    """Return the creations of topics among the changes."""
+    return [change for change in changes if isinstance(change, CreateState | CreateTopic)]
 
 
 def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
-    """For programs."""
-    whole = plan.estimate
+    """Return the plan as JSON values."""
+    estimate = plan.estimate
     return {
         "name": plan.migration.name,
         "can-go-on": not plan.is_blocked,
@@ -125,15 +142,15 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
         "topics": [asdict(row) for row in plan.topics],
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
         "findings": {
-            severity: [_finding_to_json(one) for one in plan.findings_with(severity)] for severity in SEVERITIES
+            severity: [_finding_to_json(finding) for finding in plan.findings_with(severity)] for severity in SEVERITIES
         },
         "estimate": {
-            "bytes": whole.size,
-            "bytes-a-second": whole.rate,
-            "partitions": whole.partitions,
-            "cpu-seconds": whole.cpu_seconds,
-            "executors": [{"executors": count, "seconds": seconds} for count, seconds in whole.seconds_by_executors],
-            "advised-executors": whole.advised_executors,
+            "bytes": estimate.size,
+            "bytes-a-second": estimate.rate,
+            "partitions": estimate.partitions,
+            "cpu-seconds": estimate.cpu_seconds,
+            "executors": [{"executors": count, "seconds": seconds} for count, seconds in estimate.seconds_by_executors],
+            "advised-executors": estimate.advised_executors,
             "assumed": {
                 "cores": CORES_PER_EXECUTOR,
                 "copy-cpu-seconds-per-gb": COPY_CPU_SECONDS_PER_GB,
@@ -149,13 +166,13 @@ def _cluster_to_json(inventory: Inventory) -> dict[str, Any]:
         "version": ".".join(map(str, inventory.version)),
         "brokers": len(inventory.brokers),
         "topics": len(inventory.topics),
-        "groups": {name: {"kind": one.kind, "state": one.state} for name, one in inventory.groups.items()},
+        "groups": {name: {"kind": group.kind, "state": group.state} for name, group in inventory.groups.items()},
         "acls": None if inventory.acls is None else [str(acl) for acl in inventory.acls],
         "quotas": None if inventory.quotas is None else len(inventory.quotas),
         "users": None if inventory.users is None else sorted(inventory.users),
-        "unseen": [{"what": one.subject, "why": one.reason} for one in inventory.gaps],
+        "unseen": [{"what": gap.subject, "why": gap.reason} for gap in inventory.gaps],
     }
 
 
-def _finding_to_json(one: MigrationFinding) -> dict[str, str]:
-    return {"about": one.subject, "text": one.text}
+def _finding_to_json(finding: MigrationFinding) -> dict[str, str]:
+    return {"about": finding.subject, "text": finding.text}

@@ -1,4 +1,4 @@
-"""What cannot be kept and what would be lost (pure). One function for each kind of it."""
+"""The rules that find what cannot be kept and what would be lost (pure), one function for each kind."""
 
 from __future__ import annotations
 
@@ -27,58 +27,61 @@ _FOREVER = (1 << 63) - 1
 _ACTIVE_STATES = frozenset({"stable", "preparingrebalance", "completingrebalance", "assigning", "reconciling"})
 
 
-def evaluate_rules(seen: PlanInputs) -> list[MigrationFinding]:
-    """All of them, the worst first."""
-    found = [finding for rule in _RULES for finding in rule(seen)]
-    return sorted(dict.fromkeys(found), key=lambda one: SEVERITIES.index(one.severity))
+def evaluate_rules(inputs: PlanInputs) -> list[MigrationFinding]:
+    """Return the findings of all rules, the worst first."""
+    findings = [finding for rule in _RULES for finding in rule(inputs)]
+    return sorted(dict.fromkeys(findings), key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _clusters(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    for side, inventory in ((SOURCE, seen.source), (TARGET, seen.target)):
+def _clusters(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    for side, inventory in ((SOURCE, inputs.source), (TARGET, inputs.target)):
         if inventory.version < _OLDEST_VERSION:
             shown = ".".join(map(str, inventory.version))
             yield MigrationFinding(STOP, side, f"is Kafka {shown}; allowed: 0.11 or later")
-    if not any(True for _ in seen.topic_pairs()):
+    if not any(True for _ in inputs.topic_pairs()):
         text = "no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
         yield MigrationFinding(STOP, "topics.include", text)
-    for glob in seen.migration.topics.include:
-        if not set("*?[") & set(glob) and glob not in seen.source.topics:
+    for glob in inputs.migration.topics.include:
+        if not set("*?[") & set(glob) and glob not in inputs.source.topics:
             yield MigrationFinding(
                 WARNING, "topics.include", f"{glob} is no topic of the source, or Describe on it is missing"
             )
-    state = seen.migration.state_topic
-    if state in seen.refused_topics:
-        yield MigrationFinding(STOP, state, f"the target would refuse to create it: {seen.refused_topics[state]}")
-    for name, topics in seen.migration.name_clashes(seen.source.topics).items():
+    state = inputs.migration.state_topic
+    if state in inputs.refused_topics:
+        yield MigrationFinding(STOP, state, f"the target would refuse to create it: {inputs.refused_topics[state]}")
+    for name, topics in inputs.migration.name_clashes(inputs.source.topics).items():
         text = f"{' and '.join(topics)} would all be {name} on the target; allowed: exclude, or another rename"
         yield MigrationFinding(STOP, "topics.rename", text)
 
 
-def _rates(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    limit = seen.migration.limits.max_rate
-    if limit is not None and seen.estimate.rate >= limit * 1e6:
+def _rates(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    limit = inputs.migration.limits.max_rate
+    if limit is not None and inputs.estimate.rate >= limit * 1e6:
         text = (
-            f"{limit:g} MB/s is less than what is written on the source ({seen.estimate.rate / 1e6:.1f} MB/s): the copy"
+            f"{limit:g} MB/s is less than what is written on the source ({inputs.estimate.rate / 1e6:.1f} MB/s): the"
+            " copy"
         )
         yield MigrationFinding(STOP, "limits.max-rate", f"{text} would never catch up; allowed: a higher rate")
 
 
-def _topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    for topic, there in seen.topic_pairs():
-        name = seen.migration.target_name(topic.name)
-        leaderless = [n for n, one in enumerate(topic.partitions) if one.end is None]
+def _topics(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    for topic, existing in inputs.topic_pairs():
+        name = inputs.migration.target_name(topic.name)
+        leaderless = [n for n, partition in enumerate(topic.partitions) if partition.end is None]
         if leaderless:
             shown = ", ".join(map(str, leaderless[:5]))
             yield MigrationFinding(STOP, topic.name, f"nobody leads partition {shown} on the source: repair it first")
-        if name in seen.refused_topics:
-            yield MigrationFinding(STOP, name, f"the target would refuse to create it: {seen.refused_topics[name]}")
-        if there is None:
+        if name in inputs.refused_topics:
+            yield MigrationFinding(STOP, name, f"the target would refuse to create it: {inputs.refused_topics[name]}")
+        if existing is None:
             continue
-        if there.offsets and name not in seen.history.copied_topics:
-            text = f"has {format_count(there.offsets, 'offset')} on the target that this migration has not written"
+        if existing.offsets and name not in inputs.history.copied_topics:
+            text = f"has {format_count(existing.offsets, 'offset')} on the target that this migration has not written"
             yield MigrationFinding(STOP, name, f"{text}; allowed: an empty topic, another rename, or exclude")
-        if len(there.partitions) > len(topic.partitions):
-            text = f"has {format_count(len(there.partitions), 'partition')} on the target and {len(topic.partitions)}"
+        if len(existing.partitions) > len(topic.partitions):
+            text = (
+                f"has {format_count(len(existing.partitions), 'partition')} on the target and {len(topic.partitions)}"
+            )
             text += (
                 " on the source: after the switch, producers choose other partitions for the same keys, and the order"
             )
@@ -86,17 +89,17 @@ def _topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
             yield MigrationFinding(WARNING, name, text)
 
 
-def _changed_topics(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    """Topics that were copied, and are not what they were."""
-    for topic, why in seen.changed_topics.items():
+def _changed_topics(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    """Yield copied topics that were deleted, replaced or truncated since."""
+    for topic, why in inputs.changed_topics.items():
         yield MigrationFinding(STOP, topic, why)
 
 
-def _configs(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    """What becomes of configurations."""
-    for topic, there in seen.topic_pairs():
-        name = seen.migration.target_name(topic.name)
-        source, target = topic.effective_configs, there.effective_configs if there is not None else {}
+def _configs(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    """Yield configurations that differ, or change until the switch."""
+    for topic, existing in inputs.topic_pairs():
+        name = inputs.migration.target_name(topic.name)
+        source, target = topic.effective_configs, existing.effective_configs if existing is not None else {}
         if source.get("message.timestamp.type") == "LogAppendTime":
             text = "has LogAppendTime on the source: the timestamps are kept, and are of type CreateTime on the target"
             yield MigrationFinding(NOTE, topic.name, text)
@@ -118,11 +121,11 @@ def _configs(seen: PlanInputs) -> Iterator[MigrationFinding]:
 def _compaction(
     topic: TopicInventory, name: str, source: Mapping[str, str], target: Mapping[str, str]
 ) -> Iterator[MigrationFinding]:
-    there, here = "compact" in target.get("cleanup.policy", ""), "compact" in source.get("cleanup.policy", "")
-    if there and not here:
+    on_target, on_source = "compact" in target.get("cleanup.policy", ""), "compact" in source.get("cleanup.policy", "")
+    if on_target and not on_source:
         text = "is compacted on the target and not on the source: records without a key cannot be kept there. It is"
         yield MigrationFinding(WARNING, name, f"{text} not compacted before the switch; then compaction removes them")
-    elif here:
+    elif on_source:
         text = "is compacted on the source, and on the target from the switch on: until then it needs the space of all"
         yield MigrationFinding(NOTE, topic.name, f"{text} records that are copied. Compaction keeps offsets")
 
@@ -140,34 +143,34 @@ def _timestamp_bounds(name: str, target: Mapping[str, str]) -> Iterator[Migratio
         yield MigrationFinding(NOTE, name, f"{text} bounds are open until the switch")
 
 
-def _sizes(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    limits = [int(broker.configs.get("message.max.bytes", _FOREVER)) for broker in seen.target.brokers]
+def _sizes(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    limits = [int(broker.configs.get("message.max.bytes", _FOREVER)) for broker in inputs.target.brokers]
     least = min(limits, default=_FOREVER)
-    for topic, there in seen.topic_pairs():
-        name = seen.migration.target_name(topic.name)
+    for topic, existing in inputs.topic_pairs():
+        name = inputs.migration.target_name(topic.name)
         largest = int(topic.effective_configs.get("max.message.bytes", 0))
         if (
-            there is not None
-            and there.effective_configs
-            and largest > int(there.effective_configs.get("max.message.bytes", _FOREVER))
+            existing is not None
+            and existing.effective_configs
+            and largest > int(existing.effective_configs.get("max.message.bytes", _FOREVER))
         ):
-            now = there.effective_configs["max.message.bytes"]
-            text = f"takes batches of {largest} bytes on the source and {now} on the target: raised there"
+            current = existing.effective_configs["max.message.bytes"]
+            text = f"takes batches of {largest} bytes on the source and {current} on the target: raised there"
             yield MigrationFinding(NOTE, name, text)
-        elif there is None and largest > least:
+        elif existing is None and largest > least:
             text = f"takes batches of {largest} bytes on the source, the target's brokers {least}: max.message.bytes is"
             yield MigrationFinding(NOTE, name, f"{text} set for the topic. Consumers may need a larger fetch size")
 
 
-def _replicas(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    brokers = len(seen.target.brokers)
+def _replicas(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    brokers = len(inputs.target.brokers)
     # Brokers that do not say what a new topic would have.
-    given = [int(one.configs.get("default.replication.factor", 0)) for one in seen.target.brokers]
-    default = seen.target.replication or max(given, default=0)
-    for change in seen.changes:
+    factors = [int(broker.configs.get("default.replication.factor", 0)) for broker in inputs.target.brokers]
+    default = inputs.target.replication or max(factors, default=0)
+    for change in inputs.changes:
         if isinstance(change, CreateTopic):
             replicas = change.replication or default
-            in_sync = (seen.target.defaults or {}).get("min.insync.replicas", "1")
+            in_sync = (inputs.target.defaults or {}).get("min.insync.replicas", "1")
             least = int(change.configs.get("min.insync.replicas", in_sync))
             if replicas > brokers:
                 text = f"is to have {format_count(replicas, 'replica')}, and the target has"
@@ -182,11 +185,13 @@ def _replicas(seen: PlanInputs) -> Iterator[MigrationFinding]:
                 )
 
 
-def _retention(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    """Whether the source deletes records faster than they are copied. On the target nothing is deleted before the
-    switch."""
-    for topic, _ in seen.topic_pairs():
-        seconds = copy_seconds(topic, seen.estimate)
+def _retention(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    """Yield topics whose records the source deletes faster than they are copied.
+
+    On the target, no record is deleted before the switch.
+    """
+    for topic, _ in inputs.topic_pairs():
+        seconds = copy_seconds(topic, inputs.estimate)
         if (
             seconds is None
             or "delete" not in topic.effective_configs.get("cleanup.policy", "delete")
@@ -208,11 +213,11 @@ def _retention(seen: PlanInputs) -> Iterator[MigrationFinding]:
                 )
 
 
-def _other_entities(seen: PlanInputs) -> Iterator[MigrationFinding]:
-    """Users, transactional ids, groups, ACLs, quotas."""
-    there = seen.target.users or {}
-    for user, credentials in (seen.source.users or {}).items():
-        lacking = [f"{mechanism}" for mechanism, _ in credentials if mechanism not in dict(there.get(user, ()))]
+def _other_entities(inputs: PlanInputs) -> Iterator[MigrationFinding]:
+    """Yield findings about users, transactional ids, groups, ACLs and quotas."""
+    target_users = inputs.target.users or {}
+    for user, credentials in (inputs.source.users or {}).items():
+        lacking = [f"{mechanism}" for mechanism, _ in credentials if mechanism not in dict(target_users.get(user, ()))]
         if lacking:
             text = (
                 f"is missing on the target ({', '.join(lacking)}), and Kafka gives no passwords: create it there with"
@@ -220,11 +225,11 @@ def _other_entities(seen: PlanInputs) -> Iterator[MigrationFinding]:
             yield MigrationFinding(WARNING, f"user {user}", f"{text} kafka-configs --alter --entity-type users")
     text = "Kafka does not show them: applications keep their ids, transactions that are open at the switch are aborted"
     yield MigrationFinding(NOTE, "transactional ids", text)
-    for name, group in seen.source.groups.items():
-        if not seen.migration.selects_group(name):
+    for name, group in inputs.source.groups.items():
+        if not inputs.migration.selects_group(name):
             continue
-        other = seen.target.groups.get(name)
-        if other is not None and other.state.lower().replace("_", "") in _ACTIVE_STATES:
+        target_group = inputs.target.groups.get(name)
+        if target_group is not None and target_group.state.lower().replace("_", "") in _ACTIVE_STATES:
             yield MigrationFinding(
                 WARNING, f"group {name}", "is in use on the target: positions go to empty groups only"
             )
@@ -232,22 +237,29 @@ def _other_entities(seen: PlanInputs) -> Iterator[MigrationFinding]:
             yield MigrationFinding(
                 NOTE, f"group {name}", f"is a {group.kind} group: what is kept of it, 'offsets' says"
             )
-    left = cluster_acls(seen.migration, seen.source)
-    if seen.migration.acls and left:
-        text = f"not copied are rights over the cluster itself, {format_count(len(left), 'rule')}, such as: {left[0]}"
+    uncopied = cluster_acls(inputs.migration, inputs.source)
+    if inputs.migration.acls and uncopied:
+        text = (
+            f"not copied are rights over the cluster itself, {format_count(len(uncopied), 'rule')}, such as:"
+            f" {uncopied[0]}"
+        )
         yield MigrationFinding(NOTE, "ACLs", text)
-    writers = idempotent_writers(seen.source)
-    if seen.migration.acls and writers and seen.target.version < _IDEMPOTENT_FOR_ALL:
+    writers = idempotent_writers(inputs.source)
+    if inputs.migration.acls and writers and inputs.target.version < _IDEMPOTENT_FOR_ALL:
         shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
         text = "the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as"
         text += f" {shown} on the source: create it there for those of them who write to these topics"
         yield MigrationFinding(WARNING, "ACLs", text)
-    if seen.migration.acls and translate_acls(seen.migration, seen.source) and seen.target.has_authorizer is False:
+    if (
+        inputs.migration.acls
+        and translate_acls(inputs.migration, inputs.source)
+        and inputs.target.has_authorizer is False
+    ):
         text = "the target has no authorizer: the source's rules cannot be created there; allowed: acls: false"
         yield MigrationFinding(WARNING, "ACLs", text)
-    if seen.migration.quotas:
-        for entity, key, here, other_value in conflicting_quotas(seen.source, seen.target):
-            text = f"{key} is {here:g} on the source and {other_value:g} on the target, where it stays"
+    if inputs.migration.quotas:
+        for entity, key, source_value, target_value in conflicting_quotas(inputs.source, inputs.target):
+            text = f"{key} is {source_value:g} on the source and {target_value:g} on the target, where it stays"
             yield MigrationFinding(WARNING, f"quota of {describe_entity(entity)}", text)
 
 

@@ -1,4 +1,4 @@
-"""What `prepare` does, written down in the state topic before it is done, so that `undo` takes back exactly that."""
+"""The changes of `prepare`, recorded in the state topic before they are applied, so that `undo` reverts just them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class JournaledChange:
-    """One thing that was done, or was about to be done. `number` counts up."""
+    """A change that was applied, or was about to be; `number` counts up."""
 
     number: int
     change: Change | RaiseProducerIds
@@ -47,7 +47,7 @@ class JournaledChange:
 
 @dataclass(frozen=True, slots=True)
 class RaiseProducerIds:
-    """The target hands out ids from `floor` on. That cannot be taken back, and harms nobody."""
+    """The target assigns producer ids from `floor` on. This cannot be undone, and needs no undoing."""
 
     floor: int
     kind = "producer-ids"
@@ -57,95 +57,97 @@ class RaiseProducerIds:
 
 
 def to_record(change: Change | RaiseProducerIds) -> dict[str, Any]:
-    """The value of a record."""
+    """Return the value of the record of a change."""
     match change:
         case CreateState(topic, replication):
-            said: dict[str, Any] = {"topic": topic, "replication": replication}
-        case CreateTopic(topic, partitions, replication, configs, wanted):
-            said = {
+            record: dict[str, Any] = {"topic": topic, "replication": replication}
+        case CreateTopic(topic, partitions, replication, configs, final):
+            record = {
                 "topic": topic,
                 "partitions": partitions,
                 "replication": replication,
                 "configs": dict(configs),
-                "wanted": dict(wanted),
+                "wanted": dict(final),
             }
         case AddPartitions(topic, before, after):
-            said = {"topic": topic, "before": before, "after": after}
-        case AlterTopic(topic, was, now, wanted):
-            said = {"topic": topic, "before": dict(was), "after": dict(now), "wanted": dict(wanted)}
+            record = {"topic": topic, "before": before, "after": after}
+        case AlterTopic(topic, before, after, final):
+            record = {"topic": topic, "before": dict(before), "after": dict(after), "wanted": dict(final)}
         case CreateAcl(acl):
-            said = {
+            record = {
                 "acl": [acl.resource, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission]
             }
-        case SetQuota(entity, old, new):
-            said = {"entity": [list(part) for part in entity], "before": dict(old), "after": dict(new)}
+        case SetQuota(entity, before, after):
+            record = {"entity": [list(part) for part in entity], "before": dict(before), "after": dict(after)}
         case RaiseProducerIds(floor):
-            said = {"floor": floor}
-    return {"v": 1, "kind": change.kind, "at": time.time_ns() // 1_000_000, **said}
+            record = {"floor": floor}
+    return {"v": 1, "kind": change.kind, "at": time.time_ns() // 1_000_000, **record}
 
 
-def from_record(said: Mapping[str, Any]) -> Change | RaiseProducerIds:
-    """What `to_record` made. Raises WireError for anything else."""
+def from_record(record: Mapping[str, Any]) -> Change | RaiseProducerIds:
+    """Return the change of a record. Raises WireError if the record is not of `to_record`."""
     try:
-        if said["v"] != 1:
+        if record["v"] != 1:
             raise WireError("malformed", "the journal was written by a newer kproxy: update this one")
-        match said["kind"]:
+        match record["kind"]:
             case "state":
-                return CreateState(said["topic"], said["replication"])
+                return CreateState(record["topic"], record["replication"])
             case "topic":
                 return CreateTopic(
-                    said["topic"], said["partitions"], said["replication"], said["configs"], said["wanted"]
+                    record["topic"], record["partitions"], record["replication"], record["configs"], record["wanted"]
                 )
             case "partitions":
-                return AddPartitions(said["topic"], said["before"], said["after"])
+                return AddPartitions(record["topic"], record["before"], record["after"])
             case "configs":
-                return AlterTopic(said["topic"], said["before"], said["after"], said["wanted"])
+                return AlterTopic(record["topic"], record["before"], record["after"], record["wanted"])
             case "acl":
-                return CreateAcl(Acl(*said["acl"]))
+                return CreateAcl(Acl(*record["acl"]))
             case "quota":
-                entity = tuple((kind, name) for kind, name in said["entity"])
-                return SetQuota(entity, said["before"], said["after"])
+                entity = tuple((kind, name) for kind, name in record["entity"])
+                return SetQuota(entity, record["before"], record["after"])
             case "producer-ids":
-                return RaiseProducerIds(said["floor"])
+                return RaiseProducerIds(record["floor"])
     except (KeyError, TypeError, ValueError):
         pass
     raise WireError("malformed", "the state topic has a journal that kproxy did not write")
 
 
 def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
-    """Of a state topic's records, in order. Raises WireError."""
-    found = []
+    """Return the changes among the records of the state topic, in order. Raises WireError."""
+    changes = []
     for name, value in values.items():
         if name.startswith(_PREFIX):
             try:
-                found.append(JournaledChange(int(parse_key(name)[1]), from_record(json.loads(value))))
+                changes.append(JournaledChange(int(parse_key(name)[1]), from_record(json.loads(value))))
             except (IndexError, TypeError, ValueError):
                 raise WireError("malformed", "the state topic has a journal that kproxy did not write") from None
-    return sorted(found, key=lambda entry: entry.number)
+    return sorted(changes, key=lambda entry: entry.number)
 
 
 def history_of(values: Mapping[bytes, bytes]) -> MigrationHistory:
-    """What `changes` has to know of it. Raises WireError."""
-    wanted: dict[str, Mapping[str, str | None]] = {}
+    """Return the history that planning needs, from the records of the state topic. Raises WireError."""
+    final_configs: dict[str, Mapping[str, str | None]] = {}
     created: set[str] = set()
     for entry in read_changes(values):
         match entry.change:
             case CreateTopic(topic=topic):
                 created.add(topic)
-                wanted[topic] = entry.change.final_configs
+                final_configs[topic] = entry.change.final_configs
             case AlterTopic(topic=topic):
-                wanted[topic] = entry.change.final_configs
+                final_configs[topic] = entry.change.final_configs
             case _:
                 pass
     copied = {
         PartitionState.from_json(value).target_topic for name, value in values.items() if name.startswith(_PARTITION)
     }
-    return MigrationHistory(wanted, frozenset(copied), frozenset(created), has_state_topic=True)
+    return MigrationHistory(final_configs, frozenset(copied), frozenset(created), has_state_topic=True)
 
 
 class ChangeJournal:
-    """Of one migration, for as long as its state topic is there. A second `prepare` at the same time is fenced, or
-    fences this one."""
+    """The journal of one migration, while its state topic exists.
+
+    A second `prepare` at the same time is fenced, or fences this one.
+    """
 
     def __init__(self, target: str, name: str, topic: str) -> None:
         self._cluster = ClusterClient(target)
@@ -162,25 +164,25 @@ class ChangeJournal:
         self._cluster.close()
 
     def read(self) -> dict[bytes, bytes]:
-        """All records of the state topic, by key. Raises UpstreamError and WireError."""
+        """Return all records of the state topic, by key. Raises UpstreamError and WireError."""
         topic = self._with_retries(self._read_topic)
         self._next = max((entry.number + 1 for entry in read_changes(topic.values)), default=0)
         return topic.values
 
     def append(self, changes: Iterable[Change | RaiseProducerIds]) -> list[int]:
-        """Write them down, in one transaction. Returns their numbers. Raises UpstreamError and WireError."""
+        """Record changes in one transaction, and return their numbers. Raises UpstreamError and WireError."""
         numbered = {self._next + count: change for count, change in enumerate(changes)}
         self._write({state_key("journal", number): to_record(change) for number, change in numbered.items()})
         self._next += len(numbered)
         return list(numbered)
 
     def record_topics(self, topics: Mapping[str, MigratedTopic]) -> None:
-        """Write down which topics these are, by topic of the source. Raises UpstreamError and WireError."""
+        """Record the identities of topics, by source topic. Raises UpstreamError and WireError."""
         if topics:
-            self._write({topic_key(topic): one.to_record() for topic, one in topics.items()})
+            self._write({topic_key(topic): topic_record.to_record() for topic, topic_record in topics.items()})
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """As they were not done, or have been taken back."""
+        """Remove changes that were not applied, or were undone."""
         if numbers:
             self._write({state_key("journal", number): None for number in numbers})
 
@@ -201,6 +203,8 @@ class ChangeJournal:
         return job, producer
 
     def _with_retries(self, ask: Callable[[], T]) -> T:
-        """A topic that was created just now is not led yet, a coordinator that was never asked loads. Raises
-        UpstreamError and WireError."""
+        """Call `ask`, and retry while a new topic has no leader yet or a coordinator loads.
+
+        Raises UpstreamError and WireError.
+        """
         return retry(self._cluster, ask, _PATIENCE)

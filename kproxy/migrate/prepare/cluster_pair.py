@@ -1,4 +1,4 @@
-"""Both clusters asked, and the plan made of it: what the commands `plan` and `prepare` begin with."""
+"""Connections to both clusters, and the plan made from their inventories: the start of `plan` and `prepare`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The plan and what it was made of. `begun`: the topics of which something is written down, by topic of the
-    source."""
+    """A plan, and the history from which it was made."""
 
     plan: MigrationPlan
     history: MigrationHistory
     migrated_topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
+    """By source topic, the topics that the state topic describes."""
 
 
 class ClusterPair:
     """Connections for administration to both clusters."""
 
     def __init__(self, migration: Migration, endpoints: ClusterEndpoints) -> None:
-        """Raises UpstreamError."""
+        """Connect to both clusters. Raises UpstreamError."""
         self.migration, self.endpoints = migration, endpoints
         self._stack = ExitStack()
         with ExitStack() as stack:
@@ -55,12 +55,12 @@ class ClusterPair:
         self._stack.close()
 
     def target_admin(self, target: Inventory) -> TargetAdmin:
-        """Does things on the target."""
-        given = [one.configs.get("default.replication.factor", "1") for one in target.brokers]
-        return TargetAdmin(self.target, max((int(number) for number in given), default=1))
+        """Return an object that applies changes to the target."""
+        factors = [broker.configs.get("default.replication.factor", "1") for broker in target.brokers]
+        return TargetAdmin(self.target, max((int(number) for number in factors), default=1))
 
     def examine(self, sample: float, say: Say = lambda _: None) -> Examination:
-        """Changes nothing. Raises UpstreamError and WireError."""
+        """Read both clusters and make the plan, without changing anything. Raises UpstreamError and WireError."""
         migration = self.migration
         say("looking at the source")
         source = read_inventory(self.source, migration.selects_topic, sample)
@@ -68,17 +68,30 @@ class ClusterPair:
         say("looking at the target")
         target = read_inventory(self.target, lambda topic: topic in names or topic == migration.state_topic)
         values = self._read_state(target)
-        done = MigrationHistory() if values is None else history_of(values)
-        topics = {topic: one for topic, one in migrated_topics(values or {}).items() if migration.selects_topic(topic)}
-        doing = self.target_admin(target)
-        refused, missing = doing.validate_creations(topic_creations(plan_changes(migration, source, target, done)))
-        missing += doing.check_transactional_id(f"kproxy-migration-{migration.name}")
-        missing += self._check_producer_id_right()
-        lost = find_topic_problems(self.endpoints.source, self.endpoints.target, topics)
-        return Examination(make_plan(migration, source, target, done, refused, missing, lost), done, topics)
+        history = MigrationHistory() if values is None else history_of(values)
+        topics = {
+            topic: topic_record
+            for topic, topic_record in migrated_topics(values or {}).items()
+            if migration.selects_topic(topic)
+        }
+        admin = self.target_admin(target)
+        refused_topics, missing_rights = admin.validate_creations(
+            topic_creations(plan_changes(migration, source, target, history))
+        )
+        missing_rights += admin.check_transactional_id(f"kproxy-migration-{migration.name}")
+        missing_rights += self._check_producer_id_right()
+        changed_topics = find_topic_problems(self.endpoints.source, self.endpoints.target, topics)
+        return Examination(
+            make_plan(migration, source, target, history, refused_topics, missing_rights, changed_topics),
+            history,
+            topics,
+        )
 
     def _check_producer_id_right(self) -> list[InventoryGap]:
-        """Whether one may have them: there is no other way than to take one."""
+        """Return the missing right if the principal may not get producer ids.
+
+        The only way to find out is to take one.
+        """
         try:
             producerids.take_one_id_each(dict(list(self.target.nodes().items())[:1]))
         except BrokerError:
@@ -86,7 +99,7 @@ class ClusterPair:
         return []
 
     def _read_state(self, target: Inventory) -> dict[bytes, bytes] | None:
-        """What the state topic has; None if it is not there."""
+        """Return the records of the state topic; None if it does not exist."""
         state = target.topics.get(self.migration.state_topic)
         if state is None:
             return None

@@ -1,4 +1,4 @@
-"""`kproxy migrate prepare`: makes the target ready for records. What is done is in the journal before it is done."""
+"""`kproxy migrate prepare`: makes the target ready for records. Each change is in the journal before it is applied."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PATIENCE = 30.0
 
 @dataclass(slots=True)
 class PreparationResult:
-    """`done`: changes. `failed`: what the target refused, in words."""
+    """The number of applied changes, and the texts of those that the target refused."""
 
     applied: int
     failed: list[str]
 
 
 class Preparation:
-    """One run."""
+    """One run of `prepare`."""
 
     def __init__(self, sides: ClusterPair, examined: Examination, say: Say) -> None:
         self._clusters, self._examination, self._say = sides, examined, say
@@ -40,7 +40,7 @@ class Preparation:
         self._applied = 0
 
     def run(self) -> PreparationResult:
-        """Does it. Raises UpstreamError and WireError; what was done until then is in the journal."""
+        """Apply the changes. Raises UpstreamError and WireError; the changes applied by then are in the journal."""
         migration = self._clusters.migration
         changes = list(self._examination.plan.changes)
         with ChangeJournal(self._clusters.endpoints.target, migration.name, migration.state_topic) as journal:
@@ -52,8 +52,8 @@ class Preparation:
                 self._report(state)
             else:
                 journal.read()
-            for some in _batches(changes):
-                self._apply(journal, some)
+            for batch in _batches(changes):
+                self._apply(journal, batch)
             self._record_topics(journal)
             self._raise_producer_ids(journal)
         return PreparationResult(self._applied, self._failed)
@@ -73,34 +73,33 @@ class Preparation:
         self._say(f"did: {change}")
 
     def _record_topics(self, journal: ChangeJournal) -> None:
-        """So that a topic that is deleted and made anew, before or after the first record is copied, is told from this
-        one."""
+        """Record topic identities, so that a topic which is deleted and recreated later is recognized."""
         migration = self._clusters.migration
         topics = {
-            one.name: migration.target_name(one.name)
-            for one in selected_topics(migration, self._examination.plan.source)
+            topic.name: migration.target_name(topic.name)
+            for topic in selected_topics(migration, self._examination.plan.source)
         }
         source, target = ClusterClient(self._clusters.endpoints.source), ClusterClient(self._clusters.endpoints.target)
         try:
-            there = retry(source, lambda: learn_topics(source, topics), _PATIENCE)
-            here = retry(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
+            source_layout = retry(source, lambda: learn_topics(source, topics), _PATIENCE)
+            target_layout = retry(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
         finally:
             source.close()
             target.close()
         before = self._examination.migrated_topics
         journal.record_topics(
             {
-                topic: one
-                for topic, one in prepared_topics(topics, there, here).items()
-                if topic not in before or before[topic].identity != one.identity
+                topic: topic_record
+                for topic, topic_record in prepared_topics(topics, source_layout, target_layout).items()
+                if topic not in before or before[topic].identity != topic_record.identity
             }
         )
 
     # Producer ids
 
     def _raise_producer_ids(self, journal: ChangeJournal) -> None:
-        known = producerids.read_usage(self._examination.plan.source, self._clusters.source.nodes())
-        for why in known.unknown_reasons:
+        usage = producerids.read_usage(self._examination.plan.source, self._clusters.source.nodes())
+        for why in usage.unknown_reasons:
             self._say(f"on the source could not be seen: {why}")
         target = self._clusters.target.nodes()
         try:
@@ -108,26 +107,26 @@ class Preparation:
         except BrokerError as error:
             self._failed.append(f"could not raise producer ids: {error}")
             return
-        if min(lowest.values()) >= known.floor + int(producerids.MARGIN * (1 - _MAX_USED_MARGIN)):
+        if min(lowest.values()) >= usage.floor + int(producerids.MARGIN * (1 - _MAX_USED_MARGIN)):
             self._say(
                 f"producer ids: the target hands out {min(lowest.values())} and higher, the source's are below"
-                f" {known.floor}: nothing to do"
+                f" {usage.floor}: nothing to do"
             )
             return
-        floor = known.floor + producerids.MARGIN
+        floor = usage.floor + producerids.MARGIN
         raised = producerids.raise_to(target, floor, lowest)
         journal.append([RaiseProducerIds(floor)])
         self._applied += 1
         speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"
         self._say(
-            f"did: raise producer ids: the source's are below {known.floor}, and {producerids.MARGIN} more may come;"
+            f"did: raise producer ids: the source's are below {usage.floor}, and {producerids.MARGIN} more may come;"
             f" every broker of the target hands out {floor} and higher now ({speed})"
         )
 
 
 def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Changes of one kind that go into one request."""
+    """Yield changes of one kind that fit one request."""
     for _, group in groupby(changes, key=lambda change: change.kind):
-        some = list(group)
-        for at in range(0, len(some), BATCH_SIZE):
-            yield some[at : at + BATCH_SIZE]
+        changes_of_kind = list(group)
+        for start in range(0, len(changes_of_kind), BATCH_SIZE):
+            yield changes_of_kind[start : start + BATCH_SIZE]

@@ -1,4 +1,4 @@
-"""Doing changes on the target, and trying what it would say to them."""
+"""Sends changes to the target, or asks whether it would accept them."""
 
 from __future__ import annotations
 
@@ -25,49 +25,59 @@ _STATE_TOPIC_CONFIGS: Mapping[str, str] = {
 _MISSING_RIGHTS = {29: "Create on topic {name}", 31: "Create on the cluster"}
 
 ChangeErrors = list[str]
-"""For each change what the brokers said; "" if it was done."""
+"""For each change the brokers' error text; "" if it was applied."""
 
 
 class TargetAdmin:
-    """`replication`: where the document says none, and the brokers are too old for a default in the request."""
+    """Applies changes to the target.
+
+    `replication` is the number of replicas where the file has none and the brokers are too old for a default in the
+    request.
+    """
 
     def __init__(self, admin: Admin, replication: int = 1) -> None:
         self.admin = admin
         self._default_replication = -1 if admin.version >= (2, 4) else replication
 
     def apply(self, changes: Sequence[Change]) -> ChangeErrors:
-        """Changes of one kind. Raises UpstreamError if the target does not answer."""
+        """Apply changes of one kind. Raises UpstreamError if the target does not reply."""
         match changes[0]:
             case CreateState() | CreateTopic():
                 return self._create(changes)
             case AddPartitions():
                 return self._add_partitions(changes)
             case AlterTopic():
-                return self.alter_configs({one.topic: one.after for one in changes if isinstance(one, AlterTopic)})
+                return self.alter_configs(
+                    {change.topic: change.after for change in changes if isinstance(change, AlterTopic)}
+                )
             case CreateAcl():
-                return self._create_acls([one.acl for one in changes if isinstance(one, CreateAcl)])
+                return self._create_acls([change.acl for change in changes if isinstance(change, CreateAcl)])
             case SetQuota():
-                return self.set_quotas({one.entity: one.after for one in changes if isinstance(one, SetQuota)})
+                return self.set_quotas(
+                    {change.entity: change.after for change in changes if isinstance(change, SetQuota)}
+                )
 
     # Topics
 
     def validate_creations(
         self, creations: Sequence[CreateState | CreateTopic]
     ) -> tuple[dict[str, str], list[InventoryGap]]:
-        """Of topics that are not created now: which the target would refuse and why, and the rights that are missing.
-        It changes nothing."""
+        """Return the topics that the target would refuse to create, with the reason, and the missing rights.
+
+        Creates nothing.
+        """
         refused: dict[str, str] = {}
-        missing: list[InventoryGap] = []
-        for at in range(0, len(creations), BATCH_SIZE):
-            some = creations[at : at + BATCH_SIZE]
-            for change, (code, text) in zip(some, self._send_creations(some, validate_only=True), strict=True):
+        missing_rights: list[InventoryGap] = []
+        for start in range(0, len(creations), BATCH_SIZE):
+            batch = creations[start : start + BATCH_SIZE]
+            for change, (code, text) in zip(batch, self._send_creations(batch, validate_only=True), strict=True):
                 if code in _MISSING_RIGHTS:
                     right = _MISSING_RIGHTS[code].format(name=change.topic)
                     operation, resource = right.split(" on ", 1)
-                    missing.append(InventoryGap("to create it", text, operation, resource))
+                    missing_rights.append(InventoryGap("to create it", text, operation, resource))
                 elif text:
                     refused[change.topic] = text
-        return refused, list(dict.fromkeys(missing))
+        return refused, list(dict.fromkeys(missing_rights))
 
     def _create(self, changes: Sequence[Change]) -> ChangeErrors:
         return [text for _, text in self._send_creations(changes, validate_only=False)]
@@ -94,9 +104,9 @@ class TargetAdmin:
                 )
             )
         request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=validate_only)
-        said = {one.name: one for one in self.admin.ask_controller(request).topics}
+        results = {result.name: result for result in self.admin.ask_controller(request).topics}
         return [
-            (said[topic.name].error_code, _error_text(said[topic.name], fine=() if validate_only else (_EXISTS,)))
+            (results[topic.name].error_code, _error_text(results[topic.name], fine=() if validate_only else (_EXISTS,)))
             for topic in topics
         ]
 
@@ -104,16 +114,16 @@ class TargetAdmin:
         from kafka.protocol.admin import CreatePartitionsRequest as Request
 
         topics = [
-            Request.CreatePartitionsTopic(name=one.topic, count=one.after, assignments=None)
-            for one in changes
-            if isinstance(one, AddPartitions)
+            Request.CreatePartitionsTopic(name=change.topic, count=change.after, assignments=None)
+            for change in changes
+            if isinstance(change, AddPartitions)
         ]
         request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=False)
-        said = {one.name: one for one in self.admin.ask_controller(request).results}
-        return [_error_text(said[topic.name]) for topic in topics]
+        results = {result.name: result for result in self.admin.ask_controller(request).results}
+        return [_error_text(results[topic.name]) for topic in topics]
 
     def alter_configs(self, topics: Mapping[str, Mapping[str, str | None]]) -> ChangeErrors:
-        """Set configurations, or remove them (None)."""
+        """Set configurations of topics, or remove them (None)."""
         from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
 
         resources = [
@@ -130,19 +140,19 @@ class TargetAdmin:
             for topic, configs in topics.items()
             if configs
         ]
-        said: dict[str, str] = {}
+        errors: dict[str, str] = {}
         if resources:
             answer = self.admin.ask_controller(Request(resources=resources, validate_only=False))
-            said = {one.resource_name: _error_text(one) for one in answer.responses}
-        return [said.get(topic, "") for topic in topics]
+            errors = {result.resource_name: _error_text(result) for result in answer.responses}
+        return [errors.get(topic, "") for topic in topics]
 
     def delete_topics(self, topics: Sequence[str]) -> ChangeErrors:
-        """For ever. One that is not there is fine."""
+        """Delete topics with their records; a topic that does not exist is no error."""
         from kafka.protocol.admin import DeleteTopicsRequest as Request
 
         request = Request(topic_names=list(topics), timeout_ms=_PATIENCE_MS, max_version=5)
-        said = {one.name: one for one in self.admin.ask_controller(request).responses}
-        return [_error_text(said[topic], fine=(_NO_TOPIC,)) for topic in topics]
+        results = {result.name: result for result in self.admin.ask_controller(request).responses}
+        return [_error_text(results[topic], fine=(_NO_TOPIC,)) for topic in topics]
 
     # ACLs and quotas
 
@@ -161,10 +171,10 @@ class TargetAdmin:
             )
             for acl in acls
         ]
-        return [_error_text(one) for one in self.admin.ask_controller(Request(creations=creations)).results]
+        return [_error_text(result) for result in self.admin.ask_controller(Request(creations=creations)).results]
 
     def delete_acls(self, acls: Sequence[Acl]) -> ChangeErrors:
-        """Exactly these."""
+        """Delete exactly these ACLs."""
         from kafka.protocol.admin import DeleteAclsRequest as Request
 
         filters = [
@@ -179,10 +189,10 @@ class TargetAdmin:
             )
             for acl in acls
         ]
-        return [_error_text(one) for one in self.admin.ask_controller(Request(filters=filters)).filter_results]
+        return [_error_text(result) for result in self.admin.ask_controller(Request(filters=filters)).filter_results]
 
     def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float | None]]) -> ChangeErrors:
-        """Set, or remove (None)."""
+        """Set quotas, or remove them (None)."""
         from kafka.protocol.admin import AlterClientQuotasRequest as Request
 
         entries = [
@@ -196,12 +206,12 @@ class TargetAdmin:
             for entity, values in quotas.items()
         ]
         answer = self.admin.ask_controller(Request(entries=entries, validate_only=False))
-        return [_error_text(one) for one in answer.entries]
+        return [_error_text(result) for result in answer.entries]
 
     # Rights that cannot be seen
 
     def check_transactional_id(self, name: str) -> list[InventoryGap]:
-        """Whether it may be described, which Write implies."""
+        """Return the missing right if the principal may not describe this transactional id (Write implies Describe)."""
         from kafka.protocol.metadata import FindCoordinatorRequest
 
         answer = self.admin.ask(FindCoordinatorRequest(key=name, key_type=1, max_version=3))
@@ -218,8 +228,8 @@ def _error_text(answer: Any, fine: Iterable[int] = ()) -> str:
     return f"{name}: {message}" if message else name
 
 
-def raise_first_error(answers: ChangeErrors, what: str) -> None:
-    """Raises UpstreamError with the first failure."""
+def raise_first_error(answers: ChangeErrors, action: str) -> None:
+    """Raise UpstreamError with the first error, if there is one."""
     failed = [answer for answer in answers if answer]
     if failed:
-        raise UpstreamError("other", f"{what}: {failed[0]}")
+        raise UpstreamError("other", f"{action}: {failed[0]}")

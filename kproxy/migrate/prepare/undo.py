@@ -1,6 +1,6 @@
-"""`kproxy migrate undo`: takes back what `prepare` did, by its journal, the last thing first.
+"""`kproxy migrate undo`: reverts the changes of `prepare` by its journal, the last one first.
 
-What somebody has changed since stays as it is. A topic that has records which kproxy did not copy stays too.
+Values that were changed since stay as they are. A topic with records that kproxy did not copy stays too.
 """
 
 from __future__ import annotations
@@ -38,23 +38,27 @@ _POLL_INTERVAL = 0.5
 
 @dataclass(slots=True)
 class UndoResult:
-    """`kept`: what was not taken back, and why. `failed`: what the target refused."""
+    """The result of `undo`."""
 
     undone: int = 0
     remaining: list[str] = field(default_factory=list)
+    """What was not undone, and why."""
     failed: list[str] = field(default_factory=list)
+    """What the target refused."""
 
 
 class Undo:
-    """One run. `force` deletes topics with any records."""
+    """One run of `undo`; with `force`, it deletes topics with any records."""
 
     def __init__(self, sides: ClusterPair, say: Say, *, force: bool, dry_run: bool) -> None:
         self._clusters, self._say, self._force, self._dry_run = sides, say, force, dry_run
         self._result = UndoResult()
 
     def run(self) -> UndoResult:
-        """Raises ConfigError if there is nothing to undo or records are copied just now, UpstreamError and
-        WireError."""
+        """Undo the changes.
+
+        Raises ConfigError if nothing is left to undo or a copy is running, UpstreamError and WireError.
+        """
         migration = self._clusters.migration
         topic = migration.state_topic
         cluster = ClusterClient(self._clusters.endpoints.target)
@@ -65,145 +69,158 @@ class Undo:
         with ChangeJournal(self._clusters.endpoints.target, migration.name, topic) as journal:
             values = journal.read()
             self._check_no_active_copy(journal, values)
-            found = read_changes(values)
-            if not any(isinstance(entry.change, CreateState) for entry in found):
-                found.append(
+            journaled = read_changes(values)
+            if not any(isinstance(entry.change, CreateState) for entry in journaled):
+                journaled.append(
                     JournaledChange(-1, CreateState(topic))
                 )  # prepare was ended before it could write that down
-            names = {name for entry in found if (name := getattr(entry.change, "topic", None)) is not None}
-            there = read_inventory(self._clusters.target, lambda name: name in names)
-            doing = self._clusters.target_admin(there)
-            kept: set[str] = set()
+            names = {name for entry in journaled if (name := getattr(entry.change, "topic", None)) is not None}
+            inventory = read_inventory(self._clusters.target, lambda name: name in names)
+            admin = self._clusters.target_admin(inventory)
+            kept_topics: set[str] = set()
             if not self._force:
-                kept = self._find_foreign_topics(values, found, there)
-            left = [entry for entry in found if not _creates_any(entry, kept)]
-            for some in _batches(left):
-                self._undo_batch(journal, doing, some, there)
+                kept_topics = self._find_foreign_topics(values, journaled, inventory)
+            undoable = [entry for entry in journaled if not _creates_any(entry, kept_topics)]
+            for batch in _batches(undoable):
+                self._undo_batch(journal, admin, batch, inventory)
         return self._result
 
     def _check_no_active_copy(self, journal: ChangeJournal, values: dict[bytes, bytes]) -> None:
-        """Raises ConfigError if a driver writes its record while this looks."""
+        """Raise ConfigError if a driver updates its record within some seconds."""
         before = _driver_record(values)
         until = time.monotonic() + LOOK_TIMEOUT
         while before and not before.get("ended") and time.monotonic() < until:
-            now = _driver_record(journal.read())
-            if now.get("beat") != before.get("beat") and not now.get("ended"):
+            current = _driver_record(journal.read())
+            if current.get("beat") != before.get("beat") and not current.get("ended"):
                 raise ConfigError(
-                    f"{self._clusters.migration.name} is being copied, by process {now.get('pid')} on"
-                    f" {now.get('host')}: end it first"
+                    f"{self._clusters.migration.name} is being copied, by process {current.get('pid')} on"
+                    f" {current.get('host')}: end it first"
                 )
             time.sleep(_POLL_INTERVAL)
 
     def _find_foreign_topics(
-        self, values: dict[bytes, bytes], found: Sequence[JournaledChange], there: Inventory
+        self, values: dict[bytes, bytes], journaled: Sequence[JournaledChange], inventory: Inventory
     ) -> set[str]:
-        """Topics that have records of somebody else."""
-        created = {entry.change.topic for entry in found if isinstance(entry.change, CreateTopic)}
+        """Return created topics that have records which kproxy did not copy."""
+        created = {entry.change.topic for entry in journaled if isinstance(entry.change, CreateTopic)}
         states = parse_copied_partitions(values)
-        kept = set()
-        for topic in sorted({one.target_topic for one in states.values() if one.records} - created):
+        kept_topics = set()
+        for topic in sorted(
+            {copied_partition.target_topic for copied_partition in states.values() if copied_partition.records}
+            - created
+        ):
             self._add_remaining(f"topic {topic} was there before, and has records that kproxy copied: they stay")
-        for topic in sorted(created & there.topics.keys()):
-            ours = {one.partition: one for one in states.values() if one.target_topic == topic}
-            count = count_unknown_records(self._clusters.endpoints.target, there.topics[topic], ours)
+        for topic in sorted(created & inventory.topics.keys()):
+            partitions = {
+                copied_partition.partition: copied_partition
+                for copied_partition in states.values()
+                if copied_partition.target_topic == topic
+            }
+            count = count_unknown_records(self._clusters.endpoints.target, inventory.topics[topic], partitions)
             if count:
-                kept.add(topic)
+                kept_topics.add(topic)
                 self._add_remaining(
                     f"topic {topic} has {format_count(count, 'record')} or more that kproxy did not copy: --force"
                     " deletes it"
                 )
-        return kept
+        return kept_topics
 
     def _add_remaining(self, why: str) -> None:
         self._result.remaining.append(why)
 
     def _undo_batch(
-        self, journal: ChangeJournal, doing: TargetAdmin, some: Sequence[JournaledChange], there: Inventory
+        self, journal: ChangeJournal, admin: TargetAdmin, batch: Sequence[JournaledChange], inventory: Inventory
     ) -> None:
-        """Entries of one kind. They leave the journal when they are taken back, or nothing is left to take back."""
-        todo: list[tuple[JournaledChange, Change]] = []
-        over: list[int] = []
-        again: dict[int, str] = {}  # entries of topics that were created more than once, by number
+        """Undo changes of one kind, and remove from the journal those that are undone or obsolete."""
+        undoable: list[tuple[JournaledChange, Change]] = []
+        obsolete: list[int] = []
+        recreated: dict[int, str] = {}  # entries of topics that were created more than once, by number
         created: set[str] = set()
-        for entry in some:
-            change = self._undoable(entry.change, there)
+        for entry in batch:
+            change = self._undoable(entry.change, inventory)
             if change is None:
-                over.append(entry.number)
+                obsolete.append(entry.number)
             elif isinstance(change, CreateTopic) and change.topic in created:
-                again[entry.number] = change.topic
+                recreated[entry.number] = change.topic
             else:
-                todo.append((entry, change))
+                undoable.append((entry, change))
                 if isinstance(change, CreateTopic):
                     created.add(change.topic)
-        whole = isinstance(some[0].change, CreateState)
-        if whole and (self._result.remaining or self._result.failed):
+        is_state_topic = isinstance(batch[0].change, CreateState)
+        if is_state_topic and (self._result.remaining or self._result.failed):
             self._add_remaining(f"topic {self._clusters.migration.state_topic}: it has the journal of what is left")
             return
-        answers = [""] * len(todo) if self._dry_run else _undo_changes(doing, [change for _, change in todo])
-        for (_, change), answer in zip(todo, answers, strict=True):
+        answers = [""] * len(undoable) if self._dry_run else _undo_changes(admin, [change for _, change in undoable])
+        for (_, change), answer in zip(undoable, answers, strict=True):
             text = _describe_undo(change)
             if answer:
                 self._result.failed.append(f"could not {text}: {answer}")
             else:
                 self._result.undone += 1
                 self._say(f"{'would' if self._dry_run else 'did'}: {text}")
-        done = [entry.number for (entry, _), answer in zip(todo, answers, strict=True) if not answer]
-        failed = {getattr(change, "topic", None) for (_, change), answer in zip(todo, answers, strict=True) if answer}
-        done += [number for number, topic in again.items() if topic not in failed]
-        if not self._dry_run and not whole:
-            journal.remove(sorted([*over, *done]))
+        undone = [entry.number for (entry, _), answer in zip(undoable, answers, strict=True) if not answer]
+        failed = {
+            getattr(change, "topic", None) for (_, change), answer in zip(undoable, answers, strict=True) if answer
+        }
+        undone += [number for number, topic in recreated.items() if topic not in failed]
+        if not self._dry_run and not is_state_topic:
+            journal.remove(sorted([*obsolete, *undone]))
 
-    def _undoable(self, change: Change | RaiseProducerIds, there: Inventory) -> Change | None:
-        """What of it can be taken back now."""
+    def _undoable(self, change: Change | RaiseProducerIds, inventory: Inventory) -> Change | None:
+        """Return the part of a change that can be undone now."""
         match change:
             case CreateTopic(topic=topic):
-                return change if topic in there.topics else None
+                return change if topic in inventory.topics else None
             case AlterTopic(topic=topic):
-                return self._undoable_configs(change, there) if topic in there.topics and change.after else None
+                return self._undoable_configs(change, inventory) if topic in inventory.topics and change.after else None
             case AddPartitions():
-                if change.topic in there.topics:
+                if change.topic in inventory.topics:
                     self._say(f"stays: topic {change.topic} has {change.after} partitions: Kafka cannot take them back")
                 return None
             case CreateAcl(acl):
-                return change if there.acls is None or acl in there.acls else None
+                return change if inventory.acls is None or acl in inventory.acls else None
             case SetQuota(entity, _, after):
-                have = (there.quotas or {}).get(entity, {})
-                mine = {key: value for key, value in after.items() if have.get(key) == value}
-                for key in after.keys() - mine.keys():
+                current = (inventory.quotas or {}).get(entity, {})
+                unchanged = {key: value for key, value in after.items() if current.get(key) == value}
+                for key in after.keys() - unchanged.keys():
                     self._say(f"stays: quota of {describe_entity(entity)}: somebody has changed {key}")
-                return replace(change, after=mine) if mine else None
+                return replace(change, after=unchanged) if unchanged else None
             case RaiseProducerIds():
                 self._say(f"stays: producer ids are {change.floor} and higher: they never go down, and harm nobody")
                 return None
             case CreateState():
                 return change
 
-    def _undoable_configs(self, change: AlterTopic, there: Inventory) -> AlterTopic | None:
-        have = there.topics[change.topic].configs
-        mine = {key: value for key, value in change.after.items() if have.get(key) == value}
-        for key in change.after.keys() - mine.keys():
+    def _undoable_configs(self, change: AlterTopic, inventory: Inventory) -> AlterTopic | None:
+        current = inventory.topics[change.topic].configs
+        unchanged = {key: value for key, value in change.after.items() if current.get(key) == value}
+        for key in change.after.keys() - unchanged.keys():
             self._say(f"stays: topic {change.topic}: somebody has changed {key}")
-        return replace(change, after=mine) if mine else None
+        return replace(change, after=unchanged) if unchanged else None
 
 
-def _undo_changes(doing: TargetAdmin, changes: Sequence[Change]) -> ChangeErrors:
+def _undo_changes(admin: TargetAdmin, changes: Sequence[Change]) -> ChangeErrors:
     if not changes:
         return []
     match changes[0]:
         case CreateTopic() | CreateState():
-            return doing.delete_topics([one.topic for one in changes if isinstance(one, CreateTopic | CreateState)])
+            return admin.delete_topics(
+                [change.topic for change in changes if isinstance(change, CreateTopic | CreateState)]
+            )
         case AlterTopic():
             # One after the other: the journal may have several of one topic.
             return [
-                doing.alter_configs({one.topic: {key: one.before.get(key) for key in one.after}})[0]
-                for one in changes
-                if isinstance(one, AlterTopic)
+                admin.alter_configs({change.topic: {key: change.before.get(key) for key in change.after}})[0]
+                for change in changes
+                if isinstance(change, AlterTopic)
             ]
         case CreateAcl():
-            return doing.delete_acls([one.acl for one in changes if isinstance(one, CreateAcl)])
+            return admin.delete_acls([change.acl for change in changes if isinstance(change, CreateAcl)])
         case SetQuota():
-            quotas = [one for one in changes if isinstance(one, SetQuota)]
-            return doing.set_quotas({one.entity: {key: one.before.get(key) for key in one.after} for one in quotas})
+            quotas = [change for change in changes if isinstance(change, SetQuota)]
+            return admin.set_quotas(
+                {quota.entity: {key: quota.before.get(key) for key in quota.after} for quota in quotas}
+            )
         case AddPartitions():
             return ["" for _ in changes]
 
@@ -230,20 +247,20 @@ def _creates_any(entry: JournaledChange, topics: set[str]) -> bool:
 
 def _driver_record(values: Mapping[bytes, bytes]) -> dict[str, Any]:
     try:
-        said = json.loads(values.get(JOB_KEY, b"{}"))
+        record = json.loads(values.get(JOB_KEY, b"{}"))
     except ValueError:
-        said = None
-    return said if isinstance(said, dict) else {}
+        record = None
+    return record if isinstance(record, dict) else {}
 
 
-def _batches(found: Sequence[JournaledChange]) -> Iterator[list[JournaledChange]]:
-    """The last first, those of one kind together. The state topic is the very last."""
-    found = sorted(found, key=lambda entry: (isinstance(entry.change, CreateState), -entry.number))
-    some: list[JournaledChange] = []
-    for entry in found:
-        if some and (entry.change.kind != some[0].change.kind or len(some) == BATCH_SIZE):
-            yield some
-            some = []
-        some.append(entry)
-    if some:
-        yield some
+def _batches(journaled: Sequence[JournaledChange]) -> Iterator[list[JournaledChange]]:
+    """Yield changes of one kind together, the last one first; the state topic is the very last."""
+    journaled = sorted(journaled, key=lambda entry: (isinstance(entry.change, CreateState), -entry.number))
+    batch: list[JournaledChange] = []
+    for entry in journaled:
+        if batch and (entry.change.kind != batch[0].change.kind or len(batch) == BATCH_SIZE):
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch

@@ -1,6 +1,6 @@
-"""The YAML file of a migration: both clusters, topics, groups, limits, the switch. All mistakes in it at once.
+"""Reads the YAML file of a migration: both clusters, topics, groups, limits, the switch. Reports all mistakes.
 
-`source` and `target` take every option of a cluster in `kproxy run`, and the room `config` reads them.
+`source` and `target` take every option of a cluster in `kproxy run`, and the wing `config` reads them.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster 
 
 
 def read_migration(path: str | os.PathLike[str]) -> Migration:
-    """What a file says. Raises ConfigError with one line for every mistake."""
+    """Read the file of a migration. Raises ConfigError with one line for every mistake."""
     file, layer = Path(path), Layer(nested=True)
     document = _DocumentReader(YamlReader(str(file), layer))
     root = document.reading.root(file)
     if not isinstance(root, yaml.MappingNode):
         if not layer.problems:
-            what = "is empty" if root is None else "is not a mapping"
-            document.reading.problem(root, "", f"{what}; allowed: source: {_EXAMPLE}; target: the same")
+            problem = "is empty" if root is None else "is not a mapping"
+            document.reading.problem(root, "", f"{problem}; allowed: source: {_EXAMPLE}; target: the same")
         raise ConfigError(*_lines(layer.problems))
     values = document.values(root)
     if problems := validate_layer(layer, file):
@@ -65,7 +65,7 @@ def read_migration(path: str | os.PathLike[str]) -> Migration:
 
 
 def _check_as_kproxy_config(migration: Migration, file: Path) -> None:
-    """What is wrong between the clusters only with the addresses that they get. Raises ConfigError."""
+    """Check both clusters with the addresses that they get in kproxy's configuration. Raises ConfigError."""
     from kproxy.spark.configuration import build_host_config  # looks at it as `attach` does
 
     try:
@@ -80,38 +80,38 @@ def _lines(problems: Iterable[Problem]) -> Iterator[str]:
 
 
 def _with_side_names(text: str) -> str:
-    """As the file has them."""
+    """Replace the indexes of clusters by the names that the file uses."""
     return text.replace("clusters[0]", SOURCE).replace("clusters[1]", TARGET)
 
 
 class _DocumentReader:
-    """Reads the tree. What is wrong goes to the problems of the reading."""
+    """Reads the YAML tree, and adds mistakes to the problems of the reading."""
 
     def __init__(self, reading: YamlReader) -> None:
         self.reading = reading
         self.clusters: dict[str, dict[str, Any]] = {}
 
     def values(self, root: yaml.MappingNode) -> dict[str, Any]:
-        """All but the clusters."""
+        """Return the options of the file except the clusters."""
         nodes = {key.value: value for key, value in self.pairs(root, "", _TOP)}
         for side in SIDES:
             self._cluster(side, nodes.pop(side, None))
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         sections: Mapping[str, Callable[[yaml.MappingNode], object]] = {
             "topics": self._topics,
             "groups": self._groups,
             "limits": self._limits,
-            "switch": lambda found: switch_section.read_switch_section(self, found),
+            "switch": lambda section: switch_section.read_switch_section(self, section),
         }
         for word, node in nodes.items():
             if word not in sections:
                 kind = kinds.name() if word == "name" else kinds.boolean()
-                self._put(given, word, self.scalar(node, word, kind.parse, kind.allowed))
+                self._put(values, word, self.scalar(node, word, kind.parse, kind.allowed))
             elif isinstance(node, yaml.MappingNode):
-                given[word] = sections[word](node)
+                values[word] = sections[word](node)
             elif not _is_null(node):
                 self.problem(node, word, "is not a mapping; allowed: KEY: VALUE lines")
-        return given
+        return values
 
     def _cluster(self, side: str, node: yaml.Node | None) -> None:
         layer, index = self.reading.layer, len(self.reading.layer.clusters)
@@ -128,73 +128,73 @@ class _DocumentReader:
         values.setdefault("node-ports", f"{65001 + 250 * index}-{65200 + 250 * index}")
 
     def _topics(self, node: yaml.MappingNode) -> TopicSelection:
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         globs = ("include", "exclude", "gaps")
         for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
             path = f"topics.{key.value}"
             if key.value in globs:
-                self._put(given, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
+                self._put(values, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
             elif key.value == "replication":
                 kind = quantities.count(1, 32767)
-                self._put(given, "replication", self.scalar(value, path, kind.parse, kind.allowed))
+                self._put(values, "replication", self.scalar(value, path, kind.parse, kind.allowed))
             else:
                 read = _parse_rename if key.value == "rename" else _parse_config
-                given[key.value] = dict(self._mapping(value, path, read))
+                values[key.value] = dict(self._mapping(value, path, read))
                 if key.value == "rename":
-                    self._renames(value, given["rename"])
-        return TopicSelection(**given)
+                    self._renames(value, values["rename"])
+        return TopicSelection(**values)
 
     def _groups(self, node: yaml.MappingNode) -> GroupSelection:
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in self.pairs(node, "groups.", ("include", "exclude", "as-end")):
-            found = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
-            self._put(given, key.value.replace("-", "_"), found)
-        return GroupSelection(**given)
+            globs = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
+            self._put(values, key.value.replace("-", "_"), globs)
+        return GroupSelection(**values)
 
     def _limits(self, node: yaml.MappingNode) -> CopyLimits:
         count = quantities.count(1, 65536)
-        known: dict[str, tuple[Callable[[str], Any], str]] = {
+        parsers: dict[str, tuple[Callable[[str], Any], str]] = {
             "max-rate": (_parse_rate, _RATE),
             "slice-mb": (count.parse, count.allowed),
         }
-        given: dict[str, Any] = {}
-        for key, value in self.pairs(node, "limits.", known):
-            parse, allowed = known[key.value]
-            self._put(given, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
-        return CopyLimits(**given)
+        values: dict[str, Any] = {}
+        for key, value in self.pairs(node, "limits.", parsers):
+            parse, allowed = parsers[key.value]
+            self._put(values, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
+        return CopyLimits(**values)
 
     # Parts of the tree
 
     @staticmethod
-    def _put(given: dict[str, Any], key: str, value: object) -> None:
+    def _put(values: dict[str, Any], key: str, value: object) -> None:
         if value is not None:
-            given[key] = value
+            values[key] = value
 
     def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
         self.reading.problem(node, path, text)
 
     def pairs(
-        self, node: yaml.MappingNode, at: str, known: Iterable[str]
+        self, node: yaml.MappingNode, prefix: str, allowed: Iterable[str]
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Known keys and their values, each once."""
+        """Yield the allowed keys and their values, each once."""
         lines: dict[str, int] = {}
-        known = tuple(known)
+        allowed = tuple(allowed)
         for key, value in node.value:
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
-            place = at + (word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word) if word else "a key")
-            if not isinstance(key, yaml.ScalarNode) or word not in known:
-                close = closest(word, known, word.strip().lower().replace("_", "-"))
-                self.problem(key, place, "no such key; " + suggestion(close, known))
+            where = prefix + (word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word) if word else "a key")
+            if not isinstance(key, yaml.ScalarNode) or word not in allowed:
+                close = closest(word, allowed, word.strip().lower().replace("_", "-"))
+                self.problem(key, where, "no such key; " + suggestion(close, allowed))
             elif word in lines:
-                self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
+                self.problem(key, where, f"is given twice, first on line {lines[word]}; allowed: once")
             else:
                 lines[word] = key.start_mark.line + 1
                 yield key, value
 
     def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
-            what = "has no value" if _is_null(node) else f"is a {_node_kind(node)}"
-            self.problem(node, path, f"{what}; allowed: {allowed}")
+            problem = "has no value" if _is_null(node) else f"is a {_node_kind(node)}"
+            self.problem(node, path, f"{problem}; allowed: {allowed}")
             return None
         try:
             return parse(node.value)
@@ -202,10 +202,10 @@ class _DocumentReader:
             self.problem(node, path, str(error))
             return None
 
-    def _globs(self, node: yaml.Node, path: str, pattern: str, what: str) -> tuple[str, ...] | None:
+    def _globs(self, node: yaml.Node, path: str, pattern: str, noun: str) -> tuple[str, ...] | None:
         def parse(text: str) -> str:
             if not re.fullmatch(pattern, text):
-                raise ValueError(f"{quote(text)} is not {what}; allowed: 'orders-*', [orders, 'payments-*']")
+                raise ValueError(f"{quote(text)} is not {noun}; allowed: 'orders-*', [orders, 'payments-*']")
             return text
 
         if isinstance(node, yaml.MappingNode) or _is_null(node):
@@ -235,7 +235,10 @@ class _DocumentReader:
                     self.problem(key, path, str(error))
 
     def _renames(self, node: yaml.Node, renames: Mapping[str, str]) -> None:
-        """Two names that become one. Whether a glob does that is known when the topics are: `Migration.clashes`."""
+        """Report two topics that are renamed to the same name.
+
+        Globs can only be checked when the topics are known: `Migration.name_clashes`.
+        """
         lines = {key.value: key for key, _ in node.value} if isinstance(node, yaml.MappingNode) else {}
         by_name: dict[str, str] = {}
         for topic, name in renames.items():
@@ -255,7 +258,7 @@ def _parse_rate(text: str) -> float:
 
 
 def _parse_rename(topic: str, name: str) -> tuple[str, str]:
-    """A line of `rename`. Raises ValueError."""
+    """Parse a line of `rename`. Raises ValueError."""
     for text in (topic, name):
         if not re.fullmatch(rf"{_TOPIC}*\*?{_TOPIC}*", text) or not text or text in (".", ".."):
             raise ValueError(f"{quote(text)} cannot be a topic; allowed: letters, digits, '.', '_', '-', and one *")
@@ -269,14 +272,14 @@ def _parse_rename(topic: str, name: str) -> tuple[str, str]:
 
 
 def _parse_config(key: str, value: str) -> tuple[str, str]:
-    """A line of `configs`. Raises ValueError."""
+    """Parse a line of `configs`. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9.]+", key):
         raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
     return key, value
 
 
 def _absolute_path(key: str, value: Any) -> Any:
-    """Files as they are called from everywhere: the proxy that reads them has a working directory of its own."""
+    """Return file options as absolute paths: the proxy that reads them has another working directory."""
     setting = cluster_settings()[key]
     if Path not in setting.kind.native or not isinstance(value, str) or not value.strip():
         return value

@@ -1,6 +1,6 @@
-"""What the file of a migration says, and what follows for a topic and a group (pure).
+"""The options of a migration, and what follows from them for a topic and a group (pure).
 
-`kproxy.migrate.spec.document` reads it.
+`kproxy.migrate.spec.document` reads them from the file.
 """
 
 from __future__ import annotations
@@ -29,39 +29,43 @@ _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """`include` and `exclude` are globs. `rename`: a name, or a glob with one `*`, to a name, or one with a `*`.
-    `gaps`: globs of topics that were compacted once, where offsets may be missing although they are not compacted now.
-    `replication` and `configs` are for topics that are created; without, the target's default and the source's."""
+    """The section `topics` of the file. `include`, `exclude` and `allow_offset_gaps` are globs."""
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
+    """A name, or a glob with one `*`, to a name, or to a name with one `*`."""
     replication: int | None = None
+    """Replicas of created topics; None for the target's default."""
     configs: Mapping[str, str] = field(default_factory=dict)
+    """Configurations of created topics, besides the source's."""
     allow_offset_gaps: tuple[str, ...] = ()
+    """Globs of topics that were compacted once: offsets may be missing although they are not compacted now."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSelection:
-    """`include` and `exclude` are globs. `as_end`: the names of groups whose positions beyond the end of a log are
-    translated as its end."""
+    """The section `groups` of the file. `include` and `exclude` are globs."""
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     as_end: tuple[str, ...] = ()
+    """Names of groups whose positions beyond the end of a log are translated as its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLimits:
-    """`max_rate`: MB/s of the whole job, None without limit. `slice_mb`: of one partition, what one task copies."""
+    """The section `limits` of the file."""
 
     max_rate: float | None = None
+    """MB/s of the whole job; None for no limit."""
     slice_mb: int = 256
+    """MB of one partition that one task copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What the file says. `source` and `target` are options of a cluster, as text, as `kproxy run` takes them."""
+    """The options of a migration. `source` and `target` are options of a cluster of `kproxy run`, as text."""
 
     source: Mapping[str, Any] = field(repr=False)  # may have secrets
     target: Mapping[str, Any] = field(repr=False)
@@ -75,21 +79,24 @@ class Migration:
 
     @property
     def state_topic(self) -> str:
-        """Its name, on the target."""
+        """The name of the state topic on the target."""
         return state_topic_name(self.name)
 
     def selects_topic(self, topic: str) -> bool:
-        """Whether this topic of the source is copied: never Kafka's own, nor the state of a migration."""
+        """Return True if this source topic is copied: never one of Kafka's own, nor a state topic."""
         if topic in INTERNAL_TOPICS or topic.startswith(state_topic_name("")):
             return False
         return _matches(topic, self.topics.include, self.topics.exclude)
 
     def allows_offset_gaps(self, topic: str) -> bool:
-        """Whether the user says that offsets may be missing in this topic of the source."""
+        """Return True if the file says that offsets may be missing in this source topic."""
         return _matches(topic, self.topics.allow_offset_gaps, ())
 
     def target_name(self, topic: str) -> str:
-        """What this topic of the source is called on the target. A name wins over a glob, an earlier over a later."""
+        """Return the name that this source topic has on the target.
+
+        A name takes precedence over a glob, and an earlier glob over a later one.
+        """
         if topic in self.topics.rename:
             return self.topics.rename[topic]
         for glob, name in self.topics.rename.items():
@@ -99,37 +106,42 @@ class Migration:
         return topic
 
     def name_clashes(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """Of these topics of the source, those that would become one topic of the target, by its name."""
-        found: dict[str, list[str]] = defaultdict(list)
+        """Return the source topics that would become the same target topic, by its name."""
+        topics_by_name: dict[str, list[str]] = defaultdict(list)
         for topic in topics:
             if self.selects_topic(topic):
-                found[self.target_name(topic)].append(topic)
-        return {name: sorted(given) for name, given in found.items() if len(given) > 1}
+                topics_by_name[self.target_name(topic)].append(topic)
+        return {name: sorted(clashing) for name, clashing in topics_by_name.items() if len(clashing) > 1}
 
     def selects_group(self, group: str) -> bool:
-        """Whether the positions of this group are translated."""
+        """Return True if the positions of this group are translated."""
         return _matches(group, self.groups.include, self.groups.exclude)
 
     def with_as_end(self, groups: Iterable[str]) -> Migration:
-        """With these groups more whose positions beyond the end of a log are translated as its end."""
+        """Return the migration with more groups whose positions beyond the end of a log are translated as its end."""
         return replace(self, groups=replace(self.groups, as_end=(*self.groups.as_end, *groups)))
 
     def kproxy_config(self) -> dict[str, Any]:
-        """A configuration of kproxy with both clusters, for `kproxy.spark`. It is the same whenever the options of the
-        clusters are, so that everything that runs on a host for this migration shares one proxy."""
+        """Return a configuration of kproxy with both clusters, for `kproxy.spark`.
+
+        It is the same whenever the options of the clusters are the same, so that all processes of a host that
+        work for this migration share one proxy.
+        """
         return self._with_ports({SOURCE: self.source, TARGET: self.target})
 
     def target_config(self) -> dict[str, Any]:
-        """One with the target alone, for what must not wait for the source. It has ports of its own, since the other
-        may be running on this host."""
+        """Return a configuration with the target alone, for commands that must not wait for the source.
+
+        It has its own ports, since the configuration with both clusters may be running on the same host.
+        """
         options = {key: value for key, value in self.target.items() if key not in ("listen", "node-ports")}
         return self._with_ports({TARGET: options})
 
-    def _with_ports(self, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        number = int.from_bytes(hashlib.sha256(json.dumps(given, sort_keys=True).encode()).digest()[:8])
+    def _with_ports(self, options_by_side: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        number = int.from_bytes(hashlib.sha256(json.dumps(options_by_side, sort_keys=True).encode()).digest()[:8])
         clusters, width = [], NODE_PORT_COUNT + 1
         taken = [window for options in (self.source, self.target) for window in _ports_in_use(options)]
-        for side, options in given.items():
+        for side, options in options_by_side.items():
             first = number % (len(_PORTS) - width)
             for _ in range(len(_PORTS) // width):
                 if not any(window.overlaps(_port_window(first)) for window in taken):
@@ -149,7 +161,7 @@ def _port_window(first: int) -> PortRange:
 
 
 def _ports_in_use(options: Mapping[str, Any]) -> Iterator[PortRange]:
-    """Those that the file gives to one cluster."""
+    """Yield the ports that the file gives to one cluster."""
     listen, node_ports = options.get("listen"), options.get("node-ports")
     if listen is not None:
         first = Address.parse(listen).port

@@ -1,4 +1,4 @@
-"""The section `switch` of a migration's file: which kproxies there are, and how they are asked."""
+"""The section `switch` of a migration's file: the kproxies, and how to reach their admin endpoints."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ _MAX_LAG = 10**12
 
 @dataclass(frozen=True, slots=True)
 class KproxySelection:
-    """One of three: `addresses`, each with https:// or without; `dns`: a name, each of whose addresses is one;
-    `labels`: of pods, as `kubectl get pods -l` takes them."""
+    """How to find the kproxies; exactly one of `addresses`, `dns` and `labels` is given."""
 
     addresses: tuple[str, ...] = ()
+    """Admin addresses, each with https:// or without."""
     dns: str = ""
+    """A name; each of its addresses is a kproxy."""
     labels: str = ""
+    """Labels of pods, as `kubectl get pods -l` takes them."""
     namespace: str = ""
     port: int = PORT
     https: bool = False
@@ -42,34 +44,37 @@ class KproxySelection:
 
 @dataclass(frozen=True, slots=True)
 class SwitchSection:
-    """`cluster`: what the kproxies call it; `to`: which of its upstreams is the target. `hold_seconds`: how long writes
-    are held at most. `max_lag`: offsets that may still be to copy when the hold begins. `server_name`: what stands in
-    the kproxies' certificates, "" for how they are addressed."""
+    """The options of the section `switch`."""
 
     kproxies: KproxySelection
     target_upstream: str
+    """The kproxies' name for the upstream that is the target."""
     cluster: str = "default"
+    """The kproxies' name for the cluster that is switched."""
     token_file: Path | None = None
     ca: Path | None = None
     server_name: str = ""
+    """The name in the kproxies' certificates; "" for the host of their address."""
     hold_seconds: float = 20.0
+    """The longest time for which writes are held."""
     max_lag: int = 100_000
+    """The number of offsets that may still have to be copied when the hold begins."""
 
 
 class SectionReader(Protocol):
-    """What reads the file."""
+    """The interface of the reader of the whole file."""
 
     def problem(self, node: yaml.Node | None, path: str, text: str) -> None: ...
 
     def pairs(
-        self, node: yaml.MappingNode, at: str, known: Iterable[str]
+        self, node: yaml.MappingNode, prefix: str, allowed: Iterable[str]
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]: ...
 
     def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None: ...
 
 
-def read_switch_section(tree: SectionReader, node: yaml.MappingNode) -> SwitchSection | None:
-    """None if something is missing; the tree has the problems then."""
+def read_switch_section(reader: SectionReader, node: yaml.MappingNode) -> SwitchSection | None:
+    """Read the section; None if a required key is missing, which is then among the reader's problems."""
     hold, lag = quantities.duration(1, LONGEST_HOLD), quantities.count(0, _MAX_LAG)
     scalars: dict[str, tuple[Callable[[str], Any], str]] = {
         "to": (kinds.name().parse, kinds.name().allowed),
@@ -80,42 +85,42 @@ def read_switch_section(tree: SectionReader, node: yaml.MappingNode) -> SwitchSe
         "hold-seconds": (hold.parse, hold.allowed),
         "max-lag": (lag.parse, lag.allowed),
     }
-    given: dict[str, Any] = {}
-    for key, value in tree.pairs(node, "switch.", ("kproxies", *scalars)):
+    values: dict[str, Any] = {}
+    for key, value in reader.pairs(node, "switch.", ("kproxies", *scalars)):
         path = f"switch.{key.value}"
-        found = (
-            _read_kproxies(tree, value, path)
+        parsed = (
+            _read_kproxies(reader, value, path)
             if key.value == "kproxies"
-            else tree.scalar(value, path, *scalars[key.value])
+            else reader.scalar(value, path, *scalars[key.value])
         )
-        if found is not None:
-            given[key.value.replace("-", "_")] = found
+        if parsed is not None:
+            values[key.value.replace("-", "_")] = parsed
     words = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
     for word, example in (("kproxies", _LIST), ("to", "the name of an upstream, such as green")):
         if word not in words:
-            tree.problem(node, f"switch.{word}", f"is missing; allowed: {example}")
-    return SwitchSection(**given) if {"kproxies", "to"} <= given.keys() else None
+            reader.problem(node, f"switch.{word}", f"is missing; allowed: {example}")
+    return SwitchSection(**values) if {"kproxies", "to"} <= values.keys() else None
 
 
-def _read_kproxies(tree: SectionReader, node: yaml.Node, path: str) -> KproxySelection | None:
+def _read_kproxies(reader: SectionReader, node: yaml.Node, path: str) -> KproxySelection | None:
     if isinstance(node, yaml.MappingNode):
-        return _read_discovery(tree, node, path)
+        return _read_discovery(reader, node, path)
     items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    texts = [tree.scalar(item, path, parse_kproxy_address, _LIST) for item in items]
+    texts = [reader.scalar(item, path, parse_kproxy_address, _LIST) for item in items]
     if any(text is None for text in texts):
         return None
     addresses = tuple(text for text in texts if text is not None)
     twice = {text for text in addresses if addresses.count(text) > 1}
     if not addresses or twice:
-        tree.problem(node, path, f"{min(twice)} is given twice" if twice else f"is empty; allowed: {_LIST}")
+        reader.problem(node, path, f"{min(twice)} is given twice" if twice else f"is empty; allowed: {_LIST}")
         return None
     return KproxySelection(addresses)
 
 
-def _read_discovery(tree: SectionReader, node: yaml.MappingNode, path: str) -> KproxySelection | None:
-    """Those that have to be looked for."""
+def _read_discovery(reader: SectionReader, node: yaml.MappingNode, path: str) -> KproxySelection | None:
+    """Read a mapping that tells how to find the kproxies."""
     port = quantities.count(1, 65535)
-    known: dict[str, tuple[Callable[[str], Any], str]] = {
+    parsers: dict[str, tuple[Callable[[str], Any], str]] = {
         "dns": (parse_kproxy_address, "[https://]NAME:PORT"),
         "kubernetes": (_parse_labels, "labels of pods, such as app=kproxy"),
         "namespace": (kinds.name().parse, kinds.name().allowed),
@@ -123,23 +128,25 @@ def _read_discovery(tree: SectionReader, node: yaml.MappingNode, path: str) -> K
         "kubeconfig": (_parse_file, "a file"),
         "https": (kinds.boolean().parse, kinds.boolean().allowed),
     }
-    given: dict[str, Any] = {
-        key.value: tree.scalar(value, f"{path}.{key.value}", *known[key.value])
-        for key, value in tree.pairs(node, f"{path}.", known)
+    values: dict[str, Any] = {
+        key.value: reader.scalar(value, f"{path}.{key.value}", *parsers[key.value])
+        for key, value in reader.pairs(node, f"{path}.", parsers)
     }
-    if ("dns" in given) == ("kubernetes" in given) or ("dns" in given and len(given) > 1):
-        what = f"has {', '.join(given)}" if given else "is empty"
-        tree.problem(node, path, f"{what}; allowed: {_LIST}, and with kubernetes: {', '.join(_KUBERNETES_KEYS[1:])}")
+    if ("dns" in values) == ("kubernetes" in values) or ("dns" in values and len(values) > 1):
+        problem = f"has {', '.join(values)}" if values else "is empty"
+        reader.problem(
+            node, path, f"{problem}; allowed: {_LIST}, and with kubernetes: {', '.join(_KUBERNETES_KEYS[1:])}"
+        )
         return None
-    if any(value is None for value in given.values()):
+    if any(value is None for value in values.values()):
         return None
-    if "dns" in given:
-        return KproxySelection(dns=given["dns"])
-    return KproxySelection(labels=given.pop("kubernetes"), **given)
+    if "dns" in values:
+        return KproxySelection(dns=values["dns"])
+    return KproxySelection(labels=values.pop("kubernetes"), **values)
 
 
 def parse_kproxy_address(text: str) -> str:
-    """A canonical form. Raises ValueError."""
+    """Return the canonical form of an admin address. Raises ValueError."""
     https = text.startswith(HTTPS)
     address = Address.parse(text.removeprefix(HTTPS).removeprefix("http://").removesuffix("/"), PORT)
     return f"{HTTPS if https else ''}{address}"

@@ -1,7 +1,7 @@
-"""Positions on the target of who keeps them himself, for the source: when clients have been led back there.
+"""Offset maps that translate a Spark checkpoint from the target to the source, after a rollback.
 
-A rollback translates the positions of groups. Those of a checkpoint of Spark nobody has but its query: they are
-translated when the query has ended. By then the first migration's map has what was copied in both directions.
+A rollback translates the positions of groups. Only the query has the positions of its checkpoint: they are translated
+when the query has ended. By then the first migration's map contains what was copied in both directions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _TIMEOUT = 30.0
 def read_inverse_maps(
     migration: Migration, endpoints: ClusterEndpoints, places: Set[TopicPartition]
 ) -> dict[TopicPartition, CopiedPartition]:
-    """What is known of positions on the target in these partitions.
+    """Return the offset maps from the target to the source, of these partitions.
 
-    Raises ConfigError if clients were not led back, or have written what is not on the source; UpstreamError and
-    WireError."""
+    Raises ConfigError if clients were not moved back, or have written records that are not on the source;
+    UpstreamError and WireError.
+    """
     last = read_last_switch(endpoints.target, migration.name)
     if last is None:
         raise ConfigError("clients were not switched: their positions are those of the source; leave out --back")
@@ -40,32 +41,37 @@ def read_inverse_maps(
         # The logs' ends first: what is copied later is not taken for what somebody else has written.
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
-        known = parse_copied_partitions(load_state_topic(endpoints.target, migration).values)
-        for where, end in ends.items():
-            count = count_beyond(target, known[where], end) if where in known else end - begins[where]
+        maps = parse_copied_partitions(load_state_topic(endpoints.target, migration).values)
+        for partition_id, end in ends.items():
+            count = (
+                count_beyond(target, maps[partition_id], end) if partition_id in maps else end - begins[partition_id]
+            )
             if count:
-                topic, partition = where
+                topic, partition = partition_id
                 raise ConfigError(
                     f"partition {partition} of {topic} on the target has {count} records or more that were not copied"
                     " back: a query that has read them cannot go on at the source"
                 )
-        nothing = _read_offsets(source, places - known.keys(), requests.EARLIEST)
-        return invert_maps(known, ends, nothing)
+        empty_begins = _read_offsets(source, places - maps.keys(), requests.EARLIEST)
+        return invert_maps(maps, ends, empty_begins)
     finally:
         source.close()
         target.close()
 
 
-def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], which: int) -> dict[TopicPartition, int]:
-    """Raises ConfigError if a partition has no leader that tells; UpstreamError and WireError."""
-    found: dict[TopicPartition, int] = {}
+def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    """Read offsets of all partitions.
+
+    Raises ConfigError if a partition has no leader that replies, UpstreamError and WireError.
+    """
+    offsets: dict[TopicPartition, int] = {}
 
     def ask() -> None:
-        found.update(cluster.list_offsets(places - found.keys(), which, committed=False))
-        if missing := places - found.keys():
+        offsets.update(cluster.list_offsets(places - offsets.keys(), timestamp, committed=False))
+        if missing := places - offsets.keys():
             topic, partition = min(missing)
             raise UpstreamError("other", f"nobody tells where partition {partition} of {topic} begins or ends")
 
     if places:
         retry(cluster, ask, _TIMEOUT)
-    return found
+    return offsets

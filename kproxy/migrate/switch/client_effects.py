@@ -1,4 +1,4 @@
-"""What clients will see of a switch: those that cannot be switched as they are, by what is known of them (pure)."""
+"""What clients observe during a switch: findings about clients that cannot be switched without help (pure)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _RECOVERS_ITSELF = re.compile(r"(apache-kafka-java|kgo)\b")
 
 
 def check_topics_and_groups(
-    migration: Migration, source: Inventory, there: Collection[str]
+    migration: Migration, source: Inventory, topics: Collection[str]
 ) -> Iterator[MigrationFinding]:
-    """What the file leaves out or renames. `there`: all topics of the source."""
+    """Yield topics and groups that the file leaves out or renames; `topics` are all topics of the source."""
     renamed = [
-        topic for topic in sorted(there) if migration.selects_topic(topic) and migration.target_name(topic) != topic
+        topic for topic in sorted(topics) if migration.selects_topic(topic) and migration.target_name(topic) != topic
     ]
     if renamed:
         yield MigrationFinding(
@@ -51,37 +51,37 @@ def check_topics_and_groups(
             f"{_abbreviate(renamed)} would have other names on the target, and clients ask for the old ones:"
             " migrate them without rename, or move their clients by hand",
         )
-    left = [
+    omitted = [
         topic
-        for topic in sorted(there)
+        for topic in sorted(topics)
         if not migration.selects_topic(topic)
         and topic not in INTERNAL_TOPICS
         and not topic.startswith("kproxy-migration-")
     ]
-    if left:
+    if omitted:
         yield MigrationFinding(
             WARNING,
             "topics",
-            f"{_abbreviate(left)} not migrated: their clients find nothing of them on the target",
+            f"{_abbreviate(omitted)} not migrated: their clients find nothing of them on the target",
         )
-    for group in sorted(source.groups.values(), key=lambda one: one.name):
+    for group in sorted(source.groups.values(), key=lambda group: group.name):
         if not migration.selects_group(group.name):
             yield MigrationFinding(
                 WARNING, f"group {group.name}", "is left out by the file: it begins by auto.offset.reset"
             )
-        elif (text := _group_effect(group, there)) is not None:
+        elif (text := _group_effect(group, topics)) is not None:
             yield MigrationFinding(WARNING, f"group {group.name}", text)
 
 
-def _group_effect(group: GroupInventory, there: Collection[str]) -> str | None:
-    """What its members will see that is not what they see at any rebalance."""
+def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
+    """Return what members of the group observe beyond a rebalance; None if nothing."""
     if group.kind == "share":
         return (
             "is a share group: only its start offsets are kept, so what was acknowledged beyond them, or is in flight,"
             " is delivered again"
         )
     if group.kind == "streams" or any(
-        topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in there
+        topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in topics
     ):
         return (
             "is a Kafka Streams application: instances that run take up their tasks again by themselves; of one that"
@@ -96,9 +96,12 @@ def _group_effect(group: GroupInventory, there: Collection[str]) -> str | None:
     return None
 
 
-def check_transactions(found: Sequence[OpenTransaction] | None) -> Iterator[MigrationFinding]:
-    """Those that are open now: not those that will be then, but applications that have some."""
-    if found is None:
+def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterator[MigrationFinding]:
+    """Yield a finding about the applications that have open transactions now.
+
+    The transactions that are open during the hold will be others.
+    """
+    if transactions is None:
         yield MigrationFinding(
             WARNING,
             "transactions",
@@ -106,67 +109,72 @@ def check_transactions(found: Sequence[OpenTransaction] | None) -> Iterator[Migr
             " writes are held ends the switch, which is then undone",
         )
         return
-    if found:
+    if transactions:
         yield MigrationFinding(
             NOTE,
             "transactions",
-            f"{len(found)} open now, of {_abbreviate([one.id for one in found])}: those that are open"
-            " while writes are held are aborted; the application sees that, and begins it again",
+            f"{len(transactions)} open now, of {_abbreviate([transaction.id for transaction in transactions])}: those"
+            " that are open while writes are held are aborted; the application sees that, and begins it again",
         )
 
 
 def check_transactional_ids(
     source: Collection[str] | None, target: Collection[str] | None
 ) -> Iterator[MigrationFinding]:
-    """Those that a cluster knows. Which of them are in use, nobody can tell."""
-    both = sorted(set(source or ()) & set(target or ()))
-    if both:
+    """Yield a finding about transactional ids that both clusters know. Which of them are in use is not known."""
+    shared = sorted(set(source or ()) & set(target or ()))
+    if shared:
         yield MigrationFinding(
             WARNING,
             "transactions",
-            f"both sides know {_abbreviate(both)}, with other producer ids: an application that uses"
+            f"both sides know {_abbreviate(shared)}, with other producer ids: an application that uses"
             " such a transactional id now ends with a fatal error at its next transaction (fenced): start it again"
             " after the switch",
         )
 
 
-def check_producer_ids(there: Mapping[tuple[str, int], Collection[int]], floor: int) -> MigrationFinding | None:
-    """What stands in the target's log. `there`: by topic and partition. `floor`: the source's ids are below it."""
-    met = [(topic, partition, low) for (topic, partition), ids in sorted(there.items()) if (low := min(ids)) < floor]
+def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], floor: int) -> MigrationFinding | None:
+    """Return a finding if logs on the target have producer ids that the source may assign.
+
+    `producer_ids` is by topic and partition. `floor` is above all ids of the source.
+    """
+    met = [
+        (topic, partition, low) for (topic, partition), ids in sorted(producer_ids.items()) if (low := min(ids)) < floor
+    ]
     if not met:
         return None
     (topic, partition, low), *others = met
-    more = f", and {len(others)} more partitions have such" if others else ""
+    others_text = f", and {len(others)} more partitions have such" if others else ""
     return MigrationFinding(
         STOP,
         "producer ids",
-        f"partition {partition} of {topic} on the target has records of producer {low}{more}, and"
+        f"partition {partition} of {topic} on the target has records of producer {low}{others_text}, and"
         f" the source's ids go up to {floor - 1}: records of a producer of the source that has the same id would be"
         " taken for repetitions, and be lost. Wait until the target has forgotten it (producer.id.expiration.ms after"
         " its last record, a day by default), or delete the topic there and copy it again",
     )
 
 
-def check_clients(connected: Iterable[ConnectedClient], *, again: bool = False) -> Iterator[MigrationFinding]:
-    """By what clients call themselves. `again`: they have been where they are led now."""
+def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool = False) -> Iterator[MigrationFinding]:
+    """Yield findings by the software of the clients; `switched_before`: clients have been where they are moved now."""
     by_software: dict[str, set[tuple[str, str]]] = {}
     spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), dict[str, set[str]]()
-    for one in connected:
-        by_software.setdefault(one.software or "unknown software", set()).add((one.name, one.address))
-        if _SPARK in one.name:
-            spark.add(one.name)
-        if is_franz_go(one.software):
-            franz.add(one.name)
-        if is_librdkafka(one.software) and not _ACCEPTS_NO_EPOCH.search(one.software):
-            librdkafka.add(one.name)
-        if again and one.writes and one.produces != ProducerKind.PLAIN:
-            for library in _sequence_conflicts(one):
+    for client in connected:
+        by_software.setdefault(client.software or "unknown software", set()).add((client.name, client.address))
+        if _SPARK in client.name:
+            spark.add(client.name)
+        if is_franz_go(client.software):
+            franz.add(client.name)
+        if is_librdkafka(client.software) and not _ACCEPTS_NO_EPOCH.search(client.software):
+            librdkafka.add(client.name)
+        if switched_before and client.writes and client.produces != ProducerKind.PLAIN:
+            for library in _sequence_conflicts(client):
                 # What no request has shown so far may be idempotent.
-                sure = "" if one.produces else " (if it is idempotent)"
-                writing.setdefault(library, set()).add(f"{one.name}{sure}")
+                sure = "" if client.produces else " (if it is idempotent)"
+                writing.setdefault(library, set()).add(f"{client.name}{sure}")
     if by_software:
-        said = ", ".join(f"{len(found)} {name}" for name, found in sorted(by_software.items()))
-        yield MigrationFinding(NOTE, "clients", f"connected now: {said}")
+        counts = ", ".join(f"{len(names)} {name}" for name, names in sorted(by_software.items()))
+        yield MigrationFinding(NOTE, "clients", f"connected now: {counts}")
     if spark:
         yield MigrationFinding(
             WARNING,
@@ -196,7 +204,10 @@ def check_clients(connected: Iterable[ConnectedClient], *, again: bool = False) 
 
 
 def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
-    """Of `_MEETS_ITSELF`, what holds for this one. That of transactional producers stands elsewhere."""
+    """Yield the keys of `_SEQUENCE_CONFLICTS` that apply to this client.
+
+    Transactional producers have their own finding.
+    """
     if client.produces == ProducerKind.TRANSACTIONAL or _RECOVERS_ITSELF.match(client.software):
         return
     if is_librdkafka(client.software):
@@ -205,12 +216,12 @@ def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
         yield _KAFKA_PYTHON if is_kafka_python(client.software) else _OTHERS
 
 
-def kproxy_warnings(said: Mapping[str, Sequence[str]]) -> Iterator[MigrationFinding]:
-    """What kproxies themselves say about clients: text → clients."""
-    for text, names in sorted(said.items()):
+def kproxy_warnings(clients_by_warning: Mapping[str, Sequence[str]]) -> Iterator[MigrationFinding]:
+    """Yield the warnings that kproxies have about clients, by warning text."""
+    for text, names in sorted(clients_by_warning.items()):
         yield MigrationFinding(WARNING, f"clients {_abbreviate(sorted(set(names)))}", text)
 
 
 def _abbreviate(names: Sequence[str]) -> str:
-    rest = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

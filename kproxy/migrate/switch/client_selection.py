@@ -1,4 +1,4 @@
-"""`--only`: which clients are switched by themselves, and whether they can be (pure)."""
+"""The option `--only`: the clients that are switched by themselves, and whether they can be (pure)."""
 
 from __future__ import annotations
 
@@ -21,77 +21,86 @@ _SYNTAX = f"allowed: {GROUP}=GROUP, {CLIENT}=ID, {TRANSACTION}=ID, more of them 
 
 @dataclass(frozen=True, slots=True)
 class ClientSelection:
-    """`groups`: all members of these. `clients`: those with these client ids, which may end with `*`. `transactions`:
-    transactional ids of theirs, which may end so too: what is open of them while writes are held is ended.
-    `readers_stay`: other clients may go on reading on the source while these write to the target."""
+    """The clients that `--only` names."""
 
     groups: tuple[str, ...] = ()
+    """Groups; all their members are selected."""
     clients: tuple[str, ...] = ()
+    """Client ids, which may end with `*`."""
     transactions: tuple[str, ...] = ()
+    """Transactional ids of these clients, which may end with `*`: the hold ends their open transactions."""
     allow_split_readers: bool = False
+    """Whether other clients may continue to read on the source while these write to the target."""
 
     def includes_transaction(self, transactional_id: str) -> bool:
-        """Whether this transactional id is one of theirs."""
+        """Return True if this transactional id is selected."""
         return any(
-            transactional_id.startswith(one[:-1]) if one.endswith("*") else transactional_id == one
-            for one in self.transactions
+            transactional_id.startswith(pattern[:-1]) if pattern.endswith("*") else transactional_id == pattern
+            for pattern in self.transactions
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedPart:
-    """`groups`: all whose members belong to the part. `writes`: some of its clients have written."""
+    """The part of a cluster that the selected clients form."""
 
     part: Part
     groups: frozenset[str]
+    """Groups whose members all belong to the part."""
     writes: bool
+    """Whether some of its clients have written."""
 
 
-def parse_selection(texts: Iterable[str], *, readers_stay: bool) -> ClientSelection | None:
-    """None if nothing is named. Raises ConfigError."""
-    found: dict[str, list[str]] = {GROUP: [], CLIENT: [], TRANSACTION: []}
+def parse_selection(texts: Iterable[str], *, allow_split_readers: bool) -> ClientSelection | None:
+    """Return the selection; None if no client is named. Raises ConfigError."""
+    names: dict[str, list[str]] = {GROUP: [], CLIENT: [], TRANSACTION: []}
     for text in texts:
-        for one in text.split(","):
-            kind, _, name = one.strip().partition("=")
-            if kind not in found or not name:
-                raise ConfigError(f"--only {one.strip() or text}: {_SYNTAX}")
-            found[kind].append(name)
-    if not any(found.values()):
+        for item in text.split(","):
+            kind, _, name = item.strip().partition("=")
+            if kind not in names or not name:
+                raise ConfigError(f"--only {item.strip() or text}: {_SYNTAX}")
+            names[kind].append(name)
+    if not any(names.values()):
         return None
-    if not found[GROUP] and not found[CLIENT]:
+    if not names[GROUP] and not names[CLIENT]:
         raise ConfigError(f"--only names no client; {_SYNTAX}")
-    return ClientSelection(tuple(found[GROUP]), tuple(found[CLIENT]), tuple(found[TRANSACTION]), readers_stay)
+    return ClientSelection(tuple(names[GROUP]), tuple(names[CLIENT]), tuple(names[TRANSACTION]), allow_split_readers)
 
 
 def select_part(
-    only: ClientSelection, members: GroupMembers, connected: Collection[ConnectedClient]
+    selection: ClientSelection, members: GroupMembers, connected: Collection[ConnectedClient]
 ) -> tuple[SelectedPart | None, list[MigrationFinding]]:
-    """`members`: of all groups of the source. `connected`: the clients of all kproxies that are on the source."""
-    missing = [name for name in only.groups if not members.get(name)]
+    """Return the part that the selected clients form, and findings about it.
+
+    `members` are of all groups of the source. `connected` are the clients of all kproxies that are on the source.
+    """
+    missing = [name for name in selection.groups if not members.get(name)]
     if missing:
         text = f"group {abbreviate(missing)} has no members whose client ids the source tells: name them with {CLIENT}="
         return None, [MigrationFinding(STOP, "only", text)]
-    ids = {_client_id_pattern(one) for name in only.groups for one in members[name]} | set(only.clients)
+    ids = {_client_id_pattern(client_id) for name in selection.groups for client_id in members[name]} | set(
+        selection.clients
+    )
     clients = tuple(sorted(ids))
     try:
         part = Part(f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}", clients)
         check_part(part)
     except ValueError as error:
         return None, [MigrationFinding(STOP, "only", str(error))]
-    groups = frozenset(name for name, ids in members.items() if any(part.has(one) for one in ids))
-    writes = any(one.writes for one in connected if part.has(one.name))
+    groups = frozenset(name for name, ids in members.items() if any(part.has(client_id) for client_id in ids))
+    writes = any(client.writes for client in connected if part.has(client.name))
     chosen = SelectedPart(part, groups, writes)
-    return chosen, list(_check_part(only, chosen, members, connected))
+    return chosen, list(_check_part(selection, chosen, members, connected))
 
 
 def _client_id_pattern(client_id: str) -> str:
-    """A member may come back with another number: Java's are called consumer-GROUP-1 and so on."""
+    """Return a pattern for a member that may come back with another number, as Java's consumer-GROUP-1."""
     name = client_series(client_id)
     return f"{name}-{NUMBER_SUFFIX}" if name else client_id
 
 
 def _check_part(
-    only: ClientSelection, chosen: SelectedPart, members: GroupMembers, connected: Collection[ConnectedClient]
+    selection: ClientSelection, chosen: SelectedPart, members: GroupMembers, connected: Collection[ConnectedClient]
 ) -> Iterator[MigrationFinding]:
     part = chosen.part
     yield MigrationFinding(
@@ -107,18 +116,18 @@ def _check_part(
             "members that read uncommitted records (the default of Java's clients) may get some twice"
             " on the target when an attempt of the copy is broken off: set isolation.level=read_committed there",
         )
-    ours = [one for one in connected if part.has(one.name)]
-    here = {one.name for one in ours}
+    part_clients = [client for client in connected if part.has(client.name)]
+    connected_ids = {client.name for client in part_clients}
     for group in sorted(chosen.groups):
-        stay = sorted(one for one in members[group] if not part.has(one))
-        if stay:
+        staying = sorted(client_id for client_id in members[group] if not part.has(client_id))
+        if staying:
             yield MigrationFinding(
                 STOP,
                 f"group {group}",
-                f"its members {abbreviate(stay)} would stay on the source: a group is on one side;"
+                f"its members {abbreviate(staying)} would stay on the source: a group is on one side;"
                 f" name it with {GROUP}=",
             )
-        away = sorted(one for one in members[group] - here if part.has(one))
+        away = sorted(client_id for client_id in members[group] - connected_ids if part.has(client_id))
         if away:
             yield MigrationFinding(
                 STOP,
@@ -126,31 +135,33 @@ def _check_part(
                 f"its members {abbreviate(away)} are not connected through these kproxies: they"
                 " would stay on the source",
             )
-    if not ours:
+    if not part_clients:
         yield MigrationFinding(
             WARNING, "only", "none of these clients is connected now: whether they write is not known"
         )
-    if chosen.writes and not only.allow_split_readers:
-        readers = sorted({one.name or "(no client id)" for one in connected if one.reads and not part.has(one.name)})
+    if chosen.writes and not selection.allow_split_readers:
+        readers = sorted(
+            {client.name or "(no client id)" for client in connected if client.reads and not part.has(client.name)}
+        )
         if readers:
             yield MigrationFinding(
                 STOP,
                 "only",
-                f"some of these clients write, and {abbreviate(readers)} read on the source: they would not"
-                " see what is written to the target. Lead them there first, or together; or add --readers-stay, if they"
-                " read nothing of it",
+                f"some of these clients write, and {abbreviate(readers)} read on the source: they would not see what"
+                " is written to the target. Lead them there first, or together; or add --allow-split-readers, if"
+                " they read nothing of it",
             )
 
 
-def describe_open_transactions(ids: Sequence[str], only: ClientSelection) -> str:
-    """Why these transactions, which are open, hinder a switch of these clients."""
+def describe_open_transactions(ids: Sequence[str], selection: ClientSelection) -> str:
+    """Return a message that these open transactions block the switch of the selected clients."""
     return (
         f"transaction {abbreviate(ids)} is open on the source and does not end: if it is one of these clients', name it"
-        f" with --only {TRANSACTION}=" + ("" if only.transactions else "; if it is another's, try again")
+        f" with --only {TRANSACTION}=" + ("" if selection.transactions else "; if it is another's, try again")
     )
 
 
 def abbreviate(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    rest = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    """Return the first names, and the number of the others."""
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

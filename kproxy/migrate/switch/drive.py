@@ -1,8 +1,8 @@
-"""Drives a switch: the pure machine `kproxy.proxy.switching.coordinator`, real kproxies, a real journal, real work.
+"""The drive of a switch: the pure coordinator of `kproxy.proxy.switching` with real kproxies, journal and tasks.
 
-One thread decides. Kproxies are asked in threads, each of them one thing at a time; the work of the hold is done in
-another. All that any of them finds comes through one queue. Every question has a limit of time, and so has every stage:
-whatever does not answer, this goes on, or back.
+One thread decides. Threads of a pool send requests to the kproxies, one at a time to each; another thread does the work
+of the hold. All results arrive in one queue. Every request and every stage has a deadline: whatever does not reply, the
+drive continues or goes back.
 """
 
 from __future__ import annotations
@@ -38,28 +38,32 @@ from kproxy.proxy.switching.twophase import (
 )
 
 HoldTask = Callable[[float], None]
-"""A piece of work; it is told until when, of time.monotonic, and raises KproxyError."""
+"""A task of the hold. Its argument is its deadline, of time.monotonic. Raises KproxyError."""
 Say = Callable[[str], None]
 
 
 class EntryWriter(Protocol):
-    """As `SwitchJournal`."""
+    """The interface of `SwitchJournal` that a drive uses."""
 
     def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry: ...
 
 
 @dataclass(frozen=True, slots=True)
 class DriveTimeouts:
-    """In seconds. `ask`: for all kproxies to say where they are. `lost`: how long one may say nothing, or nonsense.
-    `reserve`: of the hold, what is kept for flipping and committing when the work is done. `last`: how long those that
-    do not answer are asked when all is decided. `poll`: until one is asked again that has not got there."""
+    """Time limits of a drive, in seconds."""
 
     first_reply: float = 15.0
+    """For all kproxies to reply with their state at the start."""
     silence: float = 4.0
+    """How long a kproxy may send no valid reply."""
     reserve: float = 3.0
+    """The share of the hold that is reserved for the flip and the commit after the work."""
     final_replies: float = 60.0
+    """How long the final command is repeated to kproxies that do not reply."""
     poll: float = 0.2
+    """Between two requests to a kproxy that has not reached the state yet."""
     work_poll: float = 1.0
+    """Between two requests to a kproxy while the work of the hold is done."""
 
 
 TIMEOUTS = DriveTimeouts()
@@ -88,17 +92,20 @@ _WORK_TEXTS: Mapping[Work, str] = {
 
 @dataclass
 class DriveResult:
-    """What came of it. `held`: seconds from the first hold to the last answer of a release or undo, by this machine's
-    clock; None if nothing was held by this driver. `answers`: the last one of each kproxy. `stages`: when each began,
-    in seconds since the first hold."""
+    """The result of a drive."""
 
     end: CoordinatorOutcome
     reasons: tuple[str, ...]
+    """Why it went back or is incomplete."""
     entry: SwitchEntry
     replies: Mapping[str, ClusterReply]
+    """The last reply of each kproxy."""
     held_seconds: float | None = None
+    """Time from the first hold to the last reply to a release or undo, by this machine's clock; None without a hold."""
     stage_starts: Mapping[str, float] = field(default_factory=dict)
+    """When each stage began, in seconds since the first hold."""
     participant_states: Mapping[str, str] = field(default_factory=dict)
+    """By kproxy, its state as the coordinator knows it."""
 
 
 class Drive:
@@ -115,7 +122,7 @@ class Drive:
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
-        self._fleet, self._kproxies = fleet, {one.name: one for one in fleet.kproxies}
+        self._fleet, self._kproxies = fleet, {kproxy.name: kproxy for kproxy in fleet.kproxies}
         self._tasks, self._log, self._timeouts = works, say, limits
         # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
         self._events: queue.SimpleQueue[tuple[str, CoordinatorEvent | None]] = queue.SimpleQueue()
@@ -131,33 +138,36 @@ class Drive:
         self.coordinator: CoordinatorState = begin(plan)
 
     def abort(self, why: str) -> None:
-        """From any thread or a signal handler: go back, unless it is too late for that."""
+        """Go back, unless that is no longer possible. Can be called from any thread and from a signal handler."""
         self._events.put(("", AbortRequested(why)))
 
     def run(self) -> DriveResult:
-        """Until it is over, one way or another."""
+        """Drive the switch to its end, and return the result."""
         self._enter(None)
         while True:
-            now = next_actions(self.coordinator)
-            if now.end is not None:
-                return self._result(now.end)
-            if now.journal is not None:
-                if not self._write(now.journal):
+            actions = next_actions(self.coordinator)
+            if actions.end is not None:
+                return self._result(actions.end)
+            if actions.journal is not None:
+                if not self._write(actions.journal):
                     return self._result(CoordinatorOutcome.TAKEN_OVER)
                 continue
-            for name, command in now.requests.items():
+            for name, command in actions.requests.items():
                 self._request(name, command)
-            if now.work is not None and now.work not in self._started_work:
-                self._start_work(now.work)
-            self._wait_for_event(now.requests)
+            if actions.work is not None and actions.work not in self._started_work:
+                self._start_work(actions.work)
+            self._wait_for_event(actions.requests)
 
     def _result(self, end: CoordinatorOutcome) -> DriveResult:
-        held = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
-        known = {name: one.value for name, one in zip(self._plan.kproxies, self.coordinator.phases, strict=True)}
+        held_seconds = None if self._hold_began is None else (self._hold_ended or time.monotonic()) - self._hold_began
+        states = {
+            name: participant.value
+            for name, participant in zip(self._plan.kproxies, self.coordinator.phases, strict=True)
+        }
         entry = self._entry
         if end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE) and entry.decisions:
             entry = self._write_end(entry)
-        return DriveResult(end, self.coordinator.why, entry, self._replies, held, self._stage_starts, known)
+        return DriveResult(end, self.coordinator.why, entry, self._replies, held_seconds, self._stage_starts, states)
 
     def _write_end(self, entry: SwitchEntry) -> SwitchEntry:
         try:
@@ -169,30 +179,30 @@ class Drive:
     # Events
 
     def _wait_for_event(self, requests: Mapping[str, Command | None]) -> None:
-        """Wait for the next thing to happen, or to be due."""
+        """Wait for the next event or the next due request."""
         now = time.monotonic()
         until = self._deadline()
         free = [self._due_times.get(name, 0.0) for name in requests if name not in self._in_flight]
         due = min([until, now + 1.0, *free])
         try:
-            who, event = self._events.get(timeout=max(0.001, due - now))
+            name, event = self._events.get(timeout=max(0.001, due - now))
         except queue.Empty:
             if time.monotonic() >= until:
                 self._step(StageTimedOut(self._late_reason()))
             return
         while True:
-            self._in_flight.discard(who)
+            self._in_flight.discard(name)
             if event is not None:
                 self._step(event)
             try:
-                who, event = self._events.get_nowait()
+                name, event = self._events.get_nowait()
             except queue.Empty:
                 return
 
     def _late_reason(self) -> str:
-        """What kproxies say that hinders them; "" if they say nothing."""
-        said = [f"{name}: {one.problem}" for name, one in sorted(dict(self._replies).items()) if one.problem]
-        return f"{self.coordinator.stage} took too long: {'; '.join(said)}" if said else ""
+        """Return the problems that kproxies have; "" if they report none."""
+        problems = [f"{name}: {reply.problem}" for name, reply in sorted(dict(self._replies).items()) if reply.problem]
+        return f"{self.coordinator.stage} took too long: {'; '.join(problems)}" if problems else ""
 
     def _step(self, event: CoordinatorEvent) -> None:
         before = self.coordinator
@@ -215,7 +225,7 @@ class Drive:
             self._log(_STAGE_TEXTS[stage].format(to=self._plan.to, former=self._plan.former))
 
     def _deadline(self) -> float:
-        """When the stage takes too long."""
+        """Return the deadline of the stage."""
         stage, limits = self.coordinator.stage, self._timeouts
         if stage in _HOLDING and self._hold_began is not None:
             keep = (
@@ -227,7 +237,7 @@ class Drive:
     # Effects
 
     def _write(self, record: JournalDecision) -> bool:
-        """False if another driver has taken over."""
+        """Write a decision to the journal. Returns False if another driver has taken over."""
         entry = self._entry.with_decision(self._plan.driver, record)
         try:
             self._entry = self._journal.write(entry, max(1.0, self._deadline() - time.monotonic()))
@@ -251,7 +261,7 @@ class Drive:
         self._fleet.submit(lambda: self._send_request(kproxy, command))
 
     def _send_request(self, kproxy: Kproxy, command: Command | None) -> None:
-        """In a thread of the fleet's."""
+        """Send a command to a kproxy, or read its state. Runs in a thread of the fleet's pool."""
         event: CoordinatorEvent | None = None
         did = None if command is None else command.type
         try:
@@ -275,7 +285,7 @@ class Drive:
         self._events.put((kproxy.name, event))
 
     def _judge_silence(self, kproxy: Kproxy, error: AdminError) -> ParticipantLost | None:
-        """None while it may be only slow."""
+        """Return an event if the kproxy counts as lost; None while it may only be slow."""
         now = time.monotonic()
         since = self._silent_since.setdefault(kproxy.name, now)
         patience = self._timeouts.first_reply / 2 if self.coordinator.stage is Stage.ASK else self._timeouts.silence

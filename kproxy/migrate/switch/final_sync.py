@@ -1,7 +1,7 @@
-"""The end of a migration's copy: what was written last is copied and compared, and the last positions are translated.
+"""The final sync of a migration: copies and compares the last records, and translates the last positions.
 
-The copy follows the source before the hold begins, with all connections open and Spark's session warm. So what remains
-for the hold is the last round, its check, and the positions that have changed.
+The copy follows the source before the hold begins, with all connections open and a warm Spark session. So only the last
+round, its verification, and the positions that have changed remain for the hold.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _NAMED = 3
 
 
 class FinalSyncError(KproxyError):
-    """The tail is not what it must be, in words."""
+    """A final sync that cannot succeed. The message is the reason."""
 
 
 @dataclass
 class SyncTimings:
-    """How long each part took when it was done last."""
+    """The duration of each step, in seconds, when it ran last."""
 
     drain: float = 0.0
     copy: float = 0.0
@@ -62,25 +62,27 @@ class SyncTimings:
 
 @dataclass
 class FinalSync:
-    """Of a migration in this direction. `force`: positions on the target that somebody else wrote are overwritten, as
-    clients that were there before have moved away. `compose` adds to what the positions are translated by, if it is not
-    only what this migration has copied. `groups`: those whose positions are translated. `alone`: which clients are
-    switched, if others go on writing to the source; `others_write`: records of others are in the target's logs, of
-    clients that were led there before. `ended`: the transactions that were ended. `ends`: where the source's logs
-    ended when they were copied last."""
+    """The final sync of a migration, in its direction."""
 
     spark: Any
     migration: Migration
     endpoints: ClusterEndpoints
     log: Callable[[str], None] = lambda _: None
     force: bool = False
+    """Whether positions on the target that kproxy did not write are overwritten: clients were there before."""
     compose: Callable[[GroupOffsetSync], None] = lambda _: None
+    """Extends the offset maps, if positions are translated by more than what this migration has copied."""
     groups: Callable[[str], bool] | None = None
+    """Selects the groups whose positions are translated; None for those of the file."""
     selection: ClientSelection | None = None
+    """The clients that are switched, if others continue to write to the source."""
     others_write: bool = False
+    """Whether the target's logs have records of clients that were moved there before."""
     timings: SyncTimings = field(default_factory=SyncTimings)
     ended_transactions: list[OpenTransaction] = field(default_factory=list)
+    """The transactions that this has ended."""
     source_ends: EndOffsets = field(default_factory=dict)
+    """The ends of the source's logs when they were copied last."""
     _positions: tuple[Sequence[GroupResult], Mapping[TopicPartition, CopiedPartition]] = ((), {})
 
     def __post_init__(self) -> None:
@@ -100,8 +102,11 @@ class FinalSync:
     # Before the hold
 
     def start(self, take_over: bool) -> None:
-        """Connect, and let the copy follow. If another driver copies, its place is taken, or what it copies is waited
-        for. Raises ConfigError if it cannot begin, UpstreamError and WireError."""
+        """Connect, and start a copy that follows the source.
+
+        If another driver copies, this takes its place (`take_over`), or waits for what it copies. Raises
+        ConfigError if it cannot begin, UpstreamError and WireError.
+        """
         self._take_over = take_over
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
         self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
@@ -111,15 +116,15 @@ class FinalSync:
         )
         self._stack.callback(self._source_cluster.close)
         self._stack.callback(self._target_cluster.close)
-        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
-        self._scope = what
-        layout = self._source_cluster.refresh_metadata(list(what.topics))
-        self.partitions = [(topic, led.index) for topic in what.topics for led in layout.topics[topic][1]]
+        scope = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
+        self._scope = scope
+        layout = self._source_cluster.refresh_metadata(list(scope.topics))
+        self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
         self._state_topic = read_state_topic(self._target_cluster, self.migration.name, _is_partition_record)
-        self._start_copy(what)
+        self._start_copy(scope)
 
-    def _start_copy(self, what: CopySpec) -> None:
-        self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what)
+    def _start_copy(self, scope: CopySpec) -> None:
+        self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
 
         def run() -> None:
             try:
@@ -131,7 +136,7 @@ class FinalSync:
         self._thread.start()
 
     def stop_copy(self, until: float) -> None:
-        """Nothing that comes from here on is copied in this direction. Raises TailError if the copy does not end."""
+        """End the copy. Raises FinalSyncError if it does not end in time."""
         self._copy.end()
         assert self._thread is not None
         self._thread.join(max(0.0, until - time.monotonic()))
@@ -139,26 +144,32 @@ class FinalSync:
             raise FinalSyncError("the copy did not end in time")
 
     def lag(self) -> int:
-        """In offsets, of all partitions. Raises UpstreamError and WireError, and what has ended the copy."""
+        """Return the lag of all partitions in offsets.
+
+        Raises UpstreamError and WireError, and the error that has ended the copy.
+        """
         self._check_copy()
         ends = self._read_stable_ends(time.monotonic() + _SETTLE_TIMEOUT)
         begins = self._read_begins()
         states = self._read_states()
         return sum(
-            max(0, end - (states[where].source_next if where in states else begins[where]))
-            for where, end in ends.items()
+            max(0, end - (states[partition].source_next if partition in states else begins[partition]))
+            for partition, end in ends.items()
         )
 
-    def catch_up(self, most: int, seconds: float) -> int:
-        """Wait until the lag is no more than this. Returns it in any case."""
+    def catch_up(self, max_lag: int, seconds: float) -> int:
+        """Wait until the lag is at most `max_lag`, or the time is over, and return the lag."""
         until = time.monotonic() + seconds
-        while (lag := self.lag()) > most and time.monotonic() < until:
+        while (lag := self.lag()) > max_lag and time.monotonic() < until:
             time.sleep(10 * _RETRY_INTERVAL)
         return lag
 
     def rehearse(self, seconds: float, *, dry_run: bool) -> list[str]:
-        """All that is done while writes are held, but for the transactions: so everything is warm and nearly done, and
-        it is known how long it takes. Returns what could not be translated. Raises as `copy` and the others do."""
+        """Do all tasks of the hold, except ending transactions, and return what could not be translated.
+
+        Afterwards everything is warm and nearly done, and the durations are known. Raises as `copy` and the
+        others do.
+        """
         until = time.monotonic() + seconds
         self.source_ends = self._read_stable_ends(until)
         self._timed("copy", lambda: self._wait_until_copied(self.source_ends, until))
@@ -170,26 +181,30 @@ class FinalSync:
     # While writes are held
 
     def drain(self, until: float) -> None:
-        """End the transactions that are open on the source. Raises TailError, UpstreamError and WireError."""
+        """End the open transactions on the source. Raises FinalSyncError, UpstreamError and WireError."""
         self._timed("drain", lambda: self._drain(until))
 
     def _drain(self, until: float) -> None:
-        found = open_transactions(self._source_admin, until)
+        transactions = open_transactions(self._source_admin, until)
         if self.selection is not None:
-            found = [one for one in found or () if self.selection.includes_transaction(one.id)]
-        if not found:
+            transactions = [
+                transaction for transaction in transactions or () if self.selection.includes_transaction(transaction.id)
+            ]
+        if not transactions:
             return
-        self.ended_transactions += found
-        for one in found:
-            self.log(f"ends transaction {one.id} on the source: its application sees that it is aborted")
-        failed = end_transactions(self.endpoints.source, [one.id for one in found], until)
+        self.ended_transactions += transactions
+        for transaction in transactions:
+            self.log(f"ends transaction {transaction.id} on the source: its application sees that it is aborted")
+        failed = end_transactions(self.endpoints.source, [transaction.id for transaction in transactions], until)
         if failed:
             name, why = min(failed.items())
             raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
 
     def copy(self, until: float) -> None:
-        """Up to the ends that the source's logs have now, and until no log has another end. Raises TailError,
-        UpstreamError and WireError."""
+        """Copy up to the current ends of the source's logs, until no log has grown.
+
+        Raises FinalSyncError, UpstreamError and WireError.
+        """
         self._timed("copy", lambda: self._copy_all(until))
 
     def _copy_all(self, until: float) -> None:
@@ -199,10 +214,12 @@ class FinalSync:
             try:
                 self._wait_until_copied(self.source_ends, until)
             except FinalSyncError as error:
-                left = open_transactions(self._source_admin, until)
+                open_now = open_transactions(self._source_admin, until)
                 raise (
-                    FinalSyncError(describe_open_transactions([one.id for one in left], self.selection))
-                    if left
+                    FinalSyncError(
+                        describe_open_transactions([transaction.id for transaction in open_now], self.selection)
+                    )
+                    if open_now
                     else error
                 ) from None
             return
@@ -214,7 +231,7 @@ class FinalSync:
             self._check_deadline(until, "the source's logs still grow: somebody writes to it without kproxy")
 
     def verify(self, until: float) -> None:
-        """What has been copied and was not compared before. Raises TailError, UpstreamError and WireError."""
+        """Verify what was copied and not verified before. Raises FinalSyncError, UpstreamError and WireError."""
         self._timed("verify", self._verify)
 
     def _verify(self) -> None:
@@ -225,17 +242,19 @@ class FinalSync:
             self.migration.name,
             others_write=self.others_write,
         )
-        wrong = [one for one in report.partitions if not one.is_complete]
-        if wrong:
-            one = wrong[0]
-            why = one.note or (str(one.difference) if one.difference is not None else "its records differ")
+        unverified = [partition for partition in report.partitions if not partition.is_complete]
+        if unverified:
+            partition = unverified[0]
+            why = partition.note or (
+                str(partition.difference) if partition.difference is not None else "its records differ"
+            )
             raise FinalSyncError(
-                f"partition {one.partition} of {one.topic} is not verified up to its end: {why}{_more_text(wrong)};"
-                " kproxy migrate verify says more"
+                f"partition {partition.partition} of {partition.topic} is not verified up to its end:"
+                f" {why}{_more_text(unverified)}; kproxy migrate verify says more"
             )
 
     def translate(self, until: float) -> None:
-        """The positions of all groups. Raises TailError, UpstreamError and WireError."""
+        """Translate and write the positions of all groups. Raises FinalSyncError, UpstreamError and WireError."""
         self._timed("translate", self._translate)
 
     def _translate(self) -> None:
@@ -244,18 +263,22 @@ class FinalSync:
             raise FinalSyncError(f"not all positions could be translated: {problems[0]}{_more_text(problems)}")
 
     def check_source_idle(self, until: float) -> None:
-        """That nothing was written to the source since it was copied, if nobody may. Raises TailError, UpstreamError,
-        WireError."""
+        """Check that no record was written to the source since it was copied, if no client may write.
+
+        Raises FinalSyncError, UpstreamError and WireError.
+        """
         if self.selection is not None:
             return
-        now = self._read_final_ends(until)
-        moved = sorted(where for where in now if now[where] != self.source_ends.get(where))
-        if moved:
-            (topic, partition), was = moved[0], self.source_ends.get(moved[0], 0)
+        ends = self._read_final_ends(until)
+        grown = sorted(
+            partition_id for partition_id in ends if ends[partition_id] != self.source_ends.get(partition_id)
+        )
+        if grown:
+            (topic, partition), former_end = grown[0], self.source_ends.get(grown[0], 0)
             raise FinalSyncError(
-                f"somebody writes to the source without kproxy: partition {partition} of {topic} ended at {was} when"
-                f" all writes were held, and ends at {now[moved[0]]} now{_more_text(moved)}; stop them, or let them go"
-                " through kproxy"
+                f"somebody writes to the source without kproxy: partition {partition} of {topic} ended at"
+                f" {former_end} when all writes were held, and ends at {ends[grown[0]]} now{_more_text(grown)}; stop"
+                " them, or let them go through kproxy"
             )
 
     # Parts
@@ -275,8 +298,10 @@ class FinalSync:
         return list(count_unwritten(results, self.migration))
 
     def repeated(self) -> list[DuplicateRecords]:
-        """What members of groups would read twice, as positions were translated last. Raises UpstreamError and
-        WireError."""
+        """Return what members of groups would read twice, by the last translation.
+
+        Raises UpstreamError and WireError.
+        """
         if self.force:  # the way back: applications have written there themselves
             return []
         return list(find_duplicates(self.endpoints.target, *self._positions))
@@ -304,16 +329,16 @@ class FinalSync:
         return self._read_offsets(requests.EARLIEST, True, time.monotonic() + _SETTLE_TIMEOUT)
 
     def _read_stable_ends(self, until: float) -> EndOffsets:
-        """Where readers of committed records end now."""
+        """Return where readers of committed records stop now."""
         return self._read_offsets(requests.LATEST, True, until)
 
     def _read_final_ends(self, until: float) -> EndOffsets:
-        """Where the logs end, when nothing is open in them."""
+        """Return the ends of the logs, when no transaction is open in them."""
         patience = min(until, time.monotonic() + _SETTLE_TIMEOUT)
         while True:
             high = self._read_offsets(requests.LATEST, False, patience)
             stable = self._read_offsets(requests.LATEST, True, patience)
-            behind = sorted(where for where in high if stable[where] != high[where])
+            behind = sorted(partition_id for partition_id in high if stable[partition_id] != high[partition_id])
             if not behind:
                 return stable
             topic, partition = behind[0]
@@ -324,25 +349,25 @@ class FinalSync:
             )
             time.sleep(_RETRY_INTERVAL)
 
-    def _read_offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
-        found: dict[TopicPartition, int] = {}
+    def _read_offsets(self, timestamp: int, committed: bool, until: float) -> EndOffsets:
+        offsets: dict[TopicPartition, int] = {}
         while True:
-            missing = [where for where in self.partitions if where not in found]
+            missing = [partition_id for partition_id in self.partitions if partition_id not in offsets]
             try:
-                found |= self._source_cluster.list_offsets(missing, which, committed=committed)
+                offsets |= self._source_cluster.list_offsets(missing, timestamp, committed=committed)
             except UpstreamError:
                 self._source_cluster.invalidate()
-            if len(found) == len(self.partitions):
-                return found
-            topic, partition = next(where for where in self.partitions if where not in found)
+            if len(offsets) == len(self.partitions):
+                return offsets
+            topic, partition = next(partition_id for partition_id in self.partitions if partition_id not in offsets)
             self._check_deadline(until, f"the source does not tell where partition {partition} of {topic} ends")
             time.sleep(_RETRY_INTERVAL)
 
     def _read_states(self) -> dict[TopicPartition, PartitionState]:
         retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
         values = self._state_topic.values
-        found = {where: values.get(state_key("partition", *where)) for where in self.partitions}
-        return {where: PartitionState.from_json(value) for where, value in found.items() if value is not None}
+        records = {partition: values.get(state_key("partition", *partition)) for partition in self.partitions}
+        return {partition: PartitionState.from_json(value) for partition, value in records.items() if value is not None}
 
     def _wait_until_copied(self, ends: EndOffsets, until: float) -> None:
         begins = self._read_begins()
@@ -350,9 +375,9 @@ class FinalSync:
             self._check_copy()
             states = self._read_states()
             behind = [
-                where
-                for where, end in ends.items()
-                if end > (states[where].source_next if where in states else begins[where])
+                partition_id
+                for partition_id, end in ends.items()
+                if end > (states[partition_id].source_next if partition_id in states else begins[partition_id])
             ]
             if not behind:
                 return
@@ -364,7 +389,7 @@ class FinalSync:
 
 
 def list_topics(bootstrap: str) -> set[str]:
-    """All that are there. Raises UpstreamError and WireError."""
+    """Return the names of all topics. Raises UpstreamError and WireError."""
     cluster = ClusterClient(bootstrap)
     try:
         return set(retry(cluster, cluster.refresh_metadata, _SETTLE_TIMEOUT).topics)
@@ -372,8 +397,8 @@ def list_topics(bootstrap: str) -> set[str]:
         cluster.close()
 
 
-def _more_text(of: Iterable[object]) -> str:
-    count = len(list(of)) - 1
+def _more_text(items: Iterable[object]) -> str:
+    count = len(list(items)) - 1
     return f" (and {count} more)" if count > 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""The end of a migration: configurations as they are to be, nothing left that only the migration needed."""
+"""The end of a migration: sets the final configurations, and deletes what only the migration needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Configs = Mapping[str, str | None]
 
 
 def run_finish(migration: Migration, say: Say, *, dry_run: bool, force: bool) -> list[str]:
-    """Returns what stays, in words. Raises ConfigError if it cannot begin, and KproxyError."""
+    """Finish the migration, and return what could not be done.
+
+    Raises ConfigError if it cannot begin, and KproxyError.
+    """
     section = require_switch_section(migration)
     with ExitStack() as stack:
         target = stack.enter_context(open_target(migration))
@@ -40,8 +43,8 @@ def run_finish(migration: Migration, say: Say, *, dry_run: bool, force: bool) ->
             raise ConfigError(f"{last.what} {last.switch} is not over: kproxy migrate switch --resume, or --abort")
         if last.parts_on_target:
             raise ConfigError("only some clients were switched (--only): kproxy migrate switch leads all others there")
-        with open_fleet(section) as those:
-            _check_kproxies(those, section.cluster, last, say, force)
+        with open_fleet(section) as kproxies:
+            _check_kproxies(kproxies, section.cluster, last, say, force)
         source = _open_source(stack, migration, say, force) if last.reversible else None
         return finish_migration(migration, source, target, last, say, dry_run=dry_run)
 
@@ -56,20 +59,20 @@ def _open_source(stack: ExitStack, migration: Migration, say: Say, force: bool) 
         return None
 
 
-def _check_kproxies(those: KproxyFleet, cluster: str, last: SwitchEntry, say: Say, force: bool) -> None:
-    """Raises ConfigError unless every kproxy leads clients to where they are to be."""
+def _check_kproxies(kproxies: KproxyFleet, cluster: str, last: SwitchEntry, say: Say, force: bool) -> None:
+    """Raise ConfigError unless every kproxy routes clients to the right upstream."""
     problems = []
     active = last.target_upstream if last.is_moved else last.source_upstream
-    for kproxy, answer in those.request_all(lambda one: one.read_units()):
+    for kproxy, answer in kproxies.request_all(lambda unit: unit.read_units()):
         if isinstance(answer, AdminError):
             problems.append(f"{kproxy.name} does not answer: {answer}")
             continue
-        for one in answer:
-            if one.state.phase is not Phase.SERVING or one.state.active != active:
-                whom = f"part {part} " if (part := split_unit(one.name)[1]) else ""
+        for unit in answer:
+            if unit.state.phase is not Phase.SERVING or unit.state.active != active:
+                whom = f"part {part} " if (part := split_unit(unit.name)[1]) else ""
                 raise ConfigError(
-                    f"{kproxy.name} leads {whom}to {one.state.active} ({one.state.phase}), and not to {active}: finish"
-                    " ends what is known of the switch"
+                    f"{kproxy.name} leads {whom}to {unit.state.active} ({unit.state.phase}), and not to {active}:"
+                    " finish ends what is known of the switch"
                 )
     for text in problems:
         if not force:
@@ -80,109 +83,111 @@ def _check_kproxies(those: KproxyFleet, cluster: str, last: SwitchEntry, say: Sa
 def finish_migration(
     migration: Migration, source: str | None, target: str, last: SwitchEntry, say: Say, *, dry_run: bool
 ) -> list[str]:
-    """With everything open. `source` is None if there is nothing to be done there, or nobody reaches it."""
-    did = "would" if dry_run else "did"
-    stays: list[str] = []
+    """Finish with open connections; `source` is None if it has nothing to change, or cannot be reached."""
+    verb = "would" if dry_run else "did"
+    remaining: list[str] = []
     if source is not None:
-        stays += _finish_reverse_copy(migration, source, say, did, dry_run)
+        remaining += _finish_reverse_copy(migration, source, say, verb, dry_run)
     if not last.is_moved:
         say("clients are on the source: kproxy migrate undo takes back what was prepared on the target")
-        return stays
+        return remaining
     with Admin(target) as admin, ChangeJournal(target, migration.name, migration.state_topic) as journal:
-        stays += _set_configs(admin, read_changes(journal.read()), final_configs, say, did, dry_run)
-        if stays:
-            return [*stays, f"topic {migration.state_topic} on the target: it has what is to be done still"]
-        say(f"{did}: delete topic {migration.state_topic} on the target")
+        remaining += _set_configs(admin, read_changes(journal.read()), final_configs, say, verb, dry_run)
+        if remaining:
+            return [*remaining, f"topic {migration.state_topic} on the target: it has what is to be done still"]
+        say(f"{verb}: delete topic {migration.state_topic} on the target")
         if not dry_run:
-            stays += [text for text in TargetAdmin(admin).delete_topics([migration.state_topic]) if text]
+            remaining += [text for text in TargetAdmin(admin).delete_topics([migration.state_topic]) if text]
     for line in cleanup_advice(migration, last):
         say(line)
-    return stays
+    return remaining
 
 
-def _finish_reverse_copy(migration: Migration, source: str, say: Say, did: str, dry_run: bool) -> Iterator[str]:
-    back = reverse_migration(migration, [])
-    if not topic_exists(source, back.state_topic):
+def _finish_reverse_copy(migration: Migration, source: str, say: Say, verb: str, dry_run: bool) -> Iterator[str]:
+    reverse = reverse_migration(migration, [])
+    if not topic_exists(source, reverse.state_topic):
         return
-    with Admin(source) as admin, ChangeJournal(source, back.name, back.state_topic) as journal:
-        stays = _set_configs(admin, read_changes(journal.read()), former_configs, say, did, dry_run)
-        if stays:
-            yield from [*stays, f"topic {back.state_topic} on the source: it has what is to be done still"]
+    with Admin(source) as admin, ChangeJournal(source, reverse.name, reverse.state_topic) as journal:
+        remaining = _set_configs(admin, read_changes(journal.read()), former_configs, say, verb, dry_run)
+        if remaining:
+            yield from [*remaining, f"topic {reverse.state_topic} on the source: it has what is to be done still"]
             return
-        say(f"{did}: delete topic {back.state_topic} on the source")
+        say(f"{verb}: delete topic {reverse.state_topic} on the source")
         if not dry_run:
-            yield from (text for text in TargetAdmin(admin).delete_topics([back.state_topic]) if text)
+            yield from (text for text in TargetAdmin(admin).delete_topics([reverse.state_topic]) if text)
 
 
 ConfigSelector = Callable[[list[Change]], tuple[dict[str, dict[str, str | None]], dict[str, dict[str, str | None]]]]
 
 
-def final_configs(found: list[Change]) -> tuple[dict[str, dict[str, str | None]], dict[str, dict[str, str | None]]]:
-    """Of a migration that is done (pure): by topic what `prepare` has set, and what it is to be."""
+def final_configs(changes: list[Change]) -> tuple[dict[str, dict[str, str | None]], dict[str, dict[str, str | None]]]:
+    """Return by topic what `prepare` has set, and the final values, of a finished migration (pure)."""
     held: dict[str, dict[str, str | None]] = {}
-    wanted: dict[str, dict[str, str | None]] = {}
-    for entry in found:
+    final: dict[str, dict[str, str | None]] = {}
+    for entry in changes:
         match entry.change:
             case CreateTopic(topic=topic):
-                held[topic], wanted[topic] = dict(entry.change.configs), dict(entry.change.final_configs)
+                held[topic], final[topic] = dict(entry.change.configs), dict(entry.change.final_configs)
             case AlterTopic(topic=topic):
                 held.setdefault(topic, {}).update(entry.change.after)
-                wanted[topic] = dict(entry.change.final_configs)
-    return held, wanted
+                final[topic] = dict(entry.change.final_configs)
+    return held, final
 
 
-def former_configs(found: list[Change]) -> tuple[dict[str, dict[str, str | None]], dict[str, dict[str, str | None]]]:
-    """Of the way back (pure): what was changed for it is to be as it was before the first change."""
+def former_configs(changes: list[Change]) -> tuple[dict[str, dict[str, str | None]], dict[str, dict[str, str | None]]]:
+    """Return by topic what was set for the reverse copy, and the values before the first change (pure)."""
     held: dict[str, dict[str, str | None]] = {}
     before: dict[str, dict[str, str | None]] = {}
-    for entry in found:
+    for entry in changes:
         if isinstance(entry.change, AlterTopic):
             held.setdefault(entry.change.topic, {}).update(entry.change.after)
-            was = before.setdefault(entry.change.topic, {})
+            former = before.setdefault(entry.change.topic, {})
             for key in entry.change.after:
-                was.setdefault(key, entry.change.before.get(key))
+                former.setdefault(key, entry.change.before.get(key))
     return held, before
 
 
 def _set_configs(
-    admin: Admin, found: list[Change], which: ConfigSelector, say: Say, did: str, dry_run: bool
+    admin: Admin, changes: list[Change], selector: ConfigSelector, say: Say, verb: str, dry_run: bool
 ) -> list[str]:
-    """Configurations are given their values. Returns what the brokers refuse."""
-    held, wanted = which(found)
-    there: Inventory = read_inventory(admin, wanted.__contains__)
-    todo: dict[str, dict[str, str | None]] = {}
-    for topic, values in sorted(wanted.items()):
-        if topic in there.topics:
-            have: Mapping[str, Any] = there.topics[topic].configs
-            todo[topic] = {key: value for key, value in values.items() if is_unchanged(have, held[topic], key, value)}
-            for key in values.keys() - todo[topic].keys():
-                if have.get(key) != values[key]:
+    """Set the configurations, and return what the brokers refuse."""
+    held, values_by_topic = selector(changes)
+    inventory: Inventory = read_inventory(admin, values_by_topic.__contains__)
+    altered: dict[str, dict[str, str | None]] = {}
+    for topic, values in sorted(values_by_topic.items()):
+        if topic in inventory.topics:
+            current: Mapping[str, Any] = inventory.topics[topic].configs
+            altered[topic] = {
+                key: value for key, value in values.items() if is_unchanged(current, held[topic], key, value)
+            }
+            for key in values.keys() - altered[topic].keys():
+                if current.get(key) != values[key]:
                     say(f"stays: topic {topic}: somebody has changed {key}")
-    todo = {topic: values for topic, values in todo.items() if values}
+    altered = {topic: values for topic, values in altered.items() if values}
     refused = []
-    doing = TargetAdmin(admin)
-    topics = list(todo)
-    for at in range(0, len(topics), BATCH_SIZE):
-        some = {topic: todo[topic] for topic in topics[at : at + BATCH_SIZE]}
-        answers = [""] * len(some) if dry_run else doing.alter_configs(some)
-        for (topic, values), answer in zip(some.items(), answers, strict=True):
+    target_admin = TargetAdmin(admin)
+    topics = list(altered)
+    for start in range(0, len(topics), BATCH_SIZE):
+        batch = {topic: altered[topic] for topic in topics[start : start + BATCH_SIZE]}
+        answers = [""] * len(batch) if dry_run else target_admin.alter_configs(batch)
+        for (topic, values), answer in zip(batch.items(), answers, strict=True):
             shown = ", ".join(f"{key}={'default' if value is None else value}" for key, value in sorted(values.items()))
             if answer:
                 refused.append(f"topic {topic}: {shown}: {answer}")
             else:
-                say(f"{did}: alter topic {topic}: {shown}")
+                say(f"{verb}: alter topic {topic}: {shown}")
     return refused
 
 
-def is_unchanged(have: Mapping[str, Any], held: Configs, key: str, value: str | None) -> bool:
-    """Whether a configuration has the value that `prepare` gave it."""
-    return have.get(key) == held.get(key) and have.get(key) != value
+def is_unchanged(current: Mapping[str, Any], held: Configs, key: str, value: str | None) -> bool:
+    """Return True if a configuration still has the value that `prepare` set."""
+    return current.get(key) == held.get(key) and current.get(key) != value
 
 
 def cleanup_advice(migration: Migration, last: SwitchEntry) -> Iterator[str]:
-    """What is left for people."""
+    """Yield what operators still have to do."""
     servers = migration.target.get("bootstrap-servers", [])
-    where = ",".join([servers] if isinstance(servers, str) else [str(one) for one in servers])
+    addresses = ",".join([servers] if isinstance(servers, str) else [str(server) for server in servers])
     former, name = last.source_upstream, last.target_upstream
     yield (
         f"kproxy: in cluster {last.cluster} of its configuration, remove 'upstreams', 'active' and upstream {former};"
@@ -190,9 +195,9 @@ def cleanup_advice(migration: Migration, last: SwitchEntry) -> Iterator[str]:
         " connection on may use all versions of requests; it forgets the switch in its --state-dir by itself"
     )
     yield (
-        f"clients: they need kproxy no more if they reach {where} and the addresses that its brokers advertise: give"
-        " each of them bootstrap.servers, TLS and login of the target, one after the other, at any time; groups and"
-        " transactional ids go on"
+        f"clients: they need kproxy no more if they reach {addresses} and the addresses that its brokers advertise:"
+        " give each of them bootstrap.servers, TLS and login of the target, one after the other, at any time; groups"
+        " and transactional ids go on"
     )
     yield (
         "the transactional ids kproxy-migration-… on the target cannot be deleted; brokers forget them after"

@@ -1,4 +1,4 @@
-"""The kproxies of a switch: where they are, and asking each of them, with a limit of time for every answer."""
+"""The kproxies of a switch: their addresses, and concurrent requests with a time limit for every reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_THREADS = 64
 
 
 class MissingKproxy(AdminClient):
-    """In the place of a kproxy that nobody finds: it answers nothing."""
+    """The client of a kproxy that was not found: every request fails."""
 
     def __init__(self, name: str) -> None:
         super().__init__(Address(name, 0))
@@ -47,72 +47,79 @@ class MissingKproxy(AdminClient):
 
 @dataclass(frozen=True, slots=True)
 class Kproxy:
-    """`name`: how a person calls it. `cluster`: which of its clusters is meant, or which part of one."""
+    """A kproxy, and the cluster or part of it that is meant."""
 
     name: str
+    """The name for people: the address, or the name of the pod."""
     client: AdminClient
     cluster: str
+    """The cluster, or the unit of a part of one."""
 
     def read_reply(self) -> KproxyReply:
-        """What it says of itself. Raises AdminError."""
+        """Return its reply about all clusters. Raises AdminError."""
         return KproxyReply.read(self.client.get(SWITCH_PATH), self.name)
 
     def read_state(self) -> ClusterReply:
-        """Of its cluster. Raises AdminError."""
-        found = self.read_reply().clusters.get(self.cluster)
-        if found is None:
+        """Return the state of its cluster. Raises AdminError."""
+        cluster = self.read_reply().clusters.get(self.cluster)
+        if cluster is None:
             raise AdminError(f"{self.name} has no cluster {self.cluster} that can be switched")
-        return found
+        return cluster
 
     def read_units(self) -> list[ClusterReply]:
-        """Of its cluster, and of each part of it. Raises AdminError."""
-        there = self.read_reply().clusters
-        return [self.read_state(), *(one for name, one in there.items() if name != self.cluster == split_unit(name)[0])]
+        """Return the states of its cluster and of each part of it. Raises AdminError."""
+        clusters = self.read_reply().clusters
+        return [
+            self.read_state(),
+            *(cluster for name, cluster in clusters.items() if name != self.cluster == split_unit(name)[0]),
+        ]
 
     def make_part(self, clients: Sequence[str]) -> ClusterReply:
-        """Make the unit that is meant, a part with these clients. Raises Refusal and AdminError."""
+        """Create the part that is meant, with these clients. Raises CommandRefused and AdminError."""
         answer = self.client.post(
             SWITCH_PATH, {"cluster": self.cluster, "do": PART, "clients": list(clients)}, also=(400, 409)
         )
         return read_command_reply(answer, self.name)
 
     def for_part(self, part: str) -> Kproxy:
-        """The same for a part of its cluster; its name says which."""
+        """Return the same kproxy for a part of its cluster; the name contains the part."""
         return Kproxy(f"{self.name}{_PART_SEPARATOR}{part}", self.client, unit_name(self.cluster, part))
 
     def send(self, command: Command) -> ClusterReply:
-        """The state of its cluster after this. Raises Refusal if it answers that it does not do that, and AdminError if
-        it cannot be asked."""
+        """Send a command, and return the state of the cluster after it.
+
+        Raises CommandRefused if kproxy refuses the command, and AdminError if kproxy cannot be reached.
+        """
         answer = self.client.post(SWITCH_PATH, {"cluster": self.cluster, **command_to_json(command)}, also=(400, 409))
         return read_command_reply(answer, self.name)
 
 
 def command_to_json(command: Command) -> dict[str, Any]:
-    """Of a POST, without what is not needed."""
-    said: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.type.value}
+    """Return the body of a POST, without unneeded fields."""
+    fields: dict[str, Any] = {"switch": command.switch, "driver": command.driver, "do": command.type.value}
     if command.type is CommandType.HOLD:
-        said |= {"to": command.to, "seconds": command.seconds}
-        said |= {} if command.after is None else {"after": command.after}
+        fields |= {"to": command.to, "seconds": command.seconds}
+        fields |= {} if command.after is None else {"after": command.after}
     if command.force:
-        said["force"] = True
-    return said
+        fields["force"] = True
+    return fields
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Of `Kproxy.of`: the kproxy's own name, and the part; "" if it is none's."""
+    """Split a name of `Kproxy.for_part` into the kproxy's own name and the part; "" if there is no part."""
     own, _, part = name.partition(_PART_SEPARATOR)
     return own, part
 
 
 class KproxyFleet:
-    """All of them, asked at once."""
+    """All kproxies of a switch; requests to them run concurrently."""
 
     def __init__(self, kproxies: Sequence[Kproxy], pool: ThreadPoolExecutor | None = None) -> None:
         self.kproxies = tuple(kproxies)
         self._pool = pool or ThreadPoolExecutor(min(_MAX_THREADS, max(1, len(self.kproxies))), "kproxy switch")
 
     def subset(self, units: Sequence[Kproxy]) -> KproxyFleet:
-        """These units of its kproxies, asked by its threads: it must be open as long."""
+        """Return a fleet of these units that uses the threads of this one, which must stay open as long."""
         return KproxyFleet(units, self._pool)
 
     def __enter__(self) -> KproxyFleet:
@@ -122,9 +129,9 @@ class KproxyFleet:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def request_all(
-        self, ask: Callable[[Kproxy], T], of: Sequence[Kproxy] | None = None
+        self, ask: Callable[[Kproxy], T], kproxies: Sequence[Kproxy] | None = None
     ) -> Iterator[tuple[Kproxy, T | AdminError]]:
-        """What each of them answers, or why it does not."""
+        """Yield the result of `ask` for each kproxy, or the error."""
 
         def one(kproxy: Kproxy) -> T | AdminError:
             try:
@@ -132,52 +139,57 @@ class KproxyFleet:
             except AdminError as error:
                 return error
 
-        asked = [(kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.kproxies if of is None else of)]
-        for kproxy, answer in asked:
+        futures = [
+            (kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.kproxies if kproxies is None else kproxies)
+        ]
+        for kproxy, answer in futures:
             yield kproxy, answer.result()
 
     def submit(self, ask: Callable[[], None]) -> None:
-        """Do this in a thread of the fleet's."""
+        """Run a function in a thread of the fleet's pool."""
         self._pool.submit(ask)
 
 
 def open_fleet(switch: SwitchSection, seconds: float = REPLY_TIMEOUT) -> KproxyFleet:
-    """Those that the file means. Raises ConfigError if there are none, or a file is no good."""
+    """Return the fleet that the file describes. Raises ConfigError if it is empty, or a file cannot be used."""
     token = _read_token(switch.token_file)
-    made = []
+    kproxies = []
     for name, address, host, https in _addresses(switch.kproxies):
         context = _tls_context(switch.ca) if https or switch.ca is not None else None
-        made.append(
+        kproxies.append(
             Kproxy(name, AdminClient(address, token, seconds, context, switch.server_name or host), switch.cluster)
         )
-    return KproxyFleet(made)
+    return KproxyFleet(kproxies)
 
 
 def _addresses(kproxies: KproxySelection) -> Iterator[tuple[str, Address, str, bool]]:
-    """For each its name for people, where it is, the host in its certificate, and whether it is asked with HTTPS."""
+    """Yield for each kproxy its name for people, address, host of its certificate, and whether it uses HTTPS."""
     if kproxies.labels:
         for name, host in addresses_of_pods(kproxies):
             yield name, Address(host, kproxies.port), host, kproxies.https
         return
     for text in kproxies.addresses or (kproxies.dns,):
         https, named = text.startswith(HTTPS), Address.parse(text.removeprefix(HTTPS))
-        found = _resolve(named)
-        for address in found if kproxies.dns else found[:1]:
+        addresses = _resolve(named)
+        for address in addresses if kproxies.dns else addresses[:1]:
             yield text if not kproxies.dns else str(address), address, named.host, https
 
 
 def _resolve(named: Address) -> list[Address]:
-    """Its addresses, those that answer first: names are not resolved again while writes are held."""
+    """Return the addresses of a name, those that accept connections first.
+
+    Names are not resolved again while writes are held.
+    """
     try:
-        found = resolve(named.host, named.port)
+        ips = resolve(named.host, named.port)
     except OSError as error:
         raise ConfigError(
             f"switch.kproxies: {named.host} cannot be resolved: {error.strerror or error}; allowed: a name or an"
             " address of a kproxy's admin endpoint"
         ) from None
-    if len(found) > 1:
-        found.sort(key=lambda ip: not can_connect(ip, named.port, REPLY_TIMEOUT))
-    return [Address(ip, named.port) for ip in found]
+    if len(ips) > 1:
+        ips.sort(key=lambda ip: not can_connect(ip, named.port, REPLY_TIMEOUT))
+    return [Address(ip, named.port) for ip in ips]
 
 
 def _read_token(file: Path | None) -> str | None:

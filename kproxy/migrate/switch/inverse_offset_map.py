@@ -1,11 +1,11 @@
-"""The way back: a migration with the sides exchanged, which begins where the two sides were equal (pure).
+"""States and offset maps for a copy in the other direction, which begins where both sides were equal (pure).
 
-While writes are held and everything is copied, the last offset of a partition on one side is the same place as the last
-one on the other. From there a copy in the other direction begins: `seeds` writes its state, so that it copies what
-comes, and nothing that came from where it leads. What lies before that place is known by the offset map of the copy
-that brought it: `turned` has that map the other way round.
+While writes are held and everything is copied, the end of a partition on one side corresponds to its end on the other.
+There a copy in the other direction begins: `seed_records` writes its state, so that it copies what follows, and nothing
+that it would copy back. The offset map of the first copy describes the records before that place: `invert` turns it
+round.
 
-When clients have gone back, the first migration goes on in the same way: its map gets what was copied back.
+When clients have gone back, the first migration continues in the same way: its map is extended by what was copied back.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _RUNS_PER_RECORD = 10_000
 
 
 def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
-    """From the target to the source, of these topics. It has a state topic of its own, on the source. It changes
-    neither rights nor quotas there."""
+    """Return the migration from the target to the source, of these topics.
+
+    It has its own state topic, on the source. It changes neither ACLs nor quotas there.
+    """
     return Migration(
         migration.target,
         migration.source,
@@ -48,12 +50,12 @@ def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
 
 
 def reverse_name(name: str) -> str:
-    """What the way back of a migration is called."""
+    """Return the name of the reverse migration."""
     return name + _SUFFIX
 
 
 def swap_endpoints(endpoints: ClusterEndpoints) -> ClusterEndpoints:
-    """The same, the other way."""
+    """Return the endpoints with source and target exchanged."""
     return ClusterEndpoints(
         endpoints.target, endpoints.source, endpoints.target_cluster_id, endpoints.source_cluster_id
     )
@@ -62,13 +64,13 @@ def swap_endpoints(endpoints: ClusterEndpoints) -> ClusterEndpoints:
 # Offset maps
 
 
-def invert(known: OffsetMap) -> OffsetMap:
-    """From the target to the source."""
-    return OffsetMap((target, source, count) for source, target, count in known)
+def invert(offset_map: OffsetMap) -> OffsetMap:
+    """Return the offset map from the target to the source."""
+    return OffsetMap((target, source, count) for source, target, count in offset_map)
 
 
 def join(before: OffsetMap, after: OffsetMap) -> OffsetMap:
-    """One after the other. Raises WireError if they do not follow one another."""
+    """Return both maps as one. Raises WireError if the second does not follow the first."""
     try:
         return OffsetMap([*before, *after])
     except ValueError:
@@ -77,51 +79,55 @@ def join(before: OffsetMap, after: OffsetMap) -> OffsetMap:
         ) from None
 
 
-def truncate(known: OffsetMap, target: int) -> OffsetMap:
-    """The part that lies before this offset on the target."""
-    return OffsetMap((source, at, min(count, target - at)) for source, at, count in known if at < target)
+def truncate(offset_map: OffsetMap, target: int) -> OffsetMap:
+    """Return the part of the map before this offset on the target."""
+    return OffsetMap((source, at, min(count, target - at)) for source, at, count in offset_map if at < target)
 
 
 def compose_maps(
-    back: Mapping[TopicPartition, CopiedPartition], forth: Mapping[TopicPartition, CopiedPartition]
+    reverse: Mapping[TopicPartition, CopiedPartition], forward: Mapping[TopicPartition, CopiedPartition]
 ) -> dict[TopicPartition, CopiedPartition]:
-    """What is known of positions on the target of the first migration (`forth`), to translate them for its source: what
-    was copied back, and before it what came from there."""
-    found = {}
-    for where, one in back.items():
-        first = forth.get(where)
-        whole = one.map if first is None else join(invert(first.map), one.map)
-        found[where] = replace(one, source_begin=0, records=whole.records, map=whole)
-    return found
+    """Return maps that translate positions on the target of the first migration (`forward`) to its source.
+
+    They contain what was copied back (`reverse`), and before it what came from the source.
+    """
+    composed = {}
+    for partition, copied_back in reverse.items():
+        first = forward.get(partition)
+        offset_map = copied_back.map if first is None else join(invert(first.map), copied_back.map)
+        composed[partition] = replace(copied_back, source_begin=0, records=offset_map.records, map=offset_map)
+    return composed
 
 
 def invert_maps(
-    known: Mapping[TopicPartition, CopiedPartition],
+    copied_partitions: Mapping[TopicPartition, CopiedPartition],
     ends: Mapping[TopicPartition, int],
     begins: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, CopiedPartition]:
-    """What is known of positions on the target of the first migration (`known`), if all that is there is in its map.
-    `ends`: of the target's logs, behind which there is no record but those that were copied meanwhile; `begins`: of the
-    source's logs, for partitions of which nothing was copied."""
-    found = {}
+    """Return maps from the target of the first migration to its source, if nothing was copied back.
+
+    `ends` are the ends of the target's logs; all records before them are in `copied_partitions`, except those
+    copied meanwhile. `begins` are the begins of the source's logs, for partitions of which nothing was copied.
+    """
+    inverted = {}
     for (topic, partition), end in ends.items():
-        one = known.get((topic, partition))
-        if one is None:
-            nothing = OffsetMap([])
-            found[topic, partition] = CopiedPartition(
-                topic, partition, topic, 0, end, begins[topic, partition], 0, 0, nothing
+        copied_partition = copied_partitions.get((topic, partition))
+        if copied_partition is None:
+            empty_map = OffsetMap([])
+            inverted[topic, partition] = CopiedPartition(
+                topic, partition, topic, 0, end, begins[topic, partition], 0, 0, empty_map
             )
         else:
             # Behind its last record is the marker of its transaction, and members have a position behind that.
-            found[topic, partition] = replace(
-                one,
-                source_begin=one.target_begin,
-                source_next=max(one.target_next, end),
-                target_next=one.source_next,
-                target_begin=one.source_begin,
-                map=invert(one.map),
+            inverted[topic, partition] = replace(
+                copied_partition,
+                source_begin=copied_partition.target_begin,
+                source_next=max(copied_partition.target_next, end),
+                target_next=copied_partition.source_next,
+                target_begin=copied_partition.source_begin,
+                map=invert(copied_partition.map),
             )
-    return found
+    return inverted
 
 
 # States
@@ -129,101 +135,122 @@ def invert_maps(
 
 @dataclass(frozen=True, slots=True)
 class SyncPoint:
-    """The place where both sides are the same: where logs end, by partition of the copy's source and of its target,
-    which have the same names."""
+    """The place where both sides are equal: ends of logs by partition of the copy's source and target.
+
+    Partitions have the same names on both sides.
+    """
 
     source: EndOffsets
     target: EndOffsets
 
 
-def seed_records(equal: SyncPoint, there: StateRecords) -> dict[bytes, bytes | None]:
-    """What the state topic of a copy is to have that begins at this place, from the source of `equal` to its target.
-    `there`: what it has now; None removes a record."""
+def seed_records(sync_point: SyncPoint, state: StateRecords) -> dict[bytes, bytes | None]:
+    """Return the changes to the state topic of a copy from source to target that begins at `sync_point`.
+
+    `state` are its records now; None removes a record.
+    """
     records: dict[bytes, bytes | None] = {}
-    for name in there:
+    for name in state:
         match parse_key(name):
             case ["map" | "verified" | "partition", *_]:
                 records[name] = None
-    for (topic, partition), end in equal.source.items():
-        at = equal.target[topic, partition]
+    for (topic, partition), end in sync_point.source.items():
+        target_end = sync_point.target[topic, partition]
         records[state_key("partition", topic, partition)] = PartitionState(
-            topic, end, end, at, target_begin=at
+            topic, end, end, target_end, target_begin=target_end
         ).to_json()
     return records
 
 
 def restore_records(
-    there: StateRecords, back: Mapping[TopicPartition, CopiedPartition], at: int
+    state_records: StateRecords, reverse: Mapping[TopicPartition, CopiedPartition], at: int
 ) -> dict[bytes, bytes | None]:
-    """What to change in the state topic of the first migration (`there`), so that it is as it was when clients went to
-    the target. A rollback that was undone may have written there already what was copied back by then."""
+    """Return the changes that restore the first migration's state of the moment when clients went to the target.
+
+    A rollback that was undone may have added there what was copied back by then.
+    """
     changes: dict[bytes, bytes | None] = {}
-    kept = parse_verified_ranges(there)
-    for where, one in parse_copied_partitions(there).items():
-        whole = one.map if where not in back else truncate(one.map, back[where].source_begin)
-        more = one.map.records - whole.records
-        if not more:
+    verified = parse_verified_ranges(state_records)
+    for partition, copied_partition in parse_copied_partitions(state_records).items():
+        offset_map = (
+            copied_partition.map
+            if partition not in reverse
+            else truncate(copied_partition.map, reverse[partition].source_begin)
+        )
+        surplus = copied_partition.map.records - offset_map.records
+        if not surplus:
             continue
-        changes |= {name: None for name in there if parse_key(name)[:3] == ["map", *where]}
-        name = state_key("partition", *where)
-        state = PartitionState.from_json(there[name])
-        records = state.records - more
+        changes |= {name: None for name in state_records if parse_key(name)[:3] == ["map", *partition]}
+        name = state_key("partition", *partition)
+        state = PartitionState.from_json(state_records[name])
+        records = state.records - surplus
         size = state.size * records // state.records  # nobody has kept how much of it that was
-        changes[name] = replace(state, map=whole, records=records, size=size).to_json()
-        if (had := kept.get(where)) is not None:
-            had = replace(had, records=max(0, had.records - more))
-            changes[verified_key(where)] = json.dumps(had.to_record(at)).encode()
+        changes[name] = replace(state, map=offset_map, records=records, size=size).to_json()
+        if (verified_partition := verified.get(partition)) is not None:
+            verified_partition = replace(verified_partition, records=max(0, verified_partition.records - surplus))
+            changes[verified_key(partition)] = json.dumps(verified_partition.to_record(at)).encode()
     return changes
 
 
 def continuation_records(
-    first: Mapping[TopicPartition, PartitionState],
-    back: Mapping[TopicPartition, CopiedPartition],
-    equal: SyncPoint,
+    forward: Mapping[TopicPartition, PartitionState],
+    reverse: Mapping[TopicPartition, CopiedPartition],
+    sync_point: SyncPoint,
     at: int,
 ) -> dict[bytes, bytes | None]:
-    """What the state topic of the first migration is to have when clients have gone back to its source: as if it had
-    copied itself what was copied back, and as verified. `equal`: of the first migration. `at` is in milliseconds."""
+    """Return the state records with which the first migration continues after a rollback.
+
+    They say that it has copied itself what was copied back. `sync_point` is of the first migration. `at` is in
+    milliseconds.
+    """
     records: dict[bytes, bytes | None] = {}
-    for where, end in equal.source.items():
-        state, new = first.get(where), back.get(where)
-        begun = state or PartitionState(where[0], end, end, equal.target[where], target_begin=equal.target[where])
-        whole = begun.map if new is None else join(begun.map, invert(new.map))
-        state = replace(
-            begun,
-            source_next=end,
-            target_next=equal.target[where],
-            at=at,
-            map=whole,
-            records=begun.records + (0 if new is None else new.records),
-            size=begun.size + (0 if new is None else new.size),
+    for partition, end in sync_point.source.items():
+        state, copied_back = forward.get(partition), reverse.get(partition)
+        initial = state or PartitionState(
+            partition[0], end, end, sync_point.target[partition], target_begin=sync_point.target[partition]
         )
-        if len(whole.to_bytes()) >= SEAL_THRESHOLD:
-            state, whole = state.seal()
-            for piece in _pieces(whole):
-                records[state_key("map", *where, piece.sources[0])] = encode_map_piece(piece)
-        records[state_key("partition", *where)] = state.to_json()
+        offset_map = initial.map if copied_back is None else join(initial.map, invert(copied_back.map))
+        state = replace(
+            initial,
+            source_next=end,
+            target_next=sync_point.target[partition],
+            at=at,
+            map=offset_map,
+            records=initial.records + (0 if copied_back is None else copied_back.records),
+            size=initial.size + (0 if copied_back is None else copied_back.size),
+        )
+        if len(offset_map.to_bytes()) >= SEAL_THRESHOLD:
+            state, offset_map = state.seal()
+            for piece in _pieces(offset_map):
+                records[state_key("map", *partition, piece.sources[0])] = encode_map_piece(piece)
+        records[state_key("partition", *partition)] = state.to_json()
     return records
 
 
 def merge_verified(
-    first: Mapping[TopicPartition, VerifiedRange],
-    back: Mapping[TopicPartition, VerifiedRange],
-    equal: SyncPoint,
+    forward: Mapping[TopicPartition, VerifiedRange],
+    reverse: Mapping[TopicPartition, VerifiedRange],
+    sync_point: SyncPoint,
     at: int,
 ) -> dict[bytes, VerifiedRange]:
-    """The same for what is verified."""
-    found = {}
-    for where, end in equal.source.items():
-        had, new = first.get(where), back.get(where)
-        records = (had.records if had else 0) + (new.records if new else 0)
-        found[verified_key(where)] = VerifiedRange(
-            had.since if had else end, end, records, had.deleted if had else 0, had.compacted if had else 0
+    """Return what is verified of the first migration after a rollback."""
+    merged = {}
+    for partition, end in sync_point.source.items():
+        forward_verified, reverse_verified = forward.get(partition), reverse.get(partition)
+        records = (forward_verified.records if forward_verified else 0) + (
+            reverse_verified.records if reverse_verified else 0
         )
-    return found
+        merged[verified_key(partition)] = VerifiedRange(
+            forward_verified.since if forward_verified else end,
+            end,
+            records,
+            forward_verified.deleted if forward_verified else 0,
+            forward_verified.compacted if forward_verified else 0,
+        )
+    return merged
 
 
-def _pieces(whole: OffsetMap) -> Iterator[OffsetMap]:
-    runs = list(whole)
-    for at in range(0, len(runs), _RUNS_PER_RECORD):
-        yield OffsetMap(runs[at : at + _RUNS_PER_RECORD])
+def _pieces(offset_map: OffsetMap) -> Iterator[OffsetMap]:
+    runs = list(offset_map)
+    for start in range(0, len(runs), _RUNS_PER_RECORD):
+        yield OffsetMap(runs[start : start + _RUNS_PER_RECORD])

@@ -1,4 +1,4 @@
-"""What a kproxy answers at /switch, read with distrust (pure): whoever answers may be anybody."""
+"""The replies of a kproxy at /switch, validated strictly (pure): the peer may be any program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_ITEMS = 100_000
 
 
 class CommandRefused(AdminError):
-    """It answers that it does not do what it was told, in words. `cluster` is its state."""
+    """A reply that refuses a command, with the reason; `cluster` is the state of the cluster."""
 
     def __init__(self, text: str, cluster: ClusterReply | None) -> None:
         super().__init__(text, 409)
@@ -27,121 +27,138 @@ class CommandRefused(AdminError):
 
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
-    """One that is connected. `software`: as it calls it itself. `sees`: what it will see of a switch, in words, if that
-    is more than a pause. `reads`, `writes`: whether it has fetched, or written. `login`: the mechanism with which it
-    logs in itself, "" if it does not. `produces`: how it writes records, "" if nobody has seen that."""
+    """A client that is connected to a kproxy."""
 
     name: str
     address: str
     software: str = ""
+    """The name and version that the client sends of its library."""
     warnings: tuple[str, ...] = ()
+    """What the client will observe during a switch, if that is more than a pause."""
     reads: bool = False
+    """Whether it has fetched records."""
     writes: bool = False
+    """Whether it has written records."""
     login: str = ""
+    """The SASL mechanism with which it logs in itself, "" if it does not."""
     produces: str = ""
+    """How it writes records (plain, idempotent, transactional), "" if no request has shown it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReply:
-    """`upstreams`: their cluster ids, "" where it is not known; `why_not`: why one cannot be led to, of those that
-    cannot. `waiting`: consumers that have not asked for their positions yet, and get no records until then. `doubts`:
-    clients of whom it is not known whether a write has come through. `unsure`: seconds for which any client may be one,
-    since that kproxy does not know the time before its start. `problem`: a defect, or a disk that cannot be
-    written, "" if there is none. `ways`: how clients log in to each upstream. `instance`: the kproxy itself, "" if it
-    shares its ports with none, and `beside`: those that do."""
+    """The state of a cluster, or of a part of one, at one kproxy."""
 
     name: str
     state: ParticipantState
     upstreams: Mapping[str, str] = field(default_factory=dict)
+    """Cluster ids by upstream, "" where it is not known."""
     unanswered: int = 0
     held: int = 0
     uncertain_writers: tuple[str, ...] = ()
+    """Clients for which kproxy does not know whether a write has succeeded."""
     clients: tuple[ConnectedClient, ...] = ()
     upstream_problems: Mapping[str, str] = field(default_factory=dict)
+    """By upstream, why clients cannot be routed to it."""
     problem: str = ""
+    """A defect, or a disk that cannot be written; "" if there is none."""
     uncertain_seconds: float = 0.0
+    """Seconds for which any client may be an uncertain writer, as kproxy does not know the time before its start."""
     waiting_consumers: tuple[str, ...] = ()
+    """Consumers that have not fetched their positions yet, and get no records until then."""
     logins: Mapping[str, UpstreamLogin] = field(default_factory=dict)
+    """How clients log in to each upstream."""
     instance: str = ""
+    """The id of this kproxy, "" if it shares its ports with no other."""
     port_sharers: tuple[str, ...] = ()
+    """The ids of the kproxies that share its ports."""
 
     @classmethod
-    def read(cls, value: object, who: str) -> ClusterReply:
-        """Raises AdminError."""
+    def read(cls, value: object, sender: str) -> ClusterReply:
+        """Return the cluster in a reply. Raises AdminError."""
         try:
-            said = _mapping(value)
+            fields = _mapping(value)
             upstreams = {
-                _text(name): _text(_mapping(one).get("cluster_id") or "")
-                for name, one in _mapping(said["upstreams"]).items()
+                _text(name): _text(_mapping(upstream).get("cluster_id") or "")
+                for name, upstream in _mapping(fields["upstreams"]).items()
             }
-            doubts = _list(said.get("doubts", []))
-            beside = _mapping(said.get("beside") or {})
+            writers = _list(fields.get("doubts", []))
+            sharers = _mapping(fields.get("beside") or {})
             why_not = {
-                _text(name): _text(_mapping(one).get("problem") or "") for name, one in said["upstreams"].items()
+                _text(name): _text(_mapping(upstream).get("problem") or "")
+                for name, upstream in fields["upstreams"].items()
             }
             return cls(
-                _text(said["name"]),
-                state_from_json(said),
+                _text(fields["name"]),
+                state_from_json(fields),
                 upstreams,
-                int(_number(said.get("unanswered", 0))),
-                int(_number(said.get("held", 0))),
-                tuple(_client_name(one) for one in doubts if not _is_unknown_client(one)),
-                tuple(_client(one) for one in _list(said.get("clients", []))),
+                int(_number(fields.get("unanswered", 0))),
+                int(_number(fields.get("held", 0))),
+                tuple(_client_name(writer) for writer in writers if not _is_unknown_client(writer)),
+                tuple(_client(client) for client in _list(fields.get("clients", []))),
                 {name: why for name, why in why_not.items() if why},
-                _text(said.get("problem") or ""),
-                max((_number(one["left"]) for one in doubts if _is_unknown_client(one)), default=0.0),
-                tuple(_client_name(one) for one in _list(said.get("waiting", []))),
-                {_text(name): _upstream_login(one) for name, one in said["upstreams"].items()},
-                _text(beside.get("instance") or ""),
-                tuple(_text(one) for one in _list(beside.get("others", []))),
+                _text(fields.get("problem") or ""),
+                max((_number(writer["left"]) for writer in writers if _is_unknown_client(writer)), default=0.0),
+                tuple(_client_name(consumer) for consumer in _list(fields.get("waiting", []))),
+                {_text(name): _upstream_login(upstream) for name, upstream in fields["upstreams"].items()},
+                _text(sharers.get("instance") or ""),
+                tuple(_text(instance) for instance in _list(sharers.get("others", []))),
             )
         except (KeyError, TypeError, ValueError):
-            raise _foreign_reply(who) from None
+            raise _foreign_reply(sender) from None
 
 
 @dataclass(frozen=True, slots=True)
 class KproxyReply:
-    """`time`: its clock, in seconds since 1970. `state_dir`: whether it keeps its state."""
+    """The reply of one kproxy."""
 
     version: str
     time: float
+    """Its clock, in seconds since 1970."""
     state_dir: bool
+    """Whether it keeps its state on disk."""
     clusters: Mapping[str, ClusterReply]
 
     @classmethod
-    def read(cls, value: object, who: str) -> KproxyReply:
-        """Raises AdminError."""
+    def read(cls, value: object, sender: str) -> KproxyReply:
+        """Return the reply as an object. Raises AdminError."""
         try:
-            said = _mapping(value)
-            itself = _mapping(said["kproxy"])
-            state_dir = itself["state_dir"]
+            fields = _mapping(value)
+            kproxy = _mapping(fields["kproxy"])
+            state_dir = kproxy["state_dir"]
             if not isinstance(state_dir, bool):
                 raise TypeError
-            clusters = [ClusterReply.read(one, who) for one in _list(said["clusters"])]
+            clusters = [ClusterReply.read(cluster, sender) for cluster in _list(fields["clusters"])]
             return cls(
-                _text(itself["version"]), _number(itself["time"]), state_dir, {one.name: one for one in clusters}
+                _text(kproxy["version"]),
+                _number(kproxy["time"]),
+                state_dir,
+                {cluster.name: cluster for cluster in clusters},
             )
         except (KeyError, TypeError, ValueError):
-            raise _foreign_reply(who) from None
+            raise _foreign_reply(sender) from None
 
 
-def read_command_reply(value: object, who: str) -> ClusterReply:
-    """The answer to a command. Raises Refusal if it is refused, and AdminError if the answer is none of kproxy's."""
+def read_command_reply(value: object, sender: str) -> ClusterReply:
+    """Return the cluster in the reply to a command.
+
+    Raises CommandRefused if kproxy refuses the command, and AdminError if the reply is not kproxy's.
+    """
     try:
-        said = _mapping(value)
-        problem = _text(said["problem"])
-        cluster = None if said["cluster"] is None else ClusterReply.read(said["cluster"], who)
+        fields = _mapping(value)
+        problem = _text(fields["problem"])
+        cluster = None if fields["cluster"] is None else ClusterReply.read(fields["cluster"], sender)
     except (KeyError, TypeError, ValueError):
-        raise _foreign_reply(who) from None
+        raise _foreign_reply(sender) from None
     if problem:
-        raise CommandRefused(f"{who} refuses: {problem}", cluster)
+        raise CommandRefused(f"{sender} refuses: {problem}", cluster)
     if cluster is None:
-        raise _foreign_reply(who)
+        raise _foreign_reply(sender)
     return cluster
 
 
-def _foreign_reply(who: str) -> AdminError:
-    return AdminError(f"{who} does not answer at /switch as kproxy does; is it the same version everywhere?")
+def _foreign_reply(sender: str) -> AdminError:
+    return AdminError(f"{sender} does not answer at /switch as kproxy does; is it the same version everywhere?")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -175,22 +192,22 @@ def _is_unknown_client(value: object) -> bool:
 def _client_name(value: object) -> str:
     if isinstance(value, str):
         return _text(value)
-    said = _mapping(value)
-    return f"{_text(said.get('client') or '(no client id)')} at {_text(said.get('address') or '?')}"
+    fields = _mapping(value)
+    return f"{_text(fields.get('client') or '(no client id)')} at {_text(fields.get('address') or '?')}"
 
 
 def _upstream_login(value: object) -> UpstreamLogin:
-    said = _mapping(value)
-    login = _text(said.get("login") or "")
-    return UpstreamLogin(LoginMode(login) if login in set(LoginMode) else LoginMode.UNKNOWN, said.get("tls") is True)
+    fields = _mapping(value)
+    login = _text(fields.get("login") or "")
+    return UpstreamLogin(LoginMode(login) if login in set(LoginMode) else LoginMode.UNKNOWN, fields.get("tls") is True)
 
 
 def _client(value: object) -> ConnectedClient:
-    said = _mapping(value)
-    sees = said.get("sees") or []
-    texts = tuple(_text(text) for text in _list([sees] if isinstance(sees, str) else sees))
+    fields = _mapping(value)
+    warnings = fields.get("sees") or []
+    texts = tuple(_text(text) for text in _list([warnings] if isinstance(warnings, str) else warnings))
     name, address, software, login, produces = (
-        _text(said.get(key) or "") for key in ("client", "address", "software", "login", "produces")
+        _text(fields.get(key) or "") for key in ("client", "address", "software", "login", "produces")
     )
-    reads, writes = said.get("reads") is True, said.get("writes") is True
+    reads, writes = fields.get("reads") is True, fields.get("writes") is True
     return ConnectedClient(name, address, software, texts, reads, writes, login, produces)

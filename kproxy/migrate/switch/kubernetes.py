@@ -1,7 +1,7 @@
-"""Pods by their labels, asked of a Kubernetes API server: plain HTTP, since one question is all that is needed.
+"""Addresses of pods, by their labels, from a Kubernetes API server: plain HTTP, since one request is enough.
 
-The kubeconfig says where the server is and who asks; see `dial.kubeconfig`. Programs that make tokens (`exec`) are not
-run. In a pod without a kubeconfig, its service account asks.
+The kubeconfig has the server and the credentials; see `dial.kubeconfig`. Programs that make tokens (`exec`) are not
+run. In a pod without a kubeconfig, its service account is used.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MAX_BODY = 64 * 1024 * 1024
 
 
 def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
-    """Name and IP address of each pod that runs with these labels. Raises ConfigError."""
+    """Return the name and IP address of each running pod with these labels. Raises ConfigError."""
     server = _server(kproxies.kubeconfig)
     namespace = kproxies.namespace or server.namespace
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods?{urlencode({'labelSelector': kproxies.labels})}"
     answer = _get_json(server, path)
-    found = []
+    addresses = []
     for pod in _pods_in(answer, server):
         status = pod.get("status") or {}
         if status.get("phase") in ("Succeeded", "Failed"):
@@ -38,10 +38,10 @@ def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
         if status.get("phase") != "Running" or not status.get("podIP"):
             # It may run in a moment, and would then serve clients that nobody holds.
             raise ConfigError(f"switch.kproxies: pod {name} does not run yet: wait until all pods run, then try again")
-        found.append((name, str(status["podIP"])))
-    if not found:
+        addresses.append((name, str(status["podIP"])))
+    if not addresses:
         raise ConfigError(f"switch.kproxies: namespace {namespace} has no pod with labels {kproxies.labels}")
-    return sorted(found)
+    return sorted(addresses)
 
 
 def _pods_in(answer: object, server: KubeServer) -> list[dict[str, Any]]:

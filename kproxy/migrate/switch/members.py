@@ -1,4 +1,4 @@
-"""Who is in the groups of a cluster: the client ids of their members."""
+"""The client ids of the members in the groups of a cluster."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _GROUP_ENDED = frozenset({16, 69})  # NOT_COORDINATOR, GROUP_ID_NOT_FOUND: it ha
 _BATCH_SIZE = 100
 
 GroupMembers = Mapping[str, frozenset[str]]
-"""By group, the client ids of its members, as kproxy shows them; none of a group of a kind that does not tell them."""
+"""By group, the client ids of its members, as kproxy shows them; none for kinds of groups without them."""
 
 
-def read_members(admin: Admin, wants: Callable[[str], bool]) -> GroupMembers:
-    """Of all groups with these names. Raises UpstreamError."""
+def read_members(admin: Admin, is_selected: Callable[[str], bool]) -> GroupMembers:
+    """Return the members of all selected groups. Raises UpstreamError."""
     from kafka.protocol.admin import ListGroupsRequest
 
-    found: dict[str, frozenset[str]] = {}
+    members: dict[str, frozenset[str]] = {}
     for node in sorted(admin.nodes()):
         answer = admin.ask(ListGroupsRequest(), node)
         _raise_for_code(answer.error_code, "list its groups", node)
         kinds: dict[str, list[str]] = {}
-        for one in answer.groups:
-            if wants(one.group_id):
-                kinds.setdefault((getattr(one, "group_type", "") or CLASSIC).lower(), []).append(str(one.group_id))
+        for group in answer.groups:
+            if is_selected(group.group_id):
+                kinds.setdefault((getattr(group, "group_type", "") or CLASSIC).lower(), []).append(str(group.group_id))
         for kind, names in kinds.items():
-            for at in range(0, len(names), _BATCH_SIZE):
-                found |= _describe_groups(admin, node, kind, names[at : at + _BATCH_SIZE])
-    return dict(sorted(found.items()))
+            for start in range(0, len(names), _BATCH_SIZE):
+                members |= _describe_groups(admin, node, kind, names[start : start + _BATCH_SIZE])
+    return dict(sorted(members.items()))
 
 
 def _describe_groups(admin: Admin, node: int, kind: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -46,16 +46,16 @@ def _describe_groups(admin: Admin, node: int, kind: str, names: Sequence[str]) -
         answer = admin.ask(ConsumerGroupDescribeRequest(group_ids=list(names)), node)
     else:
         return {name: frozenset() for name in names}
-    found = {}
-    for one in answer.groups:
-        if one.error_code not in _GROUP_ENDED:
-            _raise_for_code(one.error_code, f"describe group {one.group_id}", node)
-            found[str(one.group_id)] = frozenset(
-                one_line(str(each.client_id), MAX_CLIENT_ID) for each in one.members or ()
+    members = {}
+    for group in answer.groups:
+        if group.error_code not in _GROUP_ENDED:
+            _raise_for_code(group.error_code, f"describe group {group.group_id}", node)
+            members[str(group.group_id)] = frozenset(
+                one_line(str(member.client_id), MAX_CLIENT_ID) for member in group.members or ()
             )
-    return found
+    return members
 
 
-def _raise_for_code(code: int, what: str, node: int) -> None:
+def _raise_for_code(code: int, action: str, node: int) -> None:
     if code:
-        raise UpstreamError("other", f"broker {node} does not {what}: {error_name(code)}")
+        raise UpstreamError("other", f"broker {node} does not {action}: {error_name(code)}")

@@ -1,4 +1,4 @@
-"""What holds when no switch is under way: on which side clients are, whether a copy goes on, which command is next."""
+"""The state when no switch is in progress: where clients are, whether a copy runs, and the next command."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ _START_SWITCH = "next: kproxy migrate switch FILE begins one"
 
 
 def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
-    """Why there is none to go on with, and where clients are."""
+    """Yield why no switch can be resumed, and where clients are."""
     if last is None:
         yield "there is no switch to go on with: none was begun, and clients are on the source"
         return
     undone = "" if last.decision is JournalDecision.RELEASED else " (undone)"
-    where = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
-    yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {where}"
-    for one in last.parts_on_target:
-        yield f"but these are on {last.target_upstream}, the target: {abbreviate(one.clients)}"
+    upstream = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
+    yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {upstream}"
+    for part in last.parts_on_target:
+        yield f"but these are on {last.target_upstream}, the target: {abbreviate(part.clients)}"
 
 
 def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: ClusterEndpoints) -> Iterator[str]:
-    """Whether the copy goes on that is due now, and what is next. It takes some seconds. Raises UpstreamError,
-    WireError and ConfigError."""
+    """Yield whether the copy that is due now runs, and the next command. Takes some seconds.
+
+    Raises UpstreamError, WireError and ConfigError.
+    """
     if last is None or not last.is_moved:
         yield from describe_copy(find_active_driver(endpoints.target, migration.name), last)
     elif last.reversible:
@@ -44,7 +46,7 @@ def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: C
 
 
 def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) -> Iterator[str]:
-    """`driver`: who copies to the target now; None: nobody (pure)."""
+    """Yield the state of the copy to the target; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
         yield "the copy to the target has ended: kproxy migrate copy FILE --follow goes on with it"
     else:
@@ -56,7 +58,7 @@ def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) ->
 
 
 def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
-    """The same of the copy to the source."""
+    """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
         yield (
             f"what clients write to {last.target_upstream} is not copied back now: kproxy migrate copy FILE --back"

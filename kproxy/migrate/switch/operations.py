@@ -1,4 +1,4 @@
-"""What the commands do: switch, go on with one that was broken off, and roll back."""
+"""The commands `switch` and `rollback`, and resuming an interrupted one."""
 
 from __future__ import annotations
 
@@ -39,20 +39,24 @@ _RECONNECT_TIMEOUT, _POLL_INTERVAL = 10.0, 0.5
 
 @dataclass(slots=True)
 class SwitchResult:
-    """`driven` is None if no write was held; `said` says then what to say, and `stopped` whether something stops it.
-    `told`: it has been shown already."""
+    """The result of a switch, rollback, resume or abort."""
 
     drive_result: DriveResult | None
+    """None if no write was held."""
     message: str = ""
+    """The text to print if no write was held."""
     blocked: bool = False
+    """Whether a finding stopped it before writes were held."""
     timings: SyncTimings | None = None
     ended_transactions: Sequence[OpenTransaction] = ()
     reported: bool = False
+    """Whether the result was printed already."""
     client_lines: Sequence[str] = ()
+    """Lines about the clients that reconnected."""
 
 
 def require_switch_section(migration: Migration) -> SwitchSection:
-    """Raises ConfigError if the file has none."""
+    """Return the section `switch` of the file. Raises ConfigError if the file has none."""
     if migration.switch is None:
         raise ConfigError(
             "the file has no section 'switch'; allowed: switch: {kproxies: [HOST:PORT, …], token-file: FILE, to: NAME}"
@@ -66,39 +70,39 @@ def _open_all(
 ) -> Iterator[tuple[Any, ClusterEndpoints, KproxyFleet, SwitchSection]]:
     section = require_switch_section(migration)
     with (
-        open_fleet(section) as those,
+        open_fleet(section) as kproxies,
         # The last check is of few records, while writes are held.
         spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True, short_jobs=True) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        yield spark, endpoints, those, section
+        yield spark, endpoints, kproxies, section
 
 
 def run_switch(
     migration: Migration,
     master: str | None,
-    say: Say,
-    show: ReportFindings,
-    tell: Callable[[SwitchResult], None],
+    log: Say,
+    report: ReportFindings,
+    print_result: Callable[[SwitchResult], None],
     *,
     dry_run: bool,
     reversible: bool,
-    only: ClientSelection | None = None,
+    selection: ClientSelection | None = None,
 ) -> SwitchResult:
-    """Raises KproxyError. `tell` is told what came of it before this goes on to copy back."""
-    with _open_all(migration, master) as (spark, endpoints, those, section):
+    """Switch the clients. `print_result` is called before this continues to copy back. Raises KproxyError."""
+    with _open_all(migration, master) as (spark, endpoints, kproxies, section):
         return switch_clients(
             spark,
             migration,
             endpoints,
-            those,
+            kproxies,
             section,
-            say,
-            show,
-            tell,
+            log,
+            report,
+            print_result,
             dry_run=dry_run,
             reversible=reversible,
-            only=only,
+            selection=selection,
         )
 
 
@@ -106,98 +110,103 @@ def switch_clients(
     spark: Any,
     migration: Migration,
     endpoints: ClusterEndpoints,
-    those: KproxyFleet,
+    kproxies: KproxyFleet,
     section: SwitchSection,
-    say: Say,
-    show: ReportFindings,
-    tell: Callable[[SwitchResult], None],
+    log: Say,
+    report: ReportFindings,
+    print_result: Callable[[SwitchResult], None],
     *,
     dry_run: bool,
     reversible: bool,
-    only: ClientSelection | None = None,
+    selection: ClientSelection | None = None,
     limits: DriveTimeouts = TIMEOUTS,
     until: Callable[[ReverseCopy], None] = ReverseCopy.wait,
 ) -> SwitchResult:
-    """The same with everything open. `until` waits for the end of the copy back."""
-    kept = ReverseCopy(spark, migration, endpoints, say)
-    way = SwitchSetup(
+    """Switch the clients with open connections. `until` waits for the end of the reverse copy."""
+    reverse_copy = ReverseCopy(spark, migration, endpoints, log)
+    setup = SwitchSetup(
         migration,
         endpoints,
         section.target_upstream,
         journal_cluster=endpoints.target,
         journal_name=migration.name,
-        selection=only,
+        selection=selection,
     )
     if reversible:
-        way = replace(way, before_hold=kept.prepare, during_hold=kept.begin_during_hold)
-    running = SyncedSwitch(spark, way, those, section, say, show, limits)
+        setup = replace(setup, before_hold=reverse_copy.prepare, during_hold=reverse_copy.begin_during_hold)
+    switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
     try:
-        with abort_on_signal(running.abort):
-            came = _result_of(running, running.run(dry_run=dry_run, reversible=reversible))
+        with abort_on_signal(switch.abort):
+            result = _result_of(switch, switch.run(dry_run=dry_run, reversible=reversible))
     except KproxyError:
-        if kept.is_prepared:
-            kept.undo()
+        if reverse_copy.is_prepared:
+            reverse_copy.undo()
         raise
-    if not reversible or came.drive_result is None:
-        if kept.is_prepared:
-            kept.undo()
-        return came
-    if came.drive_result.end is CoordinatorOutcome.UNDONE:
-        kept.undo()
-    elif came.drive_result.end is CoordinatorOutcome.RELEASED:
-        tell(came)
-        came.reported = True
-        say("copies back what is written to the target, until it is ended (Ctrl-C) or kproxy migrate rollback is given")
+    if not reversible or result.drive_result is None:
+        if reverse_copy.is_prepared:
+            reverse_copy.undo()
+        return result
+    if result.drive_result.end is CoordinatorOutcome.UNDONE:
+        reverse_copy.undo()
+    elif result.drive_result.end is CoordinatorOutcome.RELEASED:
+        print_result(result)
+        result.reported = True
+        log("copies back what is written to the target, until it is ended (Ctrl-C) or kproxy migrate rollback is given")
         try:
-            with abort_on_signal(lambda _: kept.close()):
-                until(kept)
+            with abort_on_signal(lambda _: reverse_copy.close()):
+                until(reverse_copy)
         except ConfigError as error:  # another one copies back, or clients have gone back
-            say(str(error))
-    kept.close()
-    return came
+            log(str(error))
+    reverse_copy.close()
+    return result
 
 
 def run_rollback(
     migration: Migration,
     master: str | None,
-    say: Say,
-    show: ReportFindings,
+    log: Say,
+    report: ReportFindings,
     *,
     dry_run: bool,
-    gone: Iterable[str],
-    only: ClientSelection | None = None,
+    lost: Iterable[str],
+    selection: ClientSelection | None = None,
 ) -> SwitchResult:
-    """Raises KproxyError."""
+    """Move the clients back, or abort a switch that is not over. Raises KproxyError."""
     with open_target(migration) as target:
         entry = read_last_switch(target, migration.name)
     if entry is not None and not entry.ended:
         if dry_run:
             return SwitchResult(None, f"{entry.what} {entry.switch} is not over: rollback would abort it")
-        return resume_or_abort(migration, say, abort=True, gone=gone)
-    with _open_all(migration, master) as (spark, endpoints, those, section):
-        return roll_back_clients(spark, migration, endpoints, those, section, say, show, dry_run=dry_run, only=only)
+        return resume_or_abort(migration, log, abort=True, lost=lost)
+    with _open_all(migration, master) as (spark, endpoints, kproxies, section):
+        return roll_back_clients(
+            spark, migration, endpoints, kproxies, section, log, report, dry_run=dry_run, selection=selection
+        )
 
 
 def roll_back_clients(
     spark: Any,
     migration: Migration,
     endpoints: ClusterEndpoints,
-    those: KproxyFleet,
+    kproxies: KproxyFleet,
     section: SwitchSection,
-    say: Say,
-    show: ReportFindings,
+    log: Say,
+    report: ReportFindings,
     *,
     dry_run: bool,
-    only: ClientSelection | None = None,
+    selection: ClientSelection | None = None,
     limits: DriveTimeouts = TIMEOUTS,
 ) -> SwitchResult:
-    """After a switch, with everything open. `only`: which clients, if not all were switched. Raises KproxyError."""
+    """Move the clients back after a switch, with open connections.
+
+    `selection`: the clients, if not all were switched. Raises KproxyError.
+    """
     entry = read_last_switch(endpoints.target, migration.name)
     if entry is not None and entry.parts_on_target:
-        returning = PartialRollback(spark, migration, endpoints, those, section, say, show, limits)
-        with abort_on_signal(returning.abort):
-            return _result_of(returning, returning.run(only, dry_run=dry_run))
-    if only is not None:
+        rollback = PartialRollback(spark, migration, endpoints, kproxies, section, log, report, limits)
+        with abort_on_signal(rollback.abort):
+            return _result_of(rollback, rollback.run(selection, dry_run=dry_run))
+    if selection is not None:
         raise ConfigError("--only: no clients are on the target by themselves; rollback without it leads all back")
     if entry is None or not entry.is_moved:
         raise ConfigError("clients are on the source: there is nothing to roll back")
@@ -206,65 +215,67 @@ def roll_back_clients(
             "the switch was not --reversible: what clients have written to the target since then is only there, and"
             " would be missing on the source"
         )
-    back = read_reverse_migration(migration, endpoints)
-    led = RollbackContinuation(migration, back, endpoints)
-    way = SwitchSetup(
-        back,
+    reverse = read_reverse_migration(migration, endpoints)
+    continuation = RollbackContinuation(migration, reverse, endpoints)
+    setup = SwitchSetup(
+        reverse,
         swap_endpoints(endpoints),
         entry.source_upstream,
         ROLLBACK,
         endpoints.target,
         migration.name,
         force=True,
-        during_hold=led.during_hold,
-        compose=led.compose,
+        during_hold=continuation.during_hold,
+        compose=continuation.compose,
     )
     if not dry_run:
-        with ClusterPair(back, way.endpoints) as sides:  # looks after producer ids
-            Preparation(sides, sides.examine(0.0), lambda text: say(f"the way back: {text}")).run()
-    running = SyncedSwitch(spark, way, those, section, say, show, limits)
-    with abort_on_signal(running.abort):
-        return _result_of(running, running.run(dry_run=dry_run, reversible=True))
+        with ClusterPair(reverse, setup.endpoints) as sides:  # looks after producer ids
+            Preparation(sides, sides.examine(0.0), lambda text: log(f"the way back: {text}")).run()
+    switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
+    with abort_on_signal(switch.abort):
+        return _result_of(switch, switch.run(dry_run=dry_run, reversible=True))
 
 
-def _result_of(running: SwitchRun, driven: DriveResult | None) -> SwitchResult:
+def _result_of(run: SwitchRun, driven: DriveResult | None) -> SwitchResult:
     if driven is not None:
-        clients = _await_clients(running) if driven.end is CoordinatorOutcome.RELEASED else []
+        clients = _await_clients(run) if driven.end is CoordinatorOutcome.RELEASED else []
         return SwitchResult(
-            driven, timings=running.timings, ended_transactions=running.ended_transactions, client_lines=clients
+            driven, timings=run.timings, ended_transactions=run.ended_transactions, client_lines=clients
         )
-    stopped = running.preflight.is_blocked
-    said = "nothing was held: the lines with 'stop' say what has to be done first" if stopped else "it can be done"
-    return SwitchResult(None, said, stopped)
+    stopped = run.preflight.is_blocked
+    message = "nothing was held: the lines with 'stop' say what has to be done first" if stopped else "it can be done"
+    return SwitchResult(None, message, stopped)
 
 
-def _await_clients(running: SwitchRun) -> list[str]:
-    """What is known of the clients that were there before, when they are back, or after a while."""
-    before = running.unit_replies()
+def _await_clients(run: SwitchRun) -> list[str]:
+    """Wait until the clients have reconnected, or for some seconds, and return lines about them."""
+    before = run.unit_replies()
     until = time.monotonic() + _RECONNECT_TIMEOUT
     while True:
-        answers = [answer for _, answer in running.fleet.request_all(lambda one: one.read_state())]
-        all_are, said = describe_returned_clients(before, [one for one in answers if not isinstance(one, AdminError)])
-        if all_are or time.monotonic() > until:
-            return said
+        answers = [answer for _, answer in run.fleet.request_all(lambda reply: reply.read_state())]
+        all_returned, lines = describe_returned_clients(
+            before, [kproxy for kproxy in answers if not isinstance(kproxy, AdminError)]
+        )
+        if all_returned or time.monotonic() > until:
+            return lines
         time.sleep(_POLL_INTERVAL)
 
 
-def resume_or_abort(migration: Migration, say: Say, *, abort: bool, gone: Iterable[str]) -> SwitchResult:
-    """Raises KproxyError."""
+def resume_or_abort(migration: Migration, log: Say, *, abort: bool, lost: Iterable[str]) -> SwitchResult:
+    """Resume or abort an interrupted switch or rollback. Raises KproxyError."""
     section = require_switch_section(migration)
-    with open_target(migration) as target, open_fleet(section) as those:
-        driven = resume_drive(target, migration.name, those, section, say, abort=abort, gone=gone)
+    with open_target(migration) as target, open_fleet(section) as kproxies:
+        driven = resume_drive(target, migration.name, kproxies, section, log, abort=abort, lost=lost)
         last = read_last_switch(target, migration.name) if driven is None else None
     if driven is None:
         return SwitchResult(None, "\n".join(describe_idle_state(migration, last)))
     if driven.end is CoordinatorOutcome.RELEASED and driven.entry.reversible and driven.entry.is_moved:
-        say("start the copy back: kproxy migrate copy FILE --back --follow")
+        log("start the copy back: kproxy migrate copy FILE --back --follow")
     return SwitchResult(driven)
 
 
 def describe_idle_state(migration: Migration, last: SwitchEntry | None) -> Iterator[str]:
-    """Where clients are, and what is next. It is said too if the source cannot be reached."""
+    """Yield where clients are, and the next command. Works without the source too."""
     yield from describe_no_switch(last)
     try:
         with open_endpoints(migration) as endpoints:
@@ -275,22 +286,26 @@ def describe_idle_state(migration: Migration, last: SwitchEntry | None) -> Itera
 
 @contextmanager
 def abort_on_signal(abort: Callable[[str], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM go back, as long as that can be done; what has begun is always ended in order. Elsewhere than
-    in the main thread nobody gets signals."""
+    """Call `abort` on Ctrl-C and SIGTERM while the context is open; what has begun is still ended in order.
+
+    Does nothing outside of the main thread, which alone gets signals.
+    """
 
     def handle(number: int, _: FrameType | None) -> None:
         abort(f"{signal.Signals(number).name} was given")
 
     try:
-        before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            signal_number: signal.signal(signal_number, handle) for signal_number in (signal.SIGTERM, signal.SIGINT)
+        }
     except ValueError:
         yield
         return
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def resume_drive(
@@ -298,31 +313,30 @@ def resume_drive(
     name: str,
     fleet: KproxyFleet,
     section: SwitchSection,
-    say: Say,
+    log: Say,
     *,
     abort: bool,
-    gone: Iterable[str] = (),
+    lost: Iterable[str] = (),
     limits: DriveTimeouts = TIMEOUTS,
     started: Callable[[Drive], None] = lambda _: None,
 ) -> DriveResult | None:
-    """Go on with a switch whose driver is not there any more, or take it back. None if there is none. Raises
-    KproxyError."""
+    """Continue a switch whose driver has died, or abort it. Returns None if there is none. Raises KproxyError."""
     with SwitchJournal(target, name) as journal:
         last = journal.read()
-        if last is None or (last.ended and not gone):
+        if last is None or (last.ended and not lost):
             return None
         entry = journal.take_over()
         assert entry is not None
-        left = tuple(one for one in entry.kproxies if one not in set(gone))
-        if unknown := set(gone) - set(entry.kproxies):
+        remaining = tuple(kproxy for kproxy in entry.kproxies if kproxy not in set(lost))
+        if unknown := set(lost) - set(entry.kproxies):
             raise ConfigError(f"--gone {min(unknown)}: is not part of it; there are {', '.join(entry.kproxies)}")
-        with _fleet_of_switch(fleet, left, entry.cluster) as those:
-            if not those.kproxies:
+        with _fleet_of_switch(fleet, remaining, entry.cluster) as participants:
+            if not participants.kproxies:
                 raise ConfigError("--gone names every kproxy: start at least one, or begin a new switch")
             plan = SwitchPlan(
                 entry.switch,
                 driver_id(entry.driver_number + 1, secrets.token_hex(4)),
-                left,
+                remaining,
                 entry.origin,
                 entry.to,
                 section.hold_seconds,
@@ -330,18 +344,17 @@ def resume_drive(
                 decided=entry.decision,
                 abort=abort,
             )
-            drive = Drive(plan, those, journal, replace(entry, kproxies=left, ended=False), {}, say, limits)
+            drive = Drive(plan, participants, journal, replace(entry, kproxies=remaining, ended=False), {}, log, limits)
             started(drive)
             return drive.run()
 
 
 def _fleet_of_switch(fleet: KproxyFleet, names: Iterable[str], cluster: str) -> KproxyFleet:
-    """The kproxies of a switch of this cluster, or part, by the names that they had in it: also those that nobody finds
-    now."""
-    found = {one.name: one for one in fleet.kproxies}
-    those = []
+    """Return the participants of a switch by the names that they had in it, with those that are missing now."""
+    kproxies_by_name = {kproxy.name: kproxy for kproxy in fleet.kproxies}
+    kproxies = []
     for name in names:
         own, part = split_name(name)
-        one = replace(found.get(own) or Kproxy(own, MissingKproxy(own), cluster), cluster=cluster)
-        those.append(one.for_part(part) if part else one)
-    return KproxyFleet(those)
+        kproxy = replace(kproxies_by_name.get(own) or Kproxy(own, MissingKproxy(own), cluster), cluster=cluster)
+        kproxies.append(kproxy.for_part(part) if part else kproxy)
+    return KproxyFleet(kproxies)

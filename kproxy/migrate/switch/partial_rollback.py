@@ -1,8 +1,8 @@
-"""Clients that were switched by themselves (`--only`), and are led back to the source: those that only read.
+"""The rollback of clients that were switched by themselves (`--only`) and only read.
 
-Nothing has to be copied back then: each record that they have read on the target came from the source, and the offset
-map of the copy, turned round, says where it is there. Before and while writes are held, kproxy looks whether somebody
-has written to the target all the same: what nobody has copied back would be missing on the source.
+Nothing has to be copied back: each record that they have read on the target came from the source, and the inverse of
+the copy's offset map has its offset there. Before and during the hold, kproxy checks that no client has written to the
+target: such records were not copied back, and would be missing on the source.
 """
 
 from __future__ import annotations
@@ -51,34 +51,35 @@ _TIMEOUT = 60.0
 _RETRY_INTERVAL = 0.05
 
 
-def select_moved_part(there: Sequence[MovedPart], only: ClientSelection | None) -> MovedPart:
-    """Which part is led back: the one that is named, or the only one. Raises ConfigError (pure)."""
-    if writers := [one for one in there if one.writes]:
+def select_moved_part(parts: Sequence[MovedPart], selection: ClientSelection | None) -> MovedPart:
+    """Return the part to move back: the named one, or the only one. Raises ConfigError (pure)."""
+    if writers := [part for part in parts if part.writes]:
         raise ConfigError(
             f"clients {abbreviate(writers[0].clients)} were led to the target by themselves (--only) and have written"
             " there: that is not copied back. Switch all others too; there is no way back from it"
         )
-    found = [
-        one
-        for one in there
-        if only is None or (set(only.groups) <= set(one.groups) and set(only.clients) <= set(one.clients))
+    matching = [
+        part
+        for part in parts
+        if selection is None
+        or (set(selection.groups) <= set(part.groups) and set(selection.clients) <= set(part.clients))
     ]
-    if len(found) == 1:
-        return found[0]
-    which = "; ".join(_part_options(one) for one in there)
-    if only is not None and not found:
-        raise ConfigError(f"--only names clients that were not led to the target together; there are {which}")
-    raise ConfigError(f"which clients? Name them with --only; on the target are {which}")
+    if len(matching) == 1:
+        return matching[0]
+    names = "; ".join(_part_options(part) for part in parts)
+    if selection is not None and not matching:
+        raise ConfigError(f"--only names clients that were not led to the target together; there are {names}")
+    raise ConfigError(f"which clients? Name them with --only; on the target are {names}")
 
 
-def _part_options(one: MovedPart) -> str:
-    groups = [f"group={name}" for name in one.groups]
-    return abbreviate(groups or [f"client-id={name}" for name in one.clients])
+def _part_options(part: MovedPart) -> str:
+    groups = [f"group={name}" for name in part.groups]
+    return abbreviate(groups or [f"client-id={name}" for name in part.clients])
 
 
 @dataclass
 class TargetPositions:
-    """On the target, of groups that have read there. Each method raises UpstreamError and WireError."""
+    """Positions on the target, of groups that have read there. Each method raises UpstreamError and WireError."""
 
     spark: Any
     migration: Migration
@@ -96,60 +97,70 @@ class TargetPositions:
         self._target.close()
 
     def check_no_foreign_records(self, _: float) -> None:
-        """Raises TailError if somebody has written to the target before what was copied last."""
+        """Raise FinalSyncError if the target has records that were not copied, before the last copied one."""
         began = time.monotonic()
         endpoints = self.endpoints
         report = run_verification(
             self.spark, endpoints.source, endpoints.target, self.migration.name, others_write=False
         )
         self.timings.verify = time.monotonic() - began
-        for one in report.partitions:
-            if one.extra:
-                raise _foreign_records_error(one.target_topic, one.partition, one.extra)
+        for partition in report.partitions:
+            if partition.extra:
+                raise _foreign_records_error(partition.target_topic, partition.partition, partition.extra)
 
     def translate(self, until: float, *, dry_run: bool = False) -> list[str]:
-        """Returns what could not be. Raises TailError if somebody has written to the target."""
+        """Translate the positions, and return what could not be translated.
+
+        Raises FinalSyncError if the target has records that were not copied.
+        """
         began = time.monotonic()
         ends = self._read_ends(until)
         topic = load_state_topic(self.endpoints.target, self.migration)
-        known = parse_copied_partitions(topic.values)
-        for where, end in ends.items():
-            if where in known and (count := count_beyond(self._target, known[where], end)):
-                raise _foreign_records_error(*where, count)
-        begins = self._read_offsets(self._source, ends.keys() - known.keys(), requests.EARLIEST, until)
+        copied_partitions = parse_copied_partitions(topic.values)
+        for partition, end in ends.items():
+            if partition in copied_partitions and (
+                count := count_beyond(self._target, copied_partitions[partition], end)
+            ):
+                raise _foreign_records_error(*partition, count)
+        begins = self._read_offsets(self._source, ends.keys() - copied_partitions.keys(), requests.EARLIEST, until)
         with Admin(self.endpoints.target) as target, Admin(self.endpoints.source) as source:
-            back = GroupOffsetSync(
-                self._reverse, target, source, force=True, known=invert_maps(known, ends, begins), journal=False
+            offsets = GroupOffsetSync(
+                self._reverse,
+                target,
+                source,
+                force=True,
+                known=invert_maps(copied_partitions, ends, begins),
+                journal=False,
             )
-            results = back.run(self.groups.__contains__, dry_run=True)
+            results = offsets.run(self.groups.__contains__, dry_run=True)
             if not dry_run:
                 # Else the next switch would take them for positions that somebody else has written.
                 self._record_positions(results, topic.values, len(topic.logs))
-                results = back.run(self.groups.__contains__, dry_run=False)
+                results = offsets.run(self.groups.__contains__, dry_run=False)
         self.timings.translate = time.monotonic() - began
         return list(count_unwritten(results, self._reverse))
 
     def _record_positions(self, results: Sequence[GroupResult], values: Mapping[bytes, bytes], partitions: int) -> None:
         before = parse_journal(values)
         wrote = {
-            one.group: before.get(one.group, {})
-            | {(row.position.topic, row.position.partition): [row.position.source] for row in one.positions}
-            for one in results
+            result.group: before.get(result.group, {})
+            | {(row.position.topic, row.position.partition): [row.position.source] for row in result.positions}
+            for result in results
         }
         write_journal(self.endpoints.target, self.migration, partitions, wrote)
 
     def _read_ends(self, until: float) -> dict[TopicPartition, int]:
-        """Where the target's logs end now, when all before it is decided."""
+        """Return the ends of the target's logs, when no transaction before them is open."""
         layout = self._target.refresh_metadata(list(self._reverse.topics.include))
-        places = {(topic, led.index) for topic, (_, those) in layout.topics.items() for led in those}
+        places = {(topic, partition.index) for topic, (_, leaders) in layout.topics.items() for partition in leaders}
         ends = self._read_offsets(self._target, places, requests.LATEST, until, committed=False)
-        waits = set(ends)
-        while waits:
-            stable = self._read_offsets(self._target, waits, requests.LATEST, until)
-            waits = {where for where in waits if stable[where] < ends[where]}
-            if waits:
+        unsettled = set(ends)
+        while unsettled:
+            stable = self._read_offsets(self._target, unsettled, requests.LATEST, until)
+            unsettled = {partition_id for partition_id in unsettled if stable[partition_id] < ends[partition_id]}
+            if unsettled:
                 if time.monotonic() >= until:
-                    topic, partition = min(waits)
+                    topic, partition = min(unsettled)
                     raise FinalSyncError(
                         f"partition {partition} of {topic} on the target has a transaction that is open"
                     )
@@ -160,23 +171,23 @@ class TargetPositions:
         self,
         cluster: ClusterClient,
         places: Collection[TopicPartition],
-        which: int,
+        timestamp: int,
         until: float,
         *,
         committed: bool = True,
     ) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
-        while missing := [where for where in places if where not in found]:
+        offsets: dict[TopicPartition, int] = {}
+        while missing := [partition_id for partition_id in places if partition_id not in offsets]:
             try:
-                found |= cluster.list_offsets(missing, which, committed=committed)
+                offsets |= cluster.list_offsets(missing, timestamp, committed=committed)
             except UpstreamError:
                 cluster.invalidate()
-            if len(found) < len(places):
+            if len(offsets) < len(places):
                 if time.monotonic() >= until:
-                    topic, partition = next(where for where in places if where not in found)
+                    topic, partition = next(partition_id for partition_id in places if partition_id not in offsets)
                     raise FinalSyncError(f"nobody tells where partition {partition} of {topic} begins or ends")
                 time.sleep(_RETRY_INTERVAL)
-        return found
+        return offsets
 
 
 def _foreign_records_error(topic: str, partition: int, count: int) -> FinalSyncError:
@@ -187,7 +198,7 @@ def _foreign_records_error(topic: str, partition: int, count: int) -> FinalSyncE
 
 
 class PartialRollback(SwitchRun):
-    """A part goes back to the source."""
+    """The rollback of one part."""
 
     def __init__(
         self,
@@ -205,13 +216,16 @@ class PartialRollback(SwitchRun):
         self._positions = TargetPositions(spark, migration, endpoints)
         self.timings, self.ended_transactions = self._positions.timings, ()
 
-    def run(self, only: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:
-        """None if something stops it, or nothing more is to be done. Raises KproxyError."""
+    def run(self, selection: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:
+        """Run the rollback, and return its result; None if a finding blocks it, or after a dry run.
+
+        Raises KproxyError.
+        """
         with SwitchJournal(self._endpoints.target, self._migration.name) as journal, self._positions as positions:
             last = journal.read()
             assert last is not None
-            moved = select_moved_part(last.parts_on_target, only)
-            self._run_preflight(last, moved)
+            part = select_moved_part(last.parts_on_target, selection)
+            self._run_preflight(last, part)
             if self.preflight.is_blocked:
                 return None
             until = time.monotonic() + _TIMEOUT
@@ -223,19 +237,19 @@ class PartialRollback(SwitchRun):
             if dry_run or self.preflight.is_blocked:
                 return None
 
-            def told(now: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
-                if now != last:
+            def told(current: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
+                if current != last:
                     raise ConfigError("another driver has begun meanwhile: nothing was held")
-                others = tuple(one for one in last.parts_on_target if one != moved)
+                other_parts = tuple(other for other in last.parts_on_target if other != part)
                 groups = tuple(sorted(positions.groups))
-                return replace(entry, clients=moved.clients, groups=groups, parts=others)
+                return replace(entry, clients=part.clients, groups=groups, parts=other_parts)
 
             return self.drive_switch(journal, ROLLBACK, last.source_upstream, told, self._hold_tasks())
 
-    def _run_preflight(self, last: SwitchEntry, moved: MovedPart) -> None:
-        name = unit_name(self.section.cluster, moved.name)
+    def _run_preflight(self, last: SwitchEntry, moved_part: MovedPart) -> None:
+        name = unit_name(self.section.cluster, moved_part.name)
         self.section = replace(self.section, cluster=name)
-        self.fleet = self.fleet.subset([replace(one, cluster=name) for one in self.fleet.kproxies])
+        self.fleet = self.fleet.subset([replace(kproxy, cluster=name) for kproxy in self.fleet.kproxies])
         endpoints = self._endpoints
         self.report_findings(preflight.check_topics(self._migration, endpoints))
         self.check_kproxies(
@@ -243,12 +257,12 @@ class PartialRollback(SwitchRun):
         )
         if self.preflight.is_blocked:
             return
-        part = Part(moved.name, moved.clients)
-        clients = [client for one in self.unit_replies() for client in one.clients]
+        part = Part(moved_part.name, moved_part.clients)
+        clients = [client for reply in self.unit_replies() for client in reply.clients]
         with Admin(endpoints.target) as target:
             members = read_members(target, self._migration.selects_group)
-        theirs = {group for group, ids in members.items() if any(part.has(one) for one in ids)}
-        self._positions.groups = theirs | set(moved.groups)
+        groups = {group for group, ids in members.items() if any(part.has(client_id) for client_id in ids)}
+        self._positions.groups = groups | set(moved_part.groups)
         self.report_findings(check_part(part, self._positions.groups, members, clients))
         self.report_findings(preflight.check_clients(clients))
         if not self.preflight.is_blocked:
@@ -274,27 +288,29 @@ class PartialRollback(SwitchRun):
 def check_part(
     part: Part, groups: Collection[str], members: GroupMembers, connected: Sequence[ConnectedClient]
 ) -> Iterator[MigrationFinding]:
-    """Whether all of them can go back (pure)."""
+    """Yield findings if not all clients of the part can go back (pure)."""
     yield MigrationFinding(
         NOTE,
         "part",
         f"clients {abbreviate(part.clients)}" + (f", members of group {abbreviate(sorted(groups))}" if groups else ""),
     )
-    if writers := sorted({one.name for one in connected if one.writes}):
+    if writers := sorted({client.name for client in connected if client.writes}):
         yield MigrationFinding(
             STOP,
             "part",
             f"{abbreviate(writers)} have written to the target since they were led there: that is not copied"
             " back, and would be missing on the source",
         )
-    here = {one.name for one in connected}
+    connected_ids = {client.name for client in connected}
     for group in sorted(groups):
         ids = members.get(group, frozenset())
-        if stay := sorted(one for one in ids if not part.has(one) or one not in here):
+        if staying := sorted(
+            client_id for client_id in ids if not part.has(client_id) or client_id not in connected_ids
+        ):
             yield MigrationFinding(
                 STOP,
                 f"group {group}",
-                f"its members {abbreviate(stay)} are on the target, and are not among the clients of"
+                f"its members {abbreviate(staying)} are on the target, and are not among the clients of"
                 " this part that are connected through these kproxies: they would stay there; end them",
             )
 

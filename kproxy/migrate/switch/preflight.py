@@ -1,4 +1,4 @@
-"""What is looked at before writes are held: kproxies, clusters, clients. It changes nothing that anybody sees."""
+"""The checks before writes are held: kproxies, clusters, clients. They change nothing that clients observe."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ WORK_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """From where to where clients are to be led: names of upstreams, and cluster ids. `origin` is "" until the kproxies
-    have said it."""
+    """The direction of a switch: the name of the target upstream, and the cluster ids of both sides."""
 
     target_upstream: str
     origin_id: str
@@ -45,7 +44,7 @@ class Direction:
 def check_kproxies(
     fleet: KproxyFleet, switch: SwitchSection, direction: Direction
 ) -> tuple[list[MigrationFinding], dict[str, KproxyReply]]:
-    """Findings, and what those answered that did."""
+    """Return findings about all kproxies, and the replies of those that replied."""
 
     def ask(kproxy: Kproxy) -> TimedReply:
         sent = time.time()
@@ -55,10 +54,10 @@ def check_kproxies(
             answer = error
         return TimedReply(answer, sent, time.time())
 
-    heard: dict[str, TimedReply] = {}
-    for kproxy, one in fleet.request_all(ask):
-        heard[kproxy.name] = one if isinstance(one, TimedReply) else TimedReply(one, 0.0, 0.0)
-    wanted = ExpectedState(
+    timed_replies: dict[str, TimedReply] = {}
+    for kproxy, reply in fleet.request_all(ask):
+        timed_replies[kproxy.name] = reply if isinstance(reply, TimedReply) else TimedReply(reply, 0.0, 0.0)
+    expected = ExpectedState(
         switch.cluster,
         direction.target_upstream,
         direction.origin_id,
@@ -66,78 +65,87 @@ def check_kproxies(
         __version__,
         switch.hold_seconds,
     )
-    answers = {name: one.reply for name, one in heard.items() if isinstance(one.reply, KproxyReply)}
-    return check_readiness(heard, wanted), answers
+    answers = {name: reply.reply for name, reply in timed_replies.items() if isinstance(reply.reply, KproxyReply)}
+    return check_readiness(timed_replies, expected), answers
 
 
-def check_clients(connected: Sequence[ConnectedClient], *, again: bool = False) -> Iterator[MigrationFinding]:
-    """What clients will see, as far as their kproxies know them. `again`: they have been where they are led now."""
-    yield from client_effects.check_clients(connected, again=again)
-    told: dict[str, list[str]] = {}
+def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool = False) -> Iterator[MigrationFinding]:
+    """Yield what clients will observe; `switched_before`: they have been on the side to which they are moved now."""
+    yield from client_effects.check_clients(connected, switched_before=switched_before)
+    clients_by_warning: dict[str, list[str]] = {}
     for client in connected:
         for text in client.warnings:
-            told.setdefault(text, []).append(client.name or client.address)
-    yield from client_effects.kproxy_warnings(told)
+            clients_by_warning.setdefault(text, []).append(client.name or client.address)
+    yield from client_effects.kproxy_warnings(clients_by_warning)
 
 
-def check_clusters(sides: ClusterPair, *, first: bool) -> Iterator[MigrationFinding]:
-    """Topics, groups, transactions, producer ids. `first`: no client of these has written to the target so far. Raises
-    UpstreamError and WireError."""
-    migration = sides.migration
-    source = read_inventory(sides.source, migration.selects_topic)
-    yield from check_topics(migration, sides.endpoints)
-    yield from client_effects.check_topics_and_groups(migration, source, list_topics(sides.source.bootstrap))
+def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[MigrationFinding]:
+    """Yield findings about topics, groups, transactions and producer ids.
+
+    `first`: no client of these has written to the target so far. Raises UpstreamError and WireError.
+    """
+    migration = clusters.migration
+    source = read_inventory(clusters.source, migration.selects_topic)
+    yield from check_topics(migration, clusters.endpoints)
+    yield from client_effects.check_topics_and_groups(migration, source, list_topics(clusters.source.bootstrap))
     until = time.monotonic() + _TIMEOUT
-    yield from client_effects.check_transactions(open_transactions(sides.source, until))
+    yield from client_effects.check_transactions(open_transactions(clusters.source, until))
     yield from client_effects.check_transactional_ids(
-        read_transactional_ids(sides.source, until), read_transactional_ids(sides.target, until)
+        read_transactional_ids(clusters.source, until), read_transactional_ids(clusters.target, until)
     )
-    yield from _check_producer_ids(sides, source, first=first)
+    yield from _check_producer_ids(clusters, source, first=first)
 
 
 def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[MigrationFinding]:
-    """Topics that were deleted or created again since they were copied, on either side. Raises ConfigError,
-    UpstreamError and WireError."""
-    begun = {
-        topic: one
-        for topic, one in topic_identities.read_migrated_topics(endpoints.target, migration.name).items()
+    """Yield topics that were deleted or recreated on either side since they were copied.
+
+    Raises ConfigError, UpstreamError and WireError.
+    """
+    topics = {
+        topic: migrated
+        for topic, migrated in topic_identities.read_migrated_topics(endpoints.target, migration.name).items()
         if migration.selects_topic(topic)
     }
-    for topic, why in topic_identities.find_topic_problems(endpoints.source, endpoints.target, begun).items():
+    for topic, why in topic_identities.find_topic_problems(endpoints.source, endpoints.target, topics).items():
         yield MigrationFinding(STOP, f"topic {topic}", why)
 
 
-def _check_producer_ids(sides: ClusterPair, source: Inventory, *, first: bool) -> Iterator[MigrationFinding]:
-    """No id of the side that clients leave may be handed out by the one to which they go, nor stand in its log. Once
-    clients have been there, theirs do; and before they went, there were no others."""
+def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool) -> Iterator[MigrationFinding]:
+    """Yield conflicts of producer ids between both sides.
+
+    The side to which clients are moved must not assign an id of the side that they leave, and must have none in its
+    log. Once clients have been there, their ids are in its log; before that, it has no others.
+    """
     try:
-        known = producerids.read_usage(source, sides.source.nodes())
-        lowest = min(producerids.take_one_id_each(sides.target.nodes()).values(), default=0)
+        usage = producerids.read_usage(source, clusters.source.nodes())
+        lowest = min(producerids.take_one_id_each(clusters.target.nodes()).values(), default=0)
     except KproxyError as error:
         yield MigrationFinding(STOP, "producer ids", f"cannot be compared: {error}")
         return
-    for why in known.unknown_reasons:
+    for why in usage.unknown_reasons:
         yield MigrationFinding(WARNING, "producer ids", f"of the source could not be seen: {why}")
-    if lowest < known.floor:
+    if lowest < usage.floor:
         yield MigrationFinding(
             STOP,
             "producer ids",
             f"the target hands out {lowest} and higher, and the source has ids up to"
-            f" {known.floor - 1}: records of two producers would be taken for one's: kproxy migrate prepare",
+            f" {usage.floor - 1}: records of two producers would be taken for one's: kproxy migrate prepare",
         )
     if first:
-        names = {sides.migration.target_name(topic) for topic in source.topics}
-        there, unseen = read_logged_producer_ids(sides.target, lambda topic: topic in names)
-        for one in unseen:
-            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be seen: {one.reason}")
-        if (finding := client_effects.check_producer_ids(there or {}, known.floor)) is not None:
+        names = {clusters.migration.target_name(topic) for topic in source.topics}
+        logged_ids, gaps = read_logged_producer_ids(clusters.target, lambda topic: topic in names)
+        for gap in gaps:
+            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be seen: {gap.reason}")
+        if (finding := client_effects.check_producer_ids(logged_ids or {}, usage.floor)) is not None:
             yield finding
 
 
-def check_final_sync(tail: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[MigrationFinding]:
-    """The copy follows, all is compared, positions are translated, and there is time for the rest of it. Raises
-    KproxyError if the tail cannot be had at all."""
-    lag = tail.catch_up(switch.max_lag, _TIMEOUT)
+def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[MigrationFinding]:
+    """Yield whether the copy keeps up, all records are equal, positions are translated, and the hold is long enough.
+
+    Raises KproxyError if the final sync cannot start at all.
+    """
+    lag = sync.catch_up(switch.max_lag, _TIMEOUT)
     if lag > switch.max_lag:
         yield MigrationFinding(
             STOP,
@@ -146,37 +154,37 @@ def check_final_sync(tail: FinalSync, switch: SwitchSection, *, dry_run: bool) -
             " kproxy migrate copy --follow until it has caught up",
         )
         return
-    problems = tail.rehearse(10 * _TIMEOUT, dry_run=dry_run)
-    first = tail.timings.total
+    problems = sync.rehearse(10 * _TIMEOUT, dry_run=dry_run)
+    first = sync.timings.total
     for _ in range(_MAX_REHEARSALS):  # what everything costs when it is warm
-        problems = tail.rehearse(_TIMEOUT, dry_run=dry_run)
-        if tail.timings.total <= WORK_SHARE * switch.hold_seconds:
+        problems = sync.rehearse(_TIMEOUT, dry_run=dry_run)
+        if sync.timings.total <= WORK_SHARE * switch.hold_seconds:
             break
     yield MigrationFinding(NOTE, "verify", "all that was copied is the same on both sides")
     for text in problems:
         # While clients go on, they are ahead of the copy by a moment.
         moving = "are not copied so far" in text
         yield MigrationFinding(NOTE if moving else STOP, "positions", text)
-    for one in tail.repeated():
-        yield MigrationFinding(WARNING, f"group {one.group}", one.text)
-    yield _check_duration(tail.timings, first, switch)
+    for group in sync.repeated():
+        yield MigrationFinding(WARNING, f"group {group.group}", group.text)
+    yield _check_duration(sync.timings, first, switch)
 
 
-def _check_duration(took: SyncTimings, first: float, switch: SwitchSection) -> MigrationFinding:
-    said = (
-        f"{round_duration(took.copy)} to copy, {round_duration(took.verify)} to compare,"
-        f" {round_duration(took.translate)} for positions"
+def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -> MigrationFinding:
+    parts = (
+        f"{round_duration(timings.copy)} to copy, {round_duration(timings.verify)} to compare,"
+        f" {round_duration(timings.translate)} for positions"
     )
-    if took.total > WORK_SHARE * switch.hold_seconds:
-        longer = (
+    if timings.total > WORK_SHARE * switch.hold_seconds:
+        hold_hint = (
             "" if switch.hold_seconds >= LONGEST_HOLD else f", or raise switch.hold-seconds (to {LONGEST_HOLD} at most)"
         )
         return MigrationFinding(
             STOP,
             "time",
-            f"{said}: too much for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} are for it:"
-            f" lessen the load, or give Spark more cores{longer}",
+            f"{parts}: too much for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} are for it:"
+            f" lessen the load, or give Spark more cores{hold_hint}",
         )
     return MigrationFinding(
-        NOTE, "time", f"rehearsed in {round_duration(first)}, then in {round_duration(took.total)}: {said}"
+        NOTE, "time", f"rehearsed in {round_duration(first)}, then in {round_duration(timings.total)}: {parts}"
     )

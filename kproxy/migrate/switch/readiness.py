@@ -1,4 +1,4 @@
-"""Whether the kproxies can be switched: findings about what each of them says of itself (pure)."""
+"""Checks that the kproxies can be switched: findings about their replies (pure)."""
 
 from __future__ import annotations
 
@@ -20,69 +20,79 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """`origin_id`, `target_id`: the cluster ids of the side that clients are on, and of the one to which they go.
-    `ours`: the version of this command. `seconds`: of the hold."""
+    """The state that each kproxy must have before a switch."""
 
     cluster: str
     target_upstream: str
     origin_id: str
+    """The cluster id of the side that clients leave."""
     target_id: str
+    """The cluster id of the side to which clients are moved."""
     command_version: str
+    """The version of this command."""
     hold_seconds: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class TimedReply:
-    """What one kproxy answered; `sent`, `came`: when, by this machine's clock, in Unix seconds."""
+    """The reply of one kproxy, or the error, with the times of request and reply in Unix seconds of this machine."""
 
     reply: KproxyReply | AdminError
     sent: float
     received: float
 
 
-def check_readiness(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> list[MigrationFinding]:
-    """Of all kproxies, those that stop the switch first."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, one in heard.items():
-        for severity, text in _check_kproxy(one, wanted):
-            found.setdefault((severity, text), []).append(name)
-    findings = [MigrationFinding(severity, _subject(names), text) for (severity, text), names in found.items()]
-    return [*sorted(findings, key=lambda one: (one.severity != STOP, one.subject)), *_check_all(heard, wanted)]
+def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> list[MigrationFinding]:
+    """Return the findings about all kproxies, those that stop the switch first."""
+    kproxies_by_finding: dict[tuple[str, str], list[str]] = {}
+    for name, timed_reply in timed_replies.items():
+        for severity, text in _check_kproxy(timed_reply, expected):
+            kproxies_by_finding.setdefault((severity, text), []).append(name)
+    findings = [
+        MigrationFinding(severity, _subject(names), text) for (severity, text), names in kproxies_by_finding.items()
+    ]
+    return [
+        *sorted(findings, key=lambda finding: (finding.severity != STOP, finding.subject)),
+        *_check_all(timed_replies, expected),
+    ]
 
 
 def _subject(names: Sequence[str]) -> str:
-    rest = len(names) - _MAX_NAMES
-    return f"kproxy {', '.join(names[:_MAX_NAMES])}" + (f" and {rest} more" if rest > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return f"kproxy {', '.join(names[:_MAX_NAMES])}" + (f" and {more} more" if more > 0 else "")
 
 
-def _check_kproxy(one: TimedReply, wanted: ExpectedState) -> Iterator[tuple[str, str]]:
-    if isinstance(one.reply, AdminError):
-        yield STOP, _unreachable_text(one.reply)
+def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
+    if isinstance(timed_reply.reply, AdminError):
+        yield STOP, _unreachable_text(timed_reply.reply)
         return
-    answer = one.reply
-    if answer.version != wanted.command_version:
+    answer = timed_reply.reply
+    if answer.version != expected.command_version:
         yield (
             WARNING,
-            f"is version {answer.version}, and this command {wanted.command_version}: use the same, if you can",
+            f"is version {answer.version}, and this command {expected.command_version}: use the same, if you can",
         )
-    off = max(one.sent - answer.time, answer.time - one.received)
-    if off > MAX_CLOCK_SKEW:
-        yield STOP, f"its clock is {off:.0f} s away from this machine's or more: set both by NTP"
+    skew = max(timed_reply.sent - answer.time, answer.time - timed_reply.received)
+    if skew > MAX_CLOCK_SKEW:
+        yield STOP, f"its clock is {skew:.0f} s away from this machine's or more: set both by NTP"
     if not answer.state_dir:
         yield STOP, "has no --state-dir: it would forget in a restart that it holds: start it with one"
-    cluster = answer.clusters.get(wanted.cluster)
+    cluster = answer.clusters.get(expected.cluster)
     if cluster is None:
-        there = ", ".join(answer.clusters) or "none"
-        yield STOP, f"has no cluster {wanted.cluster} that can be switched (it has {there}): switch.cluster in the file"
+        clusters = ", ".join(answer.clusters) or "none"
+        yield (
+            STOP,
+            f"has no cluster {expected.cluster} that can be switched (it has {clusters}): switch.cluster in the file",
+        )
         return
-    yield from _check_cluster(cluster, wanted)
+    yield from _check_cluster(cluster, expected)
 
 
 def _unreachable_text(error: AdminError) -> str:
     return f"cannot be asked: {error}"
 
 
-def _check_cluster(cluster: ClusterReply, wanted: ExpectedState) -> Iterator[tuple[str, str]]:
+def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
     state = cluster.state
     if state.phase is not Phase.SERVING:
         yield (
@@ -91,53 +101,53 @@ def _check_cluster(cluster: ClusterReply, wanted: ExpectedState) -> Iterator[tup
             " --abort",
         )
         return
-    if wanted.target_upstream not in cluster.upstreams:
+    if expected.target_upstream not in cluster.upstreams:
         yield (
             STOP,
-            f"has no upstream {wanted.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}):"
+            f"has no upstream {expected.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}):"
             " switch.to in the file",
         )
         return
-    if state.active == wanted.target_upstream:
-        yield STOP, f"leads to {wanted.target_upstream} already"
+    if state.active == expected.target_upstream:
+        yield STOP, f"leads to {expected.target_upstream} already"
         return
     if cluster.problem:
         yield STOP, f"has a problem: {cluster.problem}"
-    if wanted.target_upstream in cluster.upstream_problems:
-        yield STOP, f"cannot lead to {wanted.target_upstream}: {cluster.upstream_problems[wanted.target_upstream]}"
-    yield from _check_logins(cluster, wanted.target_upstream)
-    for name, side, expected in (
-        (state.active, "active", wanted.origin_id),
-        (wanted.target_upstream, "other", wanted.target_id),
+    if expected.target_upstream in cluster.upstream_problems:
+        yield STOP, f"cannot lead to {expected.target_upstream}: {cluster.upstream_problems[expected.target_upstream]}"
+    yield from _check_logins(cluster, expected.target_upstream)
+    for name, side, expected_id in (
+        (state.active, "active", expected.origin_id),
+        (expected.target_upstream, "other", expected.target_id),
     ):
-        found = cluster.upstreams.get(name, "")
-        if not found and name not in cluster.upstream_problems:
+        cluster_id = cluster.upstreams.get(name, "")
+        if not cluster_id and name not in cluster.upstream_problems:
             yield STOP, f"does not reach its upstream {name}: its log and /status say why"
-        elif found and found != expected:
+        elif cluster_id and cluster_id != expected_id:
             yield (
                 STOP,
-                f"its {side} upstream {name} is cluster {found}, and the file means {expected}: the copy would be of"
-                " other records",
+                f"its {side} upstream {name} is cluster {cluster_id}, and the file means {expected_id}: the copy"
+                " would be of other records",
             )
-    if cluster.uncertain_seconds > wanted.hold_seconds:
+    if cluster.uncertain_seconds > expected.hold_seconds:
         yield (
             STOP,
             "was begun or killed a short time ago, and does not know which clients may repeat writes: wait for"
             f" {cluster.uncertain_seconds:.0f} s",
         )
     if cluster.uncertain_writers:
-        some = ", ".join(cluster.uncertain_writers[:_MAX_NAMES])
+        writers = ", ".join(cluster.uncertain_writers[:_MAX_NAMES])
         yield (
             WARNING,
-            f"clients that lost an answer to a write ({some}): the hold waits until they have repeated it, for up to"
+            f"clients that lost an answer to a write ({writers}): the hold waits until they have repeated it, for up to"
             " some minutes",
         )
 
 
 def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]:
-    own = sorted({one.name or one.address for one in cluster.clients if one.login})
-    none = sorted({one.name or one.address for one in cluster.clients if not one.login} - set(own))
-    clients = ClientLogins(own, none, sorted({one.login for one in cluster.clients if one.login}))
+    own = sorted({client.name or client.address for client in cluster.clients if client.login})
+    none = sorted({client.name or client.address for client in cluster.clients if not client.login} - set(own))
+    clients = ClientLogins(own, none, sorted({client.login for client in cluster.clients if client.login}))
     active, to = cluster.logins.get(cluster.state.active, UpstreamLogin()), cluster.logins.get(name, UpstreamLogin())
     if text := login_conflict(active, to, name, clients):
         yield STOP, text
@@ -145,15 +155,16 @@ def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]
         yield WARNING, text
 
 
-def _check_all(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> Iterator[MigrationFinding]:
-    answers = {name: one.reply for name, one in heard.items() if isinstance(one.reply, KproxyReply)}
-    versions = Counter(answer.version for answer in answers.values())
+def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> Iterator[MigrationFinding]:
+    replies = {name: timed.reply for name, timed in timed_replies.items() if isinstance(timed.reply, KproxyReply)}
+    versions = Counter(reply.version for reply in replies.values())
     if len(versions) > 1:
-        said = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
-        yield MigrationFinding(STOP, "kproxies", f"have several versions: {said}: update them to one before the switch")
-    actives = {
-        one.state.active for answer in answers.values() if (one := answer.clusters.get(wanted.cluster)) is not None
-    }
+        counts = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
+        yield MigrationFinding(
+            STOP, "kproxies", f"have several versions: {counts}: update them to one before the switch"
+        )
+    clusters = [cluster for reply in replies.values() if (cluster := reply.clusters.get(expected.cluster)) is not None]
+    actives = {cluster.state.active for cluster in clusters}
     if len(actives) > 1:
         yield MigrationFinding(
             STOP,
@@ -161,8 +172,8 @@ def _check_all(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> Iterat
             f"lead to several upstreams now: {', '.join(sorted(actives))}: kproxy migrate switch"
             " --resume or --abort ends a switch that was broken off",
         )
-    there = [one for answer in answers.values() if (one := answer.clusters.get(wanted.cluster)) is not None]
-    missing = {name for one in there for name in one.port_sharers} - {one.instance for one in there}
+    sharers = {instance for cluster in clusters for instance in cluster.port_sharers}
+    missing = sharers - {cluster.instance for cluster in clusters}
     if missing:
         yield MigrationFinding(
             STOP,
@@ -170,5 +181,5 @@ def _check_all(heard: Mapping[str, TimedReply], wanted: ExpectedState) -> Iterat
             f"{len(missing)} more share these ports (--reuse-port) and would go on leading clients to"
             " the former upstream: list the admin address of each in switch.kproxies",
         )
-    if heard and len(answers) == len(heard):
-        yield MigrationFinding(NOTE, "kproxies", f"{len(heard)} answer")
+    if timed_replies and len(replies) == len(timed_replies):
+        yield MigrationFinding(NOTE, "kproxies", f"{len(timed_replies)} answer")

@@ -1,8 +1,8 @@
-"""What keeps the way back open after a switch, and what leads clients back on it.
+"""The copy from the target to the source after a switch, and the rollback that uses it.
 
-Before the hold the source is made ready to be copied to. While writes are held, the copy back gets the place where it
-begins, and starts. It runs in the driver's process, until it is ended; `kproxy migrate copy --back --follow` starts it
-again anywhere.
+Before the hold, the source is made ready to be copied to. While writes are held, the reverse copy gets the place where
+it begins, and starts. It runs in the driver's process until it is ended; `kproxy migrate copy --reverse --follow`
+starts it again on any host.
 """
 
 from __future__ import annotations
@@ -52,14 +52,17 @@ _RETRY_INTERVAL = 5.0
 
 
 def read_reverse_migration(migration: Migration, endpoints: ClusterEndpoints) -> Migration:
-    """Of all topics of the migration, also those that have no records so far. Raises UpstreamError and WireError."""
+    """Return the reverse migration, with all topics of the migration, also those without records.
+
+    Raises UpstreamError and WireError.
+    """
     return reverse_migration(
         migration, (topic for topic in list_topics(endpoints.source) if migration.selects_topic(topic))
     )
 
 
 def _read_state(bootstrap: str, name: str) -> tuple[int, dict[bytes, bytes]]:
-    """How many partitions the state topic has, and all that is in it."""
+    """Return the number of partitions of the state topic, and all its records."""
     cluster = ClusterClient(bootstrap)
     try:
         topic = read_state_topic(cluster, name)
@@ -69,17 +72,17 @@ def _read_state(bootstrap: str, name: str) -> tuple[int, dict[bytes, bytes]]:
 
 
 def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], PartitionState]:
-    """How far each partition was copied."""
-    found = {}
+    """Return how far each partition was copied."""
+    states = {}
     for name, value in values.items():
         match parse_key(name):
             case ["partition", str(topic), int(partition)]:
-                found[topic, partition] = PartitionState.from_json(value)
-    return found
+                states[topic, partition] = PartitionState.from_json(value)
+    return states
 
 
 class ReverseCopy:
-    """The way back, for `switch --reversible`."""
+    """The reverse copy of `switch --reversible`."""
 
     def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, say: Say) -> None:
         self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, say
@@ -99,22 +102,25 @@ class ReverseCopy:
         if prepared.failed:
             return [MigrationFinding(STOP, "the way back", text) for text in prepared.failed]
         self._partitions, self._values = _read_state(self._endpoints_reversed.target, self.reverse.name)
-        what = build_copy_spec(
+        scope = build_copy_spec(
             self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
         )
-        self._scope = replace(what, grace=0.0)  # writes are held then
+        self._scope = replace(scope, grace=0.0)  # writes are held then
         return [MigrationFinding(NOTE, "the way back", "the source is ready to be copied to")]
 
-    def begin_during_hold(self, tail: FinalSync, until: float) -> None:
-        """While writes are held, and all is copied. Raises TailError, UpstreamError and WireError."""
-        tail.stop_copy(until)
-        equal = SyncPoint(read_settled_ends(self._endpoints_reversed.source, tail.source_ends, until), tail.source_ends)
+    def begin_during_hold(self, sync: FinalSync, until: float) -> None:
+        """Start the reverse copy while writes are held and everything is copied.
+
+        Raises FinalSyncError, UpstreamError and WireError.
+        """
+        sync.stop_copy(until)
+        equal = SyncPoint(read_settled_ends(self._endpoints_reversed.source, sync.source_ends, until), sync.source_ends)
         job = Job(self.reverse.name, self.reverse.state_topic, self._partitions)
         write_once(self._endpoints_reversed.target, job, seed_records(equal, self._values), "seed")
         self.start(self._scope)
 
-    def start(self, what: CopySpec) -> None:
-        """Copy back, in a thread, whatever fails meanwhile."""
+    def start(self, scope: CopySpec) -> None:
+        """Copy back in a thread, and retry after failures."""
 
         def run() -> None:
             while not self._ended.is_set():
@@ -123,7 +129,7 @@ class ReverseCopy:
                     self._spark,
                     self._endpoints_reversed.source,
                     self._endpoints_reversed.target,
-                    what,
+                    scope,
                     allowed=self._check_not_rolled_back,
                 )
                 try:
@@ -143,26 +149,26 @@ class ReverseCopy:
         self._thread.start()
 
     def _check_not_rolled_back(self) -> None:
-        """Raises ConfigError when clients have gone back."""
+        """Raise ConfigError when clients have gone back."""
         last = read_last_switch(self._endpoints.target, self._migration.name)
         if last is not None and last.what == ROLLBACK and not last.is_moved:
             raise ConfigError("clients are on the source again: nothing is copied back to it")
 
     def close(self) -> None:
-        """From any thread."""
+        """End the reverse copy, from any thread."""
         self._ended.set()
         if self._copy is not None:
             self._copy.end()
 
     def wait(self) -> None:
-        """Until it is ended. Raises what has ended it, if that was not `close`."""
+        """Wait until it has ended. Raises the error that has ended it, if it was not `close`."""
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(0.5)
         if self.failure is not None:
             raise self.failure
 
     def undo(self) -> None:
-        """The switch was undone: what `before` has changed on the source is as it was."""
+        """Undo what `prepare` has changed on the source, after the switch was undone."""
         self.close()
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
             undone = Undo(sides, lambda text: self._log(f"the way back: {text}"), force=False, dry_run=False).run()
@@ -171,18 +177,25 @@ class ReverseCopy:
 
 
 def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
-    """Where these partitions end. The markers of a transaction are written after its end is acknowledged: what is read
-    before would be too early, and would be copied back. Raises TailError, UpstreamError and WireError."""
+    """Return the ends of these partitions, when no transaction is open in them.
+
+    The markers of a transaction are written after its end is acknowledged: an end that was read before is too
+    early, and the marker would be copied back. Raises FinalSyncError, UpstreamError and WireError.
+    """
     cluster = ClusterClient(bootstrap)
     try:
         while True:
             high = cluster.list_offsets(like, requests.LATEST, committed=False)
             stable = cluster.list_offsets(like, requests.LATEST)
-            open_ones = [where for where in like if where not in high or high[where] != stable.get(where)]
-            if not open_ones:
+            unsettled = [
+                partition_id
+                for partition_id in like
+                if partition_id not in high or high[partition_id] != stable.get(partition_id)
+            ]
+            if not unsettled:
                 return stable
             if time.monotonic() > until:
-                topic, partition = open_ones[0]
+                topic, partition = unsettled[0]
                 raise FinalSyncError(
                     f"partition {partition} of {topic} where clients are to go has a transaction that is not ended, or"
                     " nobody leads it"
@@ -194,46 +207,59 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
 
 
 class RollbackContinuation:
-    """The way back, for `rollback`: `forth` is the first migration, whose roads these are, and `back` the other one."""
+    """The continuation of the first migration (`forward`) after a rollback with the reverse copy.
 
-    def __init__(self, forth: Migration, back: Migration, endpoints: ClusterEndpoints) -> None:
-        self._forward, self._reverse, self._endpoints = forth, back, endpoints
+    The endpoints are those of the first migration.
+    """
+
+    def __init__(self, forward: Migration, reverse: Migration, endpoints: ClusterEndpoints) -> None:
+        self._forward, self._reverse, self._endpoints = forward, reverse, endpoints
 
     def compose(self, offsets: GroupOffsetSync) -> None:
-        """Positions from before the switch are known by the first migration's map."""
+        """Add the first migration's map, which has positions from before the switch."""
         offsets.known = compose_maps(dict(offsets.known), self._forward_maps())
 
     def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
         if not hasattr(self, "_known"):  # it does not change: clients write to the target
             self._partitions, values = _read_state(self._endpoints.target, self._forward.name)
-            _, back = _read_state(self._endpoints.source, self._reverse.name)
-            self._changes = restore_records(values, parse_copied_partitions(back), time.time_ns() // 1_000_000)
+            _, reverse_values = _read_state(self._endpoints.source, self._reverse.name)
+            self._changes = restore_records(
+                values, parse_copied_partitions(reverse_values), time.time_ns() // 1_000_000
+            )
             self._values = {name: value for name, value in {**values, **self._changes}.items() if value is not None}
             self._maps = parse_copied_partitions(self._values)
         return self._maps
 
-    def during_hold(self, tail: FinalSync, until: float) -> None:
-        """The first migration goes on from here. Raises TailError, UpstreamError and WireError."""
-        tail.stop_copy(until)
+    def during_hold(self, sync: FinalSync, until: float) -> None:
+        """Write the state with which the first migration continues.
+
+        Raises FinalSyncError, UpstreamError and WireError.
+        """
+        sync.stop_copy(until)
         self._forward_maps()
-        equal = SyncPoint(read_settled_ends(self._endpoints.source, tail.source_ends, until), tail.source_ends)
+        equal = SyncPoint(read_settled_ends(self._endpoints.source, sync.source_ends, until), sync.source_ends)
         _, values = _read_state(self._endpoints.source, self._reverse.name)
-        at = time.time_ns() // 1_000_000
+        timestamp = time.time_ns() // 1_000_000
         records: dict[bytes, Any] = {
             **self._changes,
-            **continuation_records(partition_states(self._values), parse_copied_partitions(values), equal, at),
+            **continuation_records(partition_states(self._values), parse_copied_partitions(values), equal, timestamp),
         }
-        kept = merge_verified(parse_verified_ranges(self._values), parse_verified_ranges(values), equal, at)
-        records |= {name: one.to_record(at) for name, one in kept.items()}
-        told: Records = records
+        verified = merge_verified(parse_verified_ranges(self._values), parse_verified_ranges(values), equal, timestamp)
+        records |= {name: partition.to_record(timestamp) for name, partition in verified.items()}
+        state_records: Records = records
         write_once(
-            self._endpoints.target, Job(self._forward.name, self._forward.state_topic, self._partitions), told, "seed"
+            self._endpoints.target,
+            Job(self._forward.name, self._forward.state_topic, self._partitions),
+            state_records,
+            "seed",
         )
 
 
 def check_reverse_copy_allowed(target: str, name: str) -> None:
-    """Raises ConfigError unless clients are on the target of this migration, and there is a way back; UpstreamError and
-    WireError."""
+    """Raise ConfigError unless clients are on the target of this migration after a reversible switch.
+
+    Raises UpstreamError and WireError.
+    """
     last = read_last_switch(target, name)
     if last is None or not last.is_moved:
         raise ConfigError("clients are on the source: nothing is copied back to it")
@@ -242,7 +268,7 @@ def check_reverse_copy_allowed(target: str, name: str) -> None:
 
 
 def topic_exists(bootstrap: str, topic: str) -> bool:
-    """Raises UpstreamError and WireError."""
+    """Return True if the topic exists. Raises UpstreamError and WireError."""
     cluster = ClusterClient(bootstrap)
     try:
         retry(cluster, lambda: cluster.partition_count(topic), _TIMEOUT / 3)

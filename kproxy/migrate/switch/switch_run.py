@@ -1,4 +1,4 @@
-"""What leading clients has in any direction: the kproxies, what was found before the hold, and the drive."""
+"""The steps that a switch and a rollback share: the kproxies, the findings before the hold, and the drive."""
 
 from __future__ import annotations
 
@@ -32,122 +32,138 @@ _SESSION_TIMEOUT, _POLL_INTERVAL = 60.0, 1.0
 
 @dataclass
 class PreflightResult:
-    """`answers`: what the kproxies said."""
+    """The findings before the hold, and the replies of the kproxies."""
 
     findings: list[MigrationFinding] = field(default_factory=list)
     replies: Mapping[str, KproxyReply] = field(default_factory=dict)
 
     @property
     def is_blocked(self) -> bool:
-        return any(one.severity == STOP for one in self.findings)
+        return any(finding.severity == STOP for finding in self.findings)
 
 
 def was_switched_before(last: SwitchEntry | None) -> bool:
-    """Whether the cluster as a whole was switched before."""
+    """Return True if the whole cluster was switched before."""
     return last is not None and (not last.part or last.again)
 
 
 class SwitchRun:
-    """`took`, `ended`: how long the work of the hold took, and which transactions it ended."""
+    """One run of a switch or rollback; subclasses define the preflight and the tasks of the hold."""
 
     timings: SyncTimings
+    """How long the tasks of the hold took."""
     ended_transactions: Sequence[OpenTransaction]
+    """The transactions that the hold ended."""
 
     def __init__(
         self,
         fleet: KproxyFleet,
         section: SwitchSection,
-        say: Say,
-        show: ReportFindings,
-        limits: DriveTimeouts = TIMEOUTS,
+        log: Say,
+        report: ReportFindings,
+        timeouts: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self.fleet, self.section = fleet, section
-        self.log, self._report, self._timeouts = say, show, limits
+        self.log, self._report, self._timeouts = log, report, timeouts
         self.preflight = PreflightResult()
         self.drive: Drive | None = None
         self._abort_reason = ""
 
     def abort(self, why: str) -> None:
-        """From a signal handler."""
+        """Go back; can be called from a signal handler."""
         self._abort_reason = why
         if self.drive is not None:
             self.drive.abort(why)
 
     def report_findings(self, findings: Iterable[MigrationFinding]) -> None:
-        """In the preflight."""
-        for one in findings:
-            self.preflight.findings.append(one)
-            self._report([one])
+        """Add findings to the preflight, and show them."""
+        for finding in findings:
+            self.preflight.findings.append(finding)
+            self._report([finding])
 
     def check_kproxies(self, direction: preflight.Direction) -> None:
-        """Ask them all."""
+        """Read the replies of all kproxies, and report findings about them."""
         findings, self.preflight.replies = preflight.check_kproxies(self.fleet, self.section, direction)
         self.report_findings(findings)
 
     def units_at(self, kproxy: Kproxy) -> Iterator[Kproxy]:
-        """The cluster at this kproxy, and those of its parts that are where it is."""
+        """Yield the cluster at this kproxy, and those of its parts that are on the same upstream."""
         clusters = self.preflight.replies[kproxy.name].clusters
         yield kproxy
-        for name, one in clusters.items():
+        for name, unit in clusters.items():
             cluster, part = split_unit(name)
-            if part and cluster == kproxy.cluster and one.state.active == clusters[cluster].state.active:
-                if one.state.holds:
-                    text = f"part {part} is in switch {one.state.switch} ({one.state.phase}): end it first"
+            if part and cluster == kproxy.cluster and unit.state.active == clusters[cluster].state.active:
+                if unit.state.holds:
+                    text = f"part {part} is in switch {unit.state.switch} ({unit.state.phase}): end it first"
                     self.report_findings([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
                 yield kproxy.for_part(part)
 
     def origin_units(self) -> Iterator[ClusterReply]:
-        """What kproxies say of the units whose clients are where they are led away from."""
+        """Yield the replies about the units whose clients are on the upstream that they leave."""
         for kproxy in self.fleet.kproxies:
-            for one in self.units_at(kproxy):
-                yield self.preflight.replies[kproxy.name].clusters[one.cluster]
+            for unit in self.units_at(kproxy):
+                yield self.preflight.replies[kproxy.name].clusters[unit.cluster]
 
     def unit_replies(self) -> list[ClusterReply]:
-        """What the kproxies said before of all that is switched."""
-        return [self.preflight.replies[split_name(one.name)[0]].clusters[one.cluster] for one in self.fleet.kproxies]
+        """Return the replies of the preflight about all units that are switched."""
+        return [self.preflight.replies[split_name(unit.name)[0]].clusters[unit.cluster] for unit in self.fleet.kproxies]
 
-    def wait_for_sessions(self, there: Admin, wants: Callable[[str], bool]) -> None:
-        """Wait until these groups have no members where they are to go, if clients were led away from there before:
-        brokers count those until their sessions end, and take no position of such a group. Raises UpstreamError."""
-        until, waits = time.monotonic() + _SESSION_TIMEOUT, False
-        while left := [group for group, ids in read_members(there, wants).items() if ids]:
+    def wait_for_sessions(self, admin: Admin, is_selected: Callable[[str], bool]) -> None:
+        """Wait until these groups have no members on the side to which clients are moved.
+
+        If clients were moved away from there before, the brokers count their members until the sessions end,
+        and accept no positions of such a group. Raises UpstreamError.
+        """
+        until, is_waiting = time.monotonic() + _SESSION_TIMEOUT, False
+        while occupied := [group for group, ids in read_members(admin, is_selected).items() if ids]:
             if time.monotonic() >= until or self._abort_reason:
                 why = (
                     "has members where it is to go: end those that reach it without kproxy; the sessions of those that"
                     " were led away end by themselves (session.timeout.ms)"
                 )
-                self.report_findings([MigrationFinding(STOP, f"group {abbreviate(left)}", why)])
+                self.report_findings([MigrationFinding(STOP, f"group {abbreviate(occupied)}", why)])
                 return
-            if not waits:
+            if not is_waiting:
                 self.log(
-                    f"waits for the sessions to end that members of group {abbreviate(left)} had where they are to go"
+                    f"waits for the sessions to end that members of group {abbreviate(occupied)} had where they are"
+                    " to go"
                 )
-            waits, wants = True, set(left).__contains__
+            is_waiting, is_selected = True, set(occupied).__contains__
             time.sleep(_POLL_INTERVAL)
 
     def drive_switch(
         self,
         journal: SwitchJournal,
-        what: str,
-        to: str,
-        told: Callable[[SwitchEntry | None, SwitchEntry], SwitchEntry],
-        works: Mapping[Work, HoldTask],
+        kind: str,
+        target_upstream: str,
+        complete_entry: Callable[[SwitchEntry | None, SwitchEntry], SwitchEntry],
+        tasks: Mapping[Work, HoldTask],
     ) -> DriveResult:
-        """Hold writes, do the work, flip and release. `told` gets what was decided last and what is to be decided now,
-        adds what it knows, and may refuse. Raises KproxyError."""
+        """Hold writes, do the tasks, flip and release.
+
+        `complete_entry` gets the last entry and the new one, completes the new one, and may refuse. Raises
+        KproxyError.
+        """
         if self._abort_reason:
             raise ConfigError(f"{self._abort_reason}: nothing was held")
         last = journal.take_over()
-        states = [one.state for one in self.unit_replies()]
+        states = [reply.state for reply in self.unit_replies()]
         former = states[0].active
-        driver = driver_id(1 + max(driver_number(one.driver) for one in states), secrets.token_hex(4))
-        names = tuple(one.name for one in self.fleet.kproxies)
-        plan = SwitchPlan(secrets.token_hex(4), driver, names, former, to, self.section.hold_seconds)
+        driver = driver_id(1 + max(driver_number(state.driver) for state in states), secrets.token_hex(4))
+        names = tuple(kproxy.name for kproxy in self.fleet.kproxies)
+        plan = SwitchPlan(secrets.token_hex(4), driver, names, former, target_upstream, self.section.hold_seconds)
         began = time.time_ns() // 1_000_000
         entry = SwitchEntry(
-            plan.switch, what, self.section.cluster, former, to, names, began=began, again=was_switched_before(last)
+            plan.switch,
+            kind,
+            self.section.cluster,
+            former,
+            target_upstream,
+            names,
+            began=began,
+            again=was_switched_before(last),
         )
-        self.drive = Drive(plan, self.fleet, journal, told(last, entry), works, self.log, self._timeouts)
+        self.drive = Drive(plan, self.fleet, journal, complete_entry(last, entry), tasks, self.log, self._timeouts)
         if self._abort_reason:
             self.drive.abort(self._abort_reason)
         return self.drive.run()

@@ -1,4 +1,4 @@
-"""A switch that begins here, in one of two directions: what is looked at, then the hold with its work."""
+"""A switch or rollback with a final sync: the preflight, then the hold with its tasks."""
 
 from __future__ import annotations
 
@@ -26,22 +26,28 @@ from kproxy.proxy.switching.twophase import Work
 
 @dataclass
 class SwitchSetup:
-    """Clients are led from the source to the target of `migration`, which may be the reverse of the file's. `to`: the
-    upstream's name. `journal_at`: the cluster that has the journal, always the target of the file, and `name` the name
-    there. `force` and `compose`: as `Tail` has them. `before`, `meanwhile`: what is to be done for the way back, before
-    the hold and while writes are held; the second may raise KproxyError. `only`: these clients alone."""
+    """The options of a switch from the source to the target of `migration`, which may be the reverse of the file's."""
 
     migration: Migration
     endpoints: ClusterEndpoints
     target_upstream: str
+    """The kproxies' name of the upstream to which clients are moved."""
     kind: str = SWITCHING
+    """SWITCHING or ROLLBACK."""
     journal_cluster: str = ""
+    """The bootstrap servers of the cluster with the journal: always the target of the file."""
     journal_name: str = ""
+    """The name of the file's migration."""
     force: bool = False
+    """As `FinalSync.force`."""
     before_hold: Callable[[], list[MigrationFinding]] = lambda: []
+    """Prepares the reverse copy before the hold, and returns findings."""
     during_hold: Callable[[FinalSync, float], None] = lambda _, __: None
+    """Starts the reverse copy while writes are held. May raise KproxyError."""
     compose: Callable[[Any], None] = lambda _: None
+    """As `FinalSync.compose`."""
     selection: ClientSelection | None = None
+    """The clients to switch; None for all."""
 
 
 _PARTS_HAVE_WRITTEN = (
@@ -50,13 +56,13 @@ _PARTS_HAVE_WRITTEN = (
 )
 
 
-def _check_returned_members(there: Sequence[MovedPart], members: GroupMembers) -> Iterator[MigrationFinding]:
-    """Groups that were led to the target, and have members on the source all the same."""
-    for one in there:
-        for group in one.groups:
+def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -> Iterator[MigrationFinding]:
+    """Yield groups that were moved to the target and have members on the source nevertheless."""
+    for moved_part in parts:
+        for group in moved_part.groups:
             # Its former members may still be counted there, for as long as a session of the group lasts.
-            part = Part(one.name, one.clients)
-            if ids := sorted(found for found in members.get(group, ()) if not part.has(found)):
+            part = Part(moved_part.name, moved_part.clients)
+            if ids := sorted(client_id for client_id in members.get(group, ()) if not part.has(client_id)):
                 yield MigrationFinding(
                     STOP,
                     f"group {group}",
@@ -67,35 +73,38 @@ def _check_returned_members(there: Sequence[MovedPart], members: GroupMembers) -
 
 
 class SyncedSwitch(SwitchRun):
-    """A switch that begins here; `resume` is another thing."""
+    """A new switch or rollback; `operations.resume_drive` resumes an interrupted one."""
 
     def __init__(
         self,
         spark: Any,
-        way: SwitchSetup,
+        setup: SwitchSetup,
         fleet: KproxyFleet,
         section: SwitchSection,
-        say: Say,
-        show: ReportFindings,
-        limits: DriveTimeouts = TIMEOUTS,
+        log: Say,
+        report: ReportFindings,
+        timeouts: DriveTimeouts = TIMEOUTS,
     ) -> None:
-        super().__init__(fleet, section, say, show, limits)
-        self._setup = way
-        self._sync = FinalSync(spark, way.migration, way.endpoints, say, way.force, way.compose)
-        self._sync.selection = way.selection
+        super().__init__(fleet, section, log, report, timeouts)
+        self._setup = setup
+        self._sync = FinalSync(spark, setup.migration, setup.endpoints, log, setup.force, setup.compose)
+        self._sync.selection = setup.selection
         self.timings, self.ended_transactions = self._sync.timings, self._sync.ended_transactions
         self._selected: SelectedPart | None = None
 
     def run(self, *, dry_run: bool, reversible: bool = False) -> DriveResult | None:
-        """None if something stops it, or nothing more is to be done. Raises KproxyError."""
+        """Run the switch, and return its result; None if a finding blocks it, or after a dry run.
+
+        Raises KproxyError.
+        """
         with SwitchJournal(self._setup.journal_cluster, self._setup.journal_name) as journal:
             last = journal.read()
             self._check_may_begin(last)
             # If all consumers have been there before, what they have committed is of another time.
             self._sync.force = self._sync.force or was_switched_before(last)
-            there = self._parts_on_target(last)
-            self._sync.others_write = any(one.writes for one in there)
-            self._run_preflight(there, last, dry_run=dry_run)
+            parts = self._parts_on_target(last)
+            self._sync.others_write = any(part.writes for part in parts)
+            self._run_preflight(parts, last, dry_run=dry_run)
             if reversible and self._sync.others_write:
                 self.report_findings([MigrationFinding(STOP, "--reversible", _PARTS_HAVE_WRITTEN)])
             if self.preflight.is_blocked:
@@ -110,86 +119,88 @@ class SyncedSwitch(SwitchRun):
                 return self._drive(journal, reversible)
 
     def _check_may_begin(self, last: SwitchEntry | None) -> None:
-        """Raises ConfigError."""
-        way = self._setup
+        """Raise ConfigError unless this switch or rollback can follow the last one."""
+        setup = self._setup
         if last is not None and not last.ended:
             raise ConfigError(
                 f"{last.what} {last.switch} was begun on {last.host} and is not over: kproxy migrate switch --resume"
                 " goes on with it, --abort takes it back where that can be done"
             )
-        moved = last is not None and last.is_moved
-        if moved and way.kind == SWITCHING:
+        is_moved = last is not None and last.is_moved
+        if is_moved and setup.kind == SWITCHING:
             assert last is not None
             raise ConfigError(f"clients are on {last.target_upstream} already: kproxy migrate rollback leads them back")
-        if not moved and way.kind == ROLLBACK:
+        if not is_moved and setup.kind == ROLLBACK:
             raise ConfigError("clients are on the source: there is nothing to roll back")
 
     def _parts_on_target(self, last: SwitchEntry | None) -> tuple[MovedPart, ...]:
-        """The parts that were led to the target before."""
+        """Return the parts that were moved to the target before."""
         return () if last is None or self._setup.kind == ROLLBACK else last.parts_on_target
 
-    def _run_preflight(self, there: Sequence[MovedPart], last: SwitchEntry | None, *, dry_run: bool) -> None:
-        way = self._setup
+    def _run_preflight(self, parts: Sequence[MovedPart], last: SwitchEntry | None, *, dry_run: bool) -> None:
+        setup = self._setup
         direction = preflight.Direction(
-            way.target_upstream, way.endpoints.source_cluster_id, way.endpoints.target_cluster_id
+            setup.target_upstream, setup.endpoints.source_cluster_id, setup.endpoints.target_cluster_id
         )
         self.check_kproxies(direction)
         if self.preflight.is_blocked:
             return
-        with ClusterPair(way.migration, way.endpoints) as sides:
-            members = read_members(sides.source, way.migration.selects_group)
-            self.report_findings(_check_returned_members(there, members))
-            self._choose_groups(there, members)
+        with ClusterPair(setup.migration, setup.endpoints) as sides:
+            members = read_members(sides.source, setup.migration.selects_group)
+            self.report_findings(_check_returned_members(parts, members))
+            self._choose_groups(parts, members)
             if self.preflight.is_blocked:
                 return
             self._choose_units(direction, dry_run=dry_run)
             if self.preflight.is_blocked:
                 return
             part = None if self._selected is None else self._selected.part
-            clients = [client for one in self.unit_replies() for client in one.clients]
-            theirs = [one for one in clients if part is None or part.has(one.name)]
-            self.report_findings(preflight.check_clients(theirs, again=was_switched_before(last)))
+            clients = [client for reply in self.unit_replies() for client in reply.clients]
+            affected = [client for client in clients if part is None or part.has(client.name)]
+            self.report_findings(preflight.check_clients(affected, switched_before=was_switched_before(last)))
             first = not was_switched_before(last) and not self._sync.others_write
             self.report_findings(preflight.check_clusters(sides, first=first))
             if last is not None and not self.preflight.is_blocked:
                 assert self._sync.groups is not None
                 self.wait_for_sessions(sides.target, self._sync.groups)
 
-    def _choose_groups(self, there: Sequence[MovedPart], members: GroupMembers) -> None:
-        """Whose positions are translated: not those of groups that have gone on at the target."""
-        moved = {group for one in there for group in one.groups}
-        self._sync.groups = lambda group: self._setup.migration.selects_group(group) and group not in moved
+    def _choose_groups(self, parts: Sequence[MovedPart], members: GroupMembers) -> None:
+        """Choose the groups whose positions are translated: not those that already continue on the target."""
+        moved_groups = {group for part in parts for group in part.groups}
+        self._sync.groups = lambda group: self._setup.migration.selects_group(group) and group not in moved_groups
         if self._setup.selection is None:
             return
-        connected = [client for one in self.origin_units() for client in one.clients]
+        connected = [client for reply in self.origin_units() for client in reply.clients]
         self._selected, findings = select_part(self._setup.selection, members, connected)
         self.report_findings(findings)
         if self._selected is not None:
-            chosen = self._selected
-            self._sync.groups = lambda group: group in chosen.groups and self._setup.migration.selects_group(group)
+            selected = self._selected
+            self._sync.groups = lambda group: group in selected.groups and self._setup.migration.selects_group(group)
 
     def _choose_units(self, direction: preflight.Direction, *, dry_run: bool) -> None:
-        """The part that is switched, or the cluster with those of its parts that have not been led there before. Raises
-        AdminError."""
+        """Choose the selected part, or the cluster with those of its parts that were not moved before.
+
+        Raises AdminError.
+        """
         if self._selected is None:
-            self.fleet = self.fleet.subset([unit for one in self.fleet.kproxies for unit in self.units_at(one)])
+            self.fleet = self.fleet.subset([unit for kproxy in self.fleet.kproxies for unit in self.units_at(kproxy)])
         elif not dry_run:
             self._make_part(self._selected.part)
             self.check_kproxies(direction)
 
     def _make_part(self, part: Part) -> None:
-        """At each kproxy. Raises ConfigError."""
+        """Create the part at each kproxy. Raises ConfigError."""
         name = unit_name(self.section.cluster, part.name)
         self.section = replace(self.section, cluster=name)
-        self.fleet = self.fleet.subset([replace(one, cluster=name) for one in self.fleet.kproxies])
-        for kproxy, answer in self.fleet.request_all(lambda one: one.make_part(part.clients)):
+        self.fleet = self.fleet.subset([replace(kproxy, cluster=name) for kproxy in self.fleet.kproxies])
+        for kproxy, answer in self.fleet.request_all(lambda kproxy: kproxy.make_part(part.clients)):
             if isinstance(answer, AdminError):
                 raise ConfigError(f"{kproxy.name} cannot lead these clients by themselves: {answer}")
 
     # The hold
 
     def _drive(self, journal: SwitchJournal, reversible: bool) -> DriveResult:
-        way, chosen = self._setup, self._selected
+        setup, selected = self._setup, self._selected
 
         def told(last: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
             self._check_may_begin(last)
@@ -197,19 +208,19 @@ class SyncedSwitch(SwitchRun):
                 entry,
                 reversible=reversible,
                 parts=self._parts_on_target(last),
-                clients=() if chosen is None else chosen.part.clients,
-                groups=() if chosen is None else tuple(sorted(chosen.groups)),
-                writes=chosen is not None and chosen.writes,
+                clients=() if selected is None else selected.part.clients,
+                groups=() if selected is None else tuple(sorted(selected.groups)),
+                writes=selected is not None and selected.writes,
             )
 
-        return self.drive_switch(journal, way.kind, way.target_upstream, told, self._hold_tasks())
+        return self.drive_switch(journal, setup.kind, setup.target_upstream, told, self._hold_tasks())
 
     def _hold_tasks(self) -> Mapping[Work, HoldTask]:
-        tail, way = self._sync, self._setup
+        sync, setup = self._sync, self._setup
 
         def last(until: float) -> None:
-            tail.translate(until)
-            way.during_hold(tail, until)
-            tail.check_source_idle(until)
+            sync.translate(until)
+            setup.during_hold(sync, until)
+            sync.check_source_idle(until)
 
-        return {Work.DRAIN: tail.drain, Work.COPY: tail.copy, Work.VERIFY: tail.verify, Work.TRANSLATE: last}
+        return {Work.DRAIN: sync.drain, Work.COPY: sync.copy, Work.VERIFY: sync.verify, Work.TRANSLATE: last}

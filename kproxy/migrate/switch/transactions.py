@@ -1,8 +1,8 @@
-"""Transactions that are open in a cluster, and ending them.
+"""Open transactions of a cluster, and ending them.
 
-Readers of committed records wait for open transactions, and the copy is one. While writes are held nobody can end them,
-so the switch does: it takes the transactional id as a new instance of the application would (InitProducerId). The
-brokers abort what is open then, and refuse the instance from before.
+Readers of committed records wait for open transactions, and the copy is such a reader. While writes are held,
+applications cannot end their transactions, so the switch does: it initializes the transactional id as a new instance of
+the application would (InitProducerId). The brokers abort the open transaction, and fence the former instance.
 """
 
 from __future__ import annotations
@@ -29,50 +29,59 @@ _MAX_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One transaction. `since`: when it was begun, in milliseconds since 1970, 0 if that is not known. `topics`: in
-    which it has records."""
+    """One open transaction."""
 
     id: str
     since: int = 0
+    """Its start, in milliseconds since 1970; 0 if it is not known."""
     topics: tuple[str, ...] = ()
+    """The topics in which it has records."""
 
 
 def open_transactions(admin: Admin, until: float) -> list[OpenTransaction] | None:
-    """All that applications have open; None if the brokers cannot say (before Kafka 3.0). `until`: of time.monotonic,
-    how long brokers are asked again that cannot answer yet. Raises UpstreamError."""
+    """Return the open transactions of applications; None if the brokers cannot list them (before Kafka 3.0).
+
+    Repeats requests until `until` (of time.monotonic) while brokers are not ready. Raises UpstreamError.
+    """
     from kafka.protocol.admin import DescribeTransactionsRequest
 
-    found: dict[str, OpenTransaction] = {}
+    transactions: dict[str, OpenTransaction] = {}
     try:
         for node in sorted(admin.nodes()):
             ids = _list_ids(admin, node, [_ONGOING], until)
-            here = {one: OpenTransaction(one) for one in ids}
-            if here:
-                told = admin.ask(DescribeTransactionsRequest(transactional_ids=list(here)), node)
-                for one in told.transaction_states:
-                    if one.error_code == _UNKNOWN or (not one.error_code and one.transaction_state != _ONGOING):
-                        del here[one.transactional_id]  # it has ended meanwhile
-                    elif not one.error_code:
-                        topics = tuple(sorted(str(each.topic) for each in one.topics))
-                        here[one.transactional_id] = replace(
-                            here[one.transactional_id], since=int(one.transaction_start_time_ms), topics=topics
+            on_node = {transactional_id: OpenTransaction(transactional_id) for transactional_id in ids}
+            if on_node:
+                answer = admin.ask(DescribeTransactionsRequest(transactional_ids=list(on_node)), node)
+                for transaction in answer.transaction_states:
+                    if transaction.error_code == _UNKNOWN or (
+                        not transaction.error_code and transaction.transaction_state != _ONGOING
+                    ):
+                        del on_node[transaction.transactional_id]  # it has ended meanwhile
+                    elif not transaction.error_code:
+                        topics = tuple(sorted(str(topic.topic) for topic in transaction.topics))
+                        on_node[transaction.transactional_id] = replace(
+                            on_node[transaction.transactional_id],
+                            since=int(transaction.transaction_start_time_ms),
+                            topics=topics,
                         )
-            found |= here
+            transactions |= on_node
     except UnsupportedRequestError:
         return None
-    return [found[name] for name in sorted(found)]
+    return [transactions[name] for name in sorted(transactions)]
 
 
 def read_transactional_ids(admin: Admin, until: float) -> set[str] | None:
-    """The transactional ids of applications that a cluster knows; else as `open_transactions`."""
+    """Return the transactional ids of applications that a cluster knows; otherwise as `open_transactions`."""
     try:
-        return {one for node in sorted(admin.nodes()) for one in _list_ids(admin, node, [], until)}
+        return {
+            transactional_id for node in sorted(admin.nodes()) for transactional_id in _list_ids(admin, node, [], until)
+        }
     except UnsupportedRequestError:
         return None
 
 
 def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> list[str]:
-    """Those of applications in these states that a broker coordinates, in any state if none is named."""
+    """Return applications' ids in these states that a broker coordinates, in any state if `states` is empty."""
     from kafka.protocol.admin import ListTransactionsRequest
 
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
@@ -83,22 +92,22 @@ def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> l
     if answer.error_code:
         text = error_name(answer.error_code)
         raise UpstreamError("other", f"broker {node} does not list its transactions: {text}")
-    ids = (str(one.transactional_id) for one in answer.transaction_states)
-    return [one for one in ids if not one.startswith(_OWN_PREFIX)]
+    ids = (str(transaction.transactional_id) for transaction in answer.transaction_states)
+    return [transactional_id for transactional_id in ids if not transactional_id.startswith(_OWN_PREFIX)]
 
 
 def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[str, str]:
-    """End what is open of these transactional ids. Returns why it could not be ended, where it could not."""
+    """End the open transactions of these ids. Returns by id why it could not be ended."""
 
-    def some(of: Iterable[str]) -> dict[str, str]:
+    def some(transactional_ids: Iterable[str]) -> dict[str, str]:
         failed = {}
         cluster = ClusterClient(bootstrap)
         try:
-            for one in of:
+            for transactional_id in transactional_ids:
                 try:
-                    _end_transaction(cluster, one, until)
+                    _end_transaction(cluster, transactional_id, until)
                 except KproxyError as error:
-                    failed[one] = str(error)
+                    failed[transactional_id] = str(error)
         finally:
             cluster.close()
         return failed
@@ -107,7 +116,7 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
     if not shares:
         return {}
     with ThreadPoolExecutor(len(shares), "kproxy transactions") as pool:
-        return {one: why for failed in pool.map(some, shares) for one, why in failed.items()}
+        return {transactional_id: why for failed in pool.map(some, shares) for transactional_id, why in failed.items()}
 
 
 def _end_transaction(cluster: ClusterClient, transactional_id: str, until: float) -> None:

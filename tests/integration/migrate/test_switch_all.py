@@ -92,13 +92,13 @@ class Site:
     ) -> SwitchResult:
         return switch_clients(
             self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
-            lambda _: None, dry_run=dry_run, reversible=reversible, only=only, until=until,
+            lambda _: None, dry_run=dry_run, reversible=reversible, selection=only, until=until,
         )  # fmt: skip
 
     def rollback(self, *, dry_run: bool = False, only: ClientSelection | None = None) -> SwitchResult:
         return roll_back_clients(
             self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
-            dry_run=dry_run, only=only,
+            dry_run=dry_run, selection=only,
         )  # fmt: skip
 
     def resume(self, *, abort: bool = False) -> DriveResult | None:

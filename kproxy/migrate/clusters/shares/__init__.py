@@ -1,8 +1,7 @@
-"""The requests that kafka-python does not have: for the start offsets of share groups (KIP-932), and for the members of
-groups of the consumer protocol (KIP-848).
+"""Requests that kafka-python lacks: start offsets of share groups (KIP-932), members of consumer groups (KIP-848).
 
-It makes the classes from the definitions beside this module, which are in the format of Kafka's own. Importing this
-brings kafka-python with it.
+The classes are made from the definitions beside this module, which have the format of Kafka's own. Importing this
+module imports kafka-python.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads the files in a deprecated way
 
     class ConsumerGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # it has no types
-        """Who is in groups of the consumer protocol."""
+        """A request for the members of groups of the consumer protocol."""
 
     class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
-        """The answer."""
+        """The response to ConsumerGroupDescribeRequest."""
 
     class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]  # it has no types
-        """Where share groups begin."""
+        """A request for the start offsets of share groups."""
 
     class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
-        """The answer."""
+        """The response to DescribeShareGroupOffsetsRequest."""
 
     class AlterShareGroupOffsetsRequest(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
-        """Where a share group without members shall begin."""
+        """A request that sets the start offsets of a share group without members."""
 
     class AlterShareGroupOffsetsResponse(ApiMessage, load_json=__name__):  # type: ignore[misc,call-arg]
-        """The answer."""
+        """The response to AlterShareGroupOffsetsRequest."""

@@ -98,7 +98,7 @@ def test_clients() -> None:
         ConnectedClient("s", "10.0.0.1", "", writes=True, produces="idempotent"),
     ]
     assert len(list(check_clients(wrote))) == 1, "only what is connected: it meets no former sequence numbers"
-    (_, kafka_python, librdkafka, others) = check_clients(wrote, again=True)
+    (_, kafka_python, librdkafka, others) = check_clients(wrote, switched_before=True)
     assert (librdkafka.severity, librdkafka.subject) == (WARNING, "librdkafka")
     assert librdkafka.text.startswith(
         "v (if it is idempotent), w: an idempotent producer of librdkafka that has written to both sides ends"

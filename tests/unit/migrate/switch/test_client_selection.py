@@ -38,8 +38,8 @@ def stops(only: ClientSelection) -> list[str]:
 
 
 def test_what_is_named() -> None:
-    assert parse_selection([], readers_stay=False) is None
-    found = parse_selection(["group=g,client-id=a-*", "client-id=b", "transactional-id=t-*"], readers_stay=True)
+    assert parse_selection([], allow_split_readers=False) is None
+    found = parse_selection(["group=g,client-id=a-*", "client-id=b", "transactional-id=t-*"], allow_split_readers=True)
     assert found == ClientSelection(("g",), ("a-*", "b"), ("t-*",), allow_split_readers=True)
     assert [found.includes_transaction(one) for one in ("t-1", "t-", "t", "xt-1")] == [True, True, False, False]
 
@@ -47,7 +47,7 @@ def test_what_is_named() -> None:
 @pytest.mark.parametrize("text", ["", "g", "group=", "groups=g", "group=g,", "topic=t", "transactional-id=t"])
 def test_what_names_nobody(text: str) -> None:
     with pytest.raises(ConfigError, match="allowed: group=GROUP"):
-        parse_selection([text], readers_stay=False)
+        parse_selection([text], allow_split_readers=False)
 
 
 def test_the_members_of_a_group_with_any_number() -> None:

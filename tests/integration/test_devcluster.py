@@ -53,7 +53,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_every_client_listener_answers_with_names_that_resolve_nowhere(cluster: DevCluster) -> None:
+def test_client_listeners_advertise_names_that_resolve_nowhere(cluster: DevCluster) -> None:
     expected = {node: Address(f"kafka-{node}.cluster.internal", 9092) for node in (1, 2, 1001)}
     assert cluster.advertised == expected
     for address in cluster.dial.values():
@@ -180,7 +180,7 @@ def test_the_controller_has_a_name_that_resolves_nowhere(cluster: DevCluster, tm
     assert "UnknownHostException: controller-3000.cluster.internal" in said.stderr
 
 
-def test_a_broker_is_killed_and_comes_back_elsewhere_with_its_data() -> None:
+def test_a_killed_broker_restarts_on_another_port_with_its_data() -> None:
     with DevCluster(brokers=2, properties={"default.replication.factor": "1"}) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
         made = cluster.tool(
@@ -308,7 +308,7 @@ def test_a_port_that_was_taken_is_replaced() -> None:
                 one.close()
 
 
-def test_a_broker_that_ends_is_reported_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_broker_that_ends_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     cluster = DevCluster(brokers=1, properties={"num.io.threads": "none"}, directory=tmp_path)
     with pytest.raises(UpstreamError, match=r"node 1 ended with code 1: .*num\.io\.threads") as failed:
         cluster.start()

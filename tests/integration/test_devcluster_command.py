@@ -87,7 +87,7 @@ def test_each_line_works_as_it_stands_and_a_broker_may_die(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-def test_on_localhost_no_kproxy_is_needed_and_without_brokers_it_ends(tmp_path: Path) -> None:
+def test_on_localhost_it_needs_no_kproxy_and_ends_with_brokers(tmp_path: Path) -> None:
     with devcluster(tmp_path, "--brokers", "1", "--localhost") as process:
         lines = until(process, LAST)
         (bootstrap,) = (line.split()[-1] for line in lines if ". PLAINTEXT: " in line)

@@ -219,7 +219,7 @@ def test_an_id_that_does_not_fit_is_an_error(shared: Shared, own_kproxy: Start) 
         assert f"ids of brokers up to {COUNT * 3 // 4 - 1} fit there" in proxy.log
 
 
-def test_a_kproxy_that_cannot_serve_takes_no_client_from_the_other(
+def test_a_kproxy_that_cannot_serve_takes_no_client_from_another(
     cluster: DevCluster, shared: Shared, two: tuple[Kproxy, Kproxy], own_kproxy: Start
 ) -> None:
     """As long as no bootstrap server has answered it."""

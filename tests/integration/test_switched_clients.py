@@ -166,9 +166,7 @@ def offsets(client: Going) -> list[int]:
 
 
 @pytest.mark.parametrize("library", [*LIBRARIES, pytest.param("kafka_python", marks=pytest.mark.matrix)])
-def test_a_consumer_that_never_asks_for_its_position_gets_no_wrong_record(
-    moving: Moving, guarded: bool, library: str
-) -> None:
+def test_a_consumer_that_never_asks_its_position_stays_correct(moving: Moving, guarded: bool, library: str) -> None:
     moving.fill(50)
     more = {"group_id": "none"} if library == "confluent" else {}
     client = moving.start(library, "seek", moving.topic, "0", "0", **more)
@@ -259,9 +257,7 @@ def test_a_batch_that_is_refused_first_is_not_overtaken(moving: Moving, library:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_transaction_of_the_former_cluster_is_aborted_and_the_next_is_committed(
-    moving: Moving, guarded: bool, library: str
-) -> None:
+def test_the_old_transaction_is_aborted_and_the_next_commits(moving: Moving, guarded: bool, library: str) -> None:
     client = moving.start(
         library, "transact", moving.topic, "1", "20", "20", transactional_id=unique("tx"), linger_ms="5"
     )
@@ -291,7 +287,7 @@ def test_a_transaction_of_the_former_cluster_is_aborted_and_the_next_is_committe
     ],
     ids=["java-848", "librdkafka", "java", "librdkafka-848"],
 )
-def test_clients_that_are_there_when_the_cluster_gets_its_second_upstream(
+def test_connected_clients_when_a_second_upstream_is_added(
     moving: Moving, library: str, properties: dict[str, str]
 ) -> None:
     """They have agreed on versions that name topics by ids, and come anew."""
@@ -325,7 +321,7 @@ def test_clients_that_are_there_when_the_cluster_gets_its_second_upstream(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("moving", [False], indirect=True, ids=["plain"])
-def test_a_producer_of_franz_go_that_is_there_when_the_cluster_gets_its_second_upstream(moving: Moving) -> None:
+def test_a_connected_franz_go_producer_when_an_upstream_is_added(moving: Moving) -> None:
     """It knows its topic's id from before, and lives through a switch all the same: it learns of no other one."""
     writer = moving.start("franz-go", "produce", moving.topic, "1", "5")
     writer.wait_more("acked", 100)

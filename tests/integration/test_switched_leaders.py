@@ -215,7 +215,7 @@ _SLOWLY = {
 @pytest.mark.parametrize(
     "library", ["confluent", *(pytest.param(name, marks=pytest.mark.matrix) for name in ("java", "kafka_python"))]
 )
-def test_a_consumer_that_is_behind_follows_its_partition_to_another_leader(led: Led, library: str) -> None:
+def test_a_lagging_consumer_follows_its_partitions_new_leader(led: Led, library: str) -> None:
     """The broker tells it nothing of its position, but where the epoch of the former leader ends."""
     topic, backlog = unique("behind"), 20_000
     topics(led.sides.source, {topic: 1}, 1)

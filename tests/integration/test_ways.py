@@ -186,7 +186,7 @@ async def test_an_http_url_of_something_that_hangs_up(ways: Ways) -> None:
     assert "is not an HTTP proxy" in str(error)
 
 
-async def test_an_answer_in_pieces_with_the_far_end_s_first_words_behind_it(ways: Ways) -> None:
+async def test_an_answer_in_pieces_followed_by_the_peers_first_bytes(ways: Ways) -> None:
     """What follows the proxy's answer is not the proxy's, wherever the packets divide."""
     answer = b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nSSH-2.0-"
 

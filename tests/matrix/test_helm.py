@@ -162,14 +162,14 @@ def test_service_policy_probes_and_configuration_agree(values: dict[str, Any]) -
     assert [str(one) for one in cluster.bootstrap_servers] == BROKERS["bootstrap-servers"].split(",")
 
 
-def test_a_network_policy_lets_in_clients_and_who_may_ask_for_metrics() -> None:
+def test_a_network_policy_admits_clients_and_metrics_readers() -> None:
     clients, metrics = only(helm.render(ALL), "NetworkPolicy")["spec"]["ingress"]
     assert clients["from"] == [{"podSelector": {}}]  # and not an empty list, which is everybody
     assert clients["ports"] == [{"port": 9092}, {"port": 9093, "endPort": 9095}]
     assert metrics == {"from": ALL["networkPolicy"]["metrics"], "ports": [{"port": 9000}]}
 
 
-def test_a_monitor_takes_the_place_of_annotations_and_finds_its_own_service() -> None:
+def test_a_monitor_replaces_annotations_and_finds_its_service() -> None:
     made = helm.render(ALL)
     monitor = only(made, "ServiceMonitor")["spec"]
     (service,) = [
@@ -336,7 +336,7 @@ def test_a_release_beside_another_is_another() -> None:
     assert [one["app.kubernetes.io/name"] for one in names.values()] == ["a-kproxy", "kproxy", "kproxy-b"]
 
 
-def test_the_package_has_the_schema_and_nothing_else_than_the_chart(tmp_path: Path) -> None:
+def test_the_package_has_only_the_schema_and_the_chart(tmp_path: Path) -> None:
     helm.helm("package", helm.CHART, "--destination", tmp_path)
     (package,) = tmp_path.iterdir()
     assert package.name == "kproxy-0.1.0.tgz"

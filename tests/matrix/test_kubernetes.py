@@ -153,7 +153,7 @@ def test_a_pod_with_an_ordinary_container_comes_up(cluster: Cluster, namespace: 
     assert {one["name"] for one in pod["status"]["containerStatuses"]} == {"kproxy", "spark-kubernetes-driver"}
 
 
-def test_an_executor_that_fills_a_node_leaves_no_room_for_the_sidecar(cluster: Cluster, namespace: str) -> None:
+def test_an_executor_that_fills_a_node_leaves_no_sidecar_room(cluster: Cluster, namespace: str) -> None:
     """deploy/spark/README.md, Size: 4 cores of 4 are too many, 3900m are not."""
 
     def unschedulable() -> str:
@@ -178,7 +178,7 @@ def no_priority_class(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_priority_class")
-def test_the_daemonset_runs_on_tainted_nodes_too_and_with_its_priority(cluster: Cluster, namespace: str) -> None:
+def test_the_daemonset_runs_on_tainted_nodes_with_its_priority(cluster: Cluster, namespace: str) -> None:
     created = create(
         cluster, sorted(render(SPARK / "daemonset"), key=lambda one: one["kind"] == "DaemonSet"), namespace
     )

@@ -78,7 +78,7 @@ Happens = Callable[[Led, str, Going], None]
 
 @pytest.mark.parametrize("library", ["java", "confluent", "franz-go"])
 @pytest.mark.parametrize("happens", [undone, rolled_back], ids=["undone", "rolled-back"])
-def test_a_producer_is_fenced_and_leaves_no_half_of_a_transaction(
+def test_a_fenced_producer_leaves_no_half_of_a_transaction(
     led: Led, topic: str, library: str, happens: Happens
 ) -> None:
     name = unique("tx")

@@ -175,7 +175,7 @@ def test_what_franz_go_transforms_is_there_exactly_once(led: Led, topic: str) ->
     assert sent == sum(map(len, led.on_green(to, PARTITIONS)))
 
 
-def test_a_share_consumer_of_franz_go_is_told_that_it_cannot_work_here(led: Led, topic: str) -> None:
+def test_a_franz_go_share_consumer_is_refused_with_a_reason(led: Led, topic: str) -> None:
     """It would else wait for ever, for topics whose ids it does not know."""
     client = franz(led, "share", topic, group_id=f"{topic}-shared")
     client.wait(lambda: client.said("error"), "it has an error")
@@ -271,7 +271,7 @@ def test_a_streams_application_counts_each_record_once(led: Led, topic: str) -> 
     assert sorted(counted_ones()) == [[], [], list(range(1, sent + 1))], "the records have no key: one count for all"
 
 
-def test_a_streams_application_that_is_at_least_once_keeps_its_counts(led: Led, topic: str) -> None:
+def test_an_at_least_once_streams_application_keeps_its_counts(led: Led, topic: str) -> None:
     """Its store on disk says up to which offset of the changelog it has come: an offset of blue. Streams notes that
     once 10,000 records have come since the last time."""
     counted, first = f"{topic}-counts", 12_000

@@ -83,9 +83,7 @@ def write(bootstrap: str, topic: str, first: int, upto: int) -> None:
     assert not producer.flush(60)
 
 
-def test_a_query_that_runs_gets_no_wrong_record_and_goes_on_with_its_checkpoint_translated(
-    led: Led, spark: Any, tmp_path: Path
-) -> None:
+def test_a_running_query_gets_no_wrong_record_and_can_continue(led: Led, spark: Any, tmp_path: Path) -> None:
     topic, old, new = unique("streamed"), tmp_path / "old", tmp_path / "new"
     topics(led.sides.source, {topic: PARTITIONS}, 1)
     write(led.sides.source, topic, 0, 600)

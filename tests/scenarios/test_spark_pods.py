@@ -132,7 +132,7 @@ def ended(kproxy: Container) -> None:
     assert "--exit-with /run/kproxy/ended: the file is there: stopping" in kproxy.said()
 
 
-def test_a_daemonset_serves_other_pods_under_the_name_of_its_service(
+def test_a_daemonset_serves_other_pods_by_its_services_name(
     cloud: Site, pod: MakePod, host: Callable[..., Host]
 ) -> None:
     """The Service's address leads to the kproxy of the node: here, where there is just one, to it."""

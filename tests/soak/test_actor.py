@@ -38,7 +38,7 @@ class Puppet(Actor):
         raise OSError("no way")
 
 
-def test_events_come_one_after_the_other_each_with_its_own_chance() -> None:
+def test_events_follow_one_another_each_with_its_own_chance() -> None:
     tester = Puppet()
     with tester.playing([Event(0, "tester", "note", 5), Event(0.01, "tester", "note", 6)]):
         wait_until(lambda: tester.done == 2, "both are over")
@@ -46,7 +46,7 @@ def test_events_come_one_after_the_other_each_with_its_own_chance() -> None:
     assert [line.split(None, 2)[2] for line in tester.journal.lines] == ["note begins", "note is over: noted"] * 2
 
 
-def test_at_the_end_what_was_done_is_undone_and_nothing_else_begins() -> None:
+def test_the_end_undoes_what_was_done_and_starts_nothing_else() -> None:
     tester = Puppet()
     with tester.playing([Event(0, "tester", "wait", 1), Event(0, "tester", "note", 2)]):
         assert tester.began.wait(30)

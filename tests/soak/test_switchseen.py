@@ -26,9 +26,7 @@ def test_clients_of_the_soak_have_the_names_of_the_table() -> None:
     assert [named(kind.program, kind.does, kind.properties) for kind in known] == [kind.name for kind in known]
 
 
-def test_what_is_said_is_kept_without_numbers_and_replaces_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_kept_without_numbers_and_replaces_older_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["acked 1 0 7", "lost 0 1", "failed 3 org.apache.kafka.X: at 127.0.0.1", "aborted 1 5 Y", "begun again"]
     said = seen([*lines, "lost 0"])
     assert said == {"lost": 2, "failed (X)": 1, "aborted (Y)": 1, "begun again": 1}

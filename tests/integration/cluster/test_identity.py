@@ -146,7 +146,7 @@ def roads(guarded: DevCluster) -> Iterator[dict[int, Road]]:
         }
 
 
-def test_what_answers_at_an_advertised_address_is_not_yet_the_node(
+def test_the_peer_at_an_advertised_address_may_be_another_node(
     guarded: DevCluster, cluster: DevCluster, own_kproxy: Start
 ) -> None:
     """On this machine there are another Kafka, a web server and another broker, where the brokers say that they are."""

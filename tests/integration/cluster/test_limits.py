@@ -61,7 +61,7 @@ def test_no_more_connections_than_open_files_allow(cluster: DevCluster, own_kpro
     assert PROBLEM not in proxy.log
 
 
-def test_without_file_descriptors_it_survives_and_says_what_to_do(cluster: DevCluster, own_kproxy: Start) -> None:
+def test_without_file_descriptors_it_survives_and_gives_advice(cluster: DevCluster, own_kproxy: Start) -> None:
     limit, flood = 64, 150
     proxy = own_kproxy(cluster.bootstrap)
     nodes = [proxy.node(node)["local"] for node in (1, 2)]
@@ -126,7 +126,7 @@ def deliver(bootstrap: str, topic: str, value: bytes) -> str | None:
     return problems[0] if problems else None
 
 
-def test_a_cluster_of_a_thousand_nodes_takes_no_port_from_another(tmp_path: Path) -> None:
+def test_a_cluster_of_1000_nodes_takes_no_port_from_another(tmp_path: Path) -> None:
     """The hard limit is 1,024 files, as it often is. No real cluster is like this."""
     honest, hostile = FakeBroker(cluster_id="honest"), FakeBroker(cluster_id="hostile")
     with Peer(honest) as one, Peer(hostile) as other:

@@ -48,7 +48,7 @@ def group(name: str, topic: str, target: int) -> GroupResult:
     return GroupResult(name, "consumer", (PositionResult(position, "", UNCHANGED),))
 
 
-def test_who_is_before_an_aborted_attempt_reads_its_records_twice_and_is_named(cluster: DevCluster) -> None:
+def test_a_group_that_rereads_an_aborted_attempt_is_named(cluster: DevCluster) -> None:
     bootstrap = cluster.direct_bootstrap
     topic = create_topic(bootstrap, 1, 1)
     copier = unique("copier")

@@ -45,9 +45,7 @@ def moves_a_record(bootstrap: str) -> None:
     assert values(read_topic(bootstrap, topic)) == [b"hello"] * 3
 
 
-def test_a_small_id_has_the_port_of_its_number_and_all_stay_after_a_restart(
-    cluster: DevCluster, own_kproxy: Start
-) -> None:
+def test_small_ids_have_own_ports_that_survive_a_restart(cluster: DevCluster, own_kproxy: Start) -> None:
     first = own_kproxy(cluster.bootstrap)
     before = ports(first)
     assert before[1] == first.first_port + 1
@@ -60,7 +58,7 @@ def test_a_small_id_has_the_port_of_its_number_and_all_stay_after_a_restart(
     assert {node: address.port for node, address in told(first.bootstrap).items()} == before
 
 
-def test_a_port_that_is_taken_is_replaced_by_the_same_one_every_time(cluster: DevCluster, own_kproxy: Start) -> None:
+def test_a_taken_port_is_replaced_by_the_same_one_every_time(cluster: DevCluster, own_kproxy: Start) -> None:
     listen = free_window(201)
     with taken(listen + 2):
         first = own_kproxy(cluster.bootstrap, "--listen", f"127.0.0.1:{listen}")

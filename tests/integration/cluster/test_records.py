@@ -77,7 +77,7 @@ def test_after_produce_with_acks_0_the_connection_goes_on(cluster: DevCluster, k
     assert [one.value() for one in read_topic(cluster.direct_bootstrap, sink, 1)] == once * 5
 
 
-def test_what_was_sent_with_acks_0_before_the_client_closed_arrives(cluster: DevCluster, kproxy: Kproxy) -> None:
+def test_acks_0_records_sent_before_the_client_closes_arrive(cluster: DevCluster, kproxy: Kproxy) -> None:
     """Nothing is in flight, so the session ends with the client: behind its last byte."""
     source, sink = create_topic(kproxy.bootstrap, 1), create_topic(kproxy.bootstrap, 1)
     clients.produce(kproxy.bootstrap, source, [b"%d" % number * 100 for number in range(100)])

@@ -69,7 +69,7 @@ class ShareConsumer:
             self._events.append(json.loads(line))
 
 
-def test_every_record_reaches_the_group_once_while_leadership_moves(cluster: DevCluster, kproxy: Kproxy) -> None:
+def test_a_share_group_gets_each_record_once_while_leaders_move(cluster: DevCluster, kproxy: Kproxy) -> None:
     topic, group = create_topic(cluster.direct_bootstrap), unique("share")
     before = {api: rewritten(kproxy, api) for api in ("ShareFetch", "ShareAcknowledge")}
     with (

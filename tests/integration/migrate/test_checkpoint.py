@@ -117,9 +117,7 @@ def test_a_new_query_begins_where_the_old_one_ended(sides: TwoSides, spark: Any,
 
 
 @pytest.mark.matrix
-def test_the_command_translates_a_position_in_a_partition_without_records(
-    sides: TwoSides, spark: Any, tmp_path: Path
-) -> None:
+def test_a_position_in_a_partition_without_records_is_translated(sides: TwoSides, spark: Any, tmp_path: Path) -> None:
     """Nothing is copied of it. The file of the migration renames the topic, too."""
     move, old, new = sides.migration(), tmp_path / "old", tmp_path / "new"
     topic, target, other = unique("sparse"), unique("renamed"), unique("empty")

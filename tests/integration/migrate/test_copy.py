@@ -289,7 +289,7 @@ def test_what_nobody_is_known_to_have_read_is_not_left_out(site: Site, commits: 
     assert made.state.source_next == 100
 
 
-def test_an_application_of_streams_deletes_while_the_copy_goes_on(site: Site) -> None:
+def test_a_streams_application_deletes_records_during_the_copy(site: Site) -> None:
     """The driver has seen offset 100, and when the task comes, the log begins at 150."""
     made = Application(site)
     made.commit(200)
@@ -309,7 +309,7 @@ def test_an_application_of_streams_deletes_while_the_copy_goes_on(site: Site) ->
     assert made.state.records == 150
 
 
-def test_only_topics_that_nothing_else_deletes_from_are_repartition_topics(site: Site) -> None:
+def test_repartition_topics_are_those_only_streams_deletes_from(site: Site) -> None:
     """Whoever names a topic so, and gives it a retention, has deleted nothing himself."""
     name = unique("app")
     settings: dict[str, dict[str, str]] = {

@@ -234,7 +234,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_members_on_the_target_is_refused_by_its_brokers(loaded: Loaded, protocol: str) -> None:
+def test_brokers_refuse_a_group_with_members_on_the_target(loaded: Loaded, protocol: str) -> None:
     group = unique("busy")
     commit(loaded.sides.source, group, {("plain", 0): 100})
     consumer = reader(loaded.sides.target, group, protocol, **{"auto.offset.reset": "earliest"})
@@ -249,9 +249,7 @@ def test_a_group_with_members_on_the_target_is_refused_by_its_brokers(loaded: Lo
     assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
 
 
-def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
-    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_killed_between_journal_and_brokers(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     group, place = unique("g"), ("plain", 0)
     commit(loaded.sides.source, group, {place: 100})
     assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
@@ -271,7 +269,7 @@ def test_a_command_that_was_ended_between_the_journal_and_the_brokers(
     assert only(run(loaded.sides, group)).positions[0].outcome == WRITTEN
 
 
-def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written(loaded: Loaded) -> None:
+def test_untranslatable_positions_are_named_and_others_written(loaded: Loaded) -> None:
     group, sides = unique("g"), loaded.sides
     name = unique("elsewhere")
     topics(sides.source, {name: 1}, 1)
@@ -291,7 +289,7 @@ def test_positions_that_cannot_be_translated_are_said_and_the_others_are_written
     assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied so far"]
 
 
-def test_a_position_beyond_the_end_of_the_log_is_one_of_the_end_if_that_is_wanted(loaded: Loaded) -> None:
+def test_a_position_beyond_the_end_becomes_the_end_on_request(loaded: Loaded) -> None:
     """As of a topic that was deleted and made again. No copy reaches it."""
     group, other, sides = unique("g"), unique("g"), loaded.sides
     known = loaded.known["plain", 0]

@@ -39,9 +39,7 @@ def topic(sides: TwoSides) -> str:
     return name
 
 
-def test_nothing_is_lost_or_doubled_by_a_switch_and_by_one_that_is_undone(
-    sides: TwoSides, start: Start, topic: str
-) -> None:
+def test_a_switch_and_an_undone_switch_lose_and_double_nothing(sides: TwoSides, start: Start, topic: str) -> None:
     mine, kproxy = sides.migration(), start()
     flow = Flow(kproxy.bootstrap, topic, PARTITIONS, **{"auto.commit.interval.ms": 200})
     flow.log = Numbers(contiguous=True)
@@ -82,7 +80,7 @@ def test_java_goes_on_where_it_was(sides: TwoSides, start: Start, topic: str, tm
     assert all(numbers == sorted(numbers) for numbers in logs)
 
 
-def test_groups_go_on_after_a_kproxy_that_was_killed_behind_a_switch(
+def test_groups_continue_after_a_kproxy_killed_after_a_switch(
     sides: TwoSides, start: Start, topic: str, tmp_path: Path
 ) -> None:
     """It does not know any more who has asked for a position since, and gives records to nobody who has not asked. So
@@ -105,7 +103,7 @@ def test_groups_go_on_after_a_kproxy_that_was_killed_behind_a_switch(
 
 
 @pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGTERM])
-def test_a_consumer_that_comes_back_only_behind_a_restart_and_a_switch(
+def test_a_consumer_that_returns_after_a_restart_and_a_switch(
     sides: TwoSides, start: Start, topic: str, tmp_path: Path, ends: signal.Signals
 ) -> None:
     """The kproxy that knew that it has fetched has ended, in the hold or in good order before it. The next one has
@@ -245,7 +243,7 @@ def test_writes_are_held_from_the_first_byte_after_a_restart(sides: TwoSides, st
     assert sum(map(len, in_log(sides.target, topic, PARTITIONS))) == 1
 
 
-def test_records_are_not_deleted_at_an_offset_of_the_former_cluster(
+def test_no_records_are_deleted_at_an_offset_of_the_old_cluster(
     sides: TwoSides, start: Start, topic: str, tmp_path: Path
 ) -> None:
     """A real Java client asks for it in the hold, and repeats it after the flip."""

@@ -325,7 +325,7 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert [of(later, partition).client_offsets for partition in (1, 4)] == [5, 0]
 
 
-def test_what_the_copy_itself_has_behind_its_records_is_nobody_elses(
+def test_the_copys_own_records_at_the_end_are_not_foreign(
     spark: Any, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its markers, what it writes while the verification goes on, and the same for a topic that is deleted, or made

@@ -97,7 +97,7 @@ def test_a_node_whose_port_is_a_connection_s_says_so(caplog: pytest.LogCaptureFi
     in_loop(scenario)
 
 
-def test_ports_behind_one_that_the_system_chose_are_worth_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_ports_next_to_a_port_of_the_system_cause_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
     async def scenario(selector: RelaySelector) -> None:

@@ -73,7 +73,7 @@ def whole_frame(stream: BinaryIO) -> bytes:
 
 @pytest.mark.parametrize("version", [12, 17])
 @pytest.mark.parametrize(("partitions", "size"), [(1, 100), (50, 65536), (500, 1 << 20)])
-def test_what_the_stub_broker_answers_to_fetch_is_what_the_load_generator_expects(
+def test_the_stub_brokers_fetch_answer_fits_the_load_generator(
     programs: Path, broker: int, version: int, partitions: int, size: int
 ) -> None:
     done = load(programs, broker, Request(FETCH, version, partitions, size), "--seconds", "0.05", "--verify")
@@ -167,7 +167,7 @@ def test_kafka_python_reads_the_requests(programs: Path, request_: Request, read
     assert message.encode(header=True, framed=True) == data
 
 
-def test_the_load_generator_fails_when_the_other_side_is_no_broker(programs: Path) -> None:
+def test_the_load_generator_fails_if_the_peer_is_no_broker(programs: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with subprocess.Popen(
@@ -245,7 +245,7 @@ def test_every_load_that_a_bar_is_about_is_there() -> None:
     assert {bar["bar"] for bar in bars.judge(result)} >= set(named)
 
 
-def test_tables_go_between_their_markers_and_nothing_else_changes() -> None:
+def test_tables_replace_only_the_text_between_their_markers() -> None:
     text = (
         "before\n<!-- bench bulk -->\nold\n<!-- end -->\nbetween\n<!-- bench clients -->\nkept\n<!-- end -->\nafter\n"
     )
@@ -271,7 +271,7 @@ def test_the_idle_time_of_a_core_is_that_core_s(programs: Path, broker: int) -> 
     assert len(json.loads(done.stdout)["idle"]) == len(cores)
 
 
-def test_a_run_with_some_loads_of_the_migration_keeps_the_other_rows() -> None:
+def test_a_run_with_some_migration_loads_keeps_the_other_rows() -> None:
     def run(**cpu: float) -> dict[str, Any]:
         entry = {"us_per_record": 1.0, "first_cpu_s_per_gb": 2.0, "mb_per_s": 3.0}
         loads = {name: {**entry, "cpu_s_per_gb": value} for name, value in cpu.items()}

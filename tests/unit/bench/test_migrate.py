@@ -15,7 +15,7 @@ from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import read_batches
 
 
-def test_loads_have_names_of_their_own_and_fill_every_partition_alike() -> None:
+def test_loads_have_own_names_and_fill_all_partitions_alike() -> None:
     assert [name for name, times in Counter(load.name for load in LOADS).items() if times > 1] == []
     for load in LOADS:
         assert load.records % (load.per_batch * load.partitions) == 0
@@ -24,7 +24,7 @@ def test_loads_have_names_of_their_own_and_fill_every_partition_alike() -> None:
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("per_batch", [1, 10])
-def test_topics_are_filled_with_batches_of_exactly_so_many_records(codec: str, per_batch: int) -> None:
+def test_topics_are_filled_with_batches_of_an_exact_size(codec: str, per_batch: int) -> None:
     made = _batches(100, codec, per_batch, 200)
     assert len(made) == 200 // per_batch
     for one in made:
@@ -39,7 +39,7 @@ def points(*offsets: int) -> list[_Point]:
     return [_Point(at, 2.0 * at, 3.0 * at, offset) for at, offset in enumerate(offsets)]
 
 
-def test_a_start_does_not_count_nor_what_comes_after_the_last_record() -> None:
+def test_neither_start_nor_time_after_the_last_record_counts() -> None:
     first, last = between(points(0, 0, 50, 150, 600, 1010, 1010, 1010))
     assert (first.offsets, last.offsets) == (150, 1010)
     assert last.at == 5

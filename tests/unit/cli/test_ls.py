@@ -142,7 +142,7 @@ def test_groups_of_every_broker_that_can_be_asked(held: ExitStack, capsys: pytes
     assert "cannot be resolved" in found["brokers"][2]["problem"]
 
 
-def test_an_address_that_leads_to_another_broker_is_not_asked_for_groups(
+def test_an_address_of_another_broker_is_not_asked_for_groups(
     held: ExitStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = Cluster(Told(groups=["g"]), 2, held)

@@ -57,7 +57,7 @@ def test_what_needs_a_restart(cluster: dict[str, Any], process: dict[str, Any], 
     assert all("added" in one or "removed" in one for one in found.lines)
 
 
-def test_clusters_are_told_apart_by_name_and_their_order_does_not_count() -> None:
+def test_clusters_are_compared_by_name_in_any_order() -> None:
     before = Config.model_validate({"clusters": TWO})
     turned = Config.model_validate({"clusters": [{**TWO[1], "map": ["x=y"]}, TWO[0]]})
     assert list(compare(before, turned).lines) == ["cluster b: map: x=y"]
@@ -75,7 +75,7 @@ def test_no_secret_is_shown() -> None:
     assert list(found.lines) == ["sasl-password: another value"]
 
 
-def test_a_changed_way_to_log_in_or_to_connect_drains_the_cluster() -> None:
+def test_a_changed_login_or_connection_drains_the_cluster() -> None:
     """Sessions that were opened in the former way must not outlive it; what no session depends on drains none."""
     by_key = {setting.key: setting.option for setting in all_settings()}
     for option in by_key.values():

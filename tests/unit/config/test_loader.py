@@ -35,7 +35,7 @@ def problems(flags: dict[str, object], env: dict[str, str], file: Path | None) -
     return list(caught.value.problems)
 
 
-def test_flags_win_over_environment_and_environment_over_the_file(file: Path) -> None:
+def test_flags_override_variables_and_variables_the_file(file: Path) -> None:
     file.write_text("bootstrap-servers: file\nname: file\nlisten: 127.0.0.1:1000\nlog-level: error\n")
     loaded = read({"name": "flag"}, {"KPROXY_NAME": "env", "KPROXY_LISTEN": "127.0.0.1:2000"}, file)
     cluster = loaded.config.clusters[0]

@@ -232,7 +232,7 @@ def test_the_documentation_has_the_table_of_the_declaration() -> None:
         assert setting.required or setting.default_text in table
 
 
-def test_the_commented_example_shows_every_option_with_its_default(tmp_path: Path) -> None:
+def test_the_commented_example_shows_options_with_defaults(tmp_path: Path) -> None:
     text = (ROOT / "config" / "kproxy.yaml").read_text()
     options = re.findall(r"^#([a-z-]+): *(.*)$", text, re.MULTILINE)
     assert [key for key, _ in options] + ["bootstrap-servers"] == unordered(

@@ -31,7 +31,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("k.yaml")
 
 
-def test_each_upstream_is_a_cluster_of_its_own_that_shares_the_rest(file: Path) -> None:
+def test_each_upstream_is_a_cluster_with_shared_other_options(file: Path) -> None:
     file.write_text(TWO)
     config = load({}, {}, file)
     blue, green = config.clusters

@@ -69,7 +69,7 @@ def test_the_check_finds_mistakes(mistake: dict[str, Any]) -> None:
         check(broken)
 
 
-def test_there_is_a_kproxy_for_this_machine_and_one_for_the_outside() -> None:
+def test_one_kproxy_serves_this_machine_and_one_the_outside() -> None:
     assert KPROXIES == ["kproxy-host", "kproxy-outside"]
     advertised = [config_of(name).clusters[0].advertise for name in KPROXIES]
 
@@ -77,7 +77,7 @@ def test_there_is_a_kproxy_for_this_machine_and_one_for_the_outside() -> None:
 
 
 @pytest.mark.parametrize("name", KPROXIES)
-def test_the_ports_that_clients_are_told_are_published_under_the_same_number(name: str) -> None:
+def test_advertised_ports_are_published_under_the_same_number(name: str) -> None:
     config = config_of(name)
 
     for cluster in config.clusters:
@@ -104,7 +104,7 @@ def test_no_port_is_published_twice() -> None:
 
 
 @pytest.mark.parametrize("name", KPROXIES)
-def test_kproxy_may_do_as_little_as_possible_and_has_time_to_drain(name: str) -> None:
+def test_kproxy_has_few_rights_and_enough_time_to_drain(name: str) -> None:
     service = SERVICES[name]
 
     assert service["read_only"] is True
@@ -115,7 +115,7 @@ def test_kproxy_may_do_as_little_as_possible_and_has_time_to_drain(name: str) ->
 
 
 @pytest.mark.parametrize("name", KPROXIES)
-def test_kproxy_asks_bob_who_is_advertised_where_it_can_resolve_it(name: str) -> None:
+def test_kproxy_dials_bob_where_it_can_resolve_the_name(name: str) -> None:
     (server,) = config_of(name).clusters[0].bootstrap_servers
 
     assert str(server) == listeners("KAFKA_ADVERTISED_LISTENERS")["BOB"]
@@ -138,7 +138,7 @@ def test_every_listener_is_bound_advertised_and_has_a_protocol() -> None:
         assert published("broker")[port] == port
 
 
-def test_carol_shares_no_network_and_asks_the_kproxy_for_the_outside() -> None:
+def test_carol_shares_no_network_and_uses_the_outside_kproxy() -> None:
     carol = SERVICES["carol"]
     outside = config_of("kproxy-outside").clusters[0]
 

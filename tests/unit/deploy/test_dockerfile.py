@@ -67,7 +67,7 @@ def test_it_runs_as_a_number_that_is_not_root() -> None:
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), user
 
 
-def test_only_runtime_dependencies_are_installed_and_nothing_is_left_of_pip() -> None:
+def test_only_runtime_dependencies_are_installed_and_no_pip() -> None:
     build, final = stages()
     (install,) = [rest for rest in of(build, "RUN") if " --python " in rest]
 
@@ -115,7 +115,7 @@ def test_flags_win_over_the_files_of_the_image() -> None:
     assert config.admin is None
 
 
-def test_a_file_with_several_clusters_can_take_the_place_of_the_image_s() -> None:
+def test_a_file_with_several_clusters_can_replace_the_default() -> None:
     files = {CONTAINER_FILE: ROOT / "config" / "two-clusters.yaml"}
 
     assert len(run_config(["run"], kproxy_env(), files).clusters) == 2
@@ -168,7 +168,7 @@ async def test_the_health_check_follows_readiness() -> None:
 
 
 @pytest.mark.parametrize("line", DOCKER_RUNS)
-def test_documented_ports_are_published_under_the_numbers_that_clients_are_told(line: str) -> None:
+def test_documented_ports_are_published_under_their_numbers(line: str) -> None:
     (words,) = kproxy_commands(line)
     config = run_config(words, kproxy_env())
     cluster = config.clusters[0]

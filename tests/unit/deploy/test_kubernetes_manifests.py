@@ -74,7 +74,7 @@ def test_the_validator_finds_a_misspelt_key() -> None:
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str) -> None:
+def test_probes_request_existing_pages_on_the_configured_port(name: str) -> None:
     admin = config(name).admin
     probes = {key: value for key, value in container(name).items() if key.endswith("Probe")}
 
@@ -91,7 +91,7 @@ def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str)
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_kproxy_runs_with_the_mounted_file_and_without_privileges(name: str) -> None:
+def test_kproxy_runs_with_the_mounted_file_and_no_privileges(name: str) -> None:
     one = container(name)
     (mount,) = one["volumeMounts"]
     (volume,) = [volume for volume in pod(name)["volumes"] if volume["name"] == mount["name"]]

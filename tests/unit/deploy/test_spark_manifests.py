@@ -164,7 +164,7 @@ def test_without_native_sidecars_there_are_none() -> None:
 
 
 @pytest.mark.parametrize("name", list(pods()) if PROGRAM else [])
-def test_kproxy_runs_without_privileges_and_secrets_in_its_command(name: str) -> None:
+def test_kproxy_has_no_privileges_and_no_secret_in_its_command(name: str) -> None:
     one = kproxy_of(pods()[name])
     security = {**pods()[name].get("securityContext", {}), **one["securityContext"]}
     assert security == UNPRIVILEGED
@@ -183,7 +183,7 @@ def test_kproxy_runs_without_privileges_and_secrets_in_its_command(name: str) ->
 
 
 @pytest.mark.parametrize("name", list(pods()) if PROGRAM else [])
-def test_probes_ask_pages_that_exist_on_the_port_of_the_configuration(name: str) -> None:
+def test_probes_request_existing_pages_on_the_configured_port(name: str) -> None:
     one = kproxy_of(pods()[name])
     on_nodes = "daemonset" in name
     admin = config(FOLDER / ("daemonset" if on_nodes else "base")).admin
@@ -209,7 +209,7 @@ def test_no_pod_of_spark_opens_the_admin_endpoint_to_its_network() -> None:
 
 
 @pytest.mark.parametrize("folder", [FOLDER / name for name in ("base", "daemonset", "example", "example/daemonset")])
-def test_each_configuration_says_how_many_brokers_must_be_reachable(folder: Path) -> None:
+def test_each_configuration_sets_its_readiness_requirement(folder: Path) -> None:
     assert "ready-requires" in yaml.safe_load(config_map(folder)["kproxy.yaml"])
 
 
@@ -233,7 +233,7 @@ def test_the_password_of_the_example_comes_from_the_secret() -> None:
 DAEMONSET = FOLDER / "daemonset"
 
 
-def test_the_overlay_of_the_daemonset_is_all_that_must_be_applied() -> None:
+def test_the_daemonset_overlay_is_all_that_must_be_applied() -> None:
     """In the namespace `spark`, with the user's configuration, the example's image, and the secret of the others."""
     folder = FOLDER / "example" / "daemonset"
     documents = {one["kind"]: one for one in render(folder)}
@@ -263,7 +263,7 @@ def test_every_port_that_clients_are_told_is_the_service_s() -> None:
     assert set(range(allowed["port"], allowed["endPort"] + 1)) == set(ports.values()) == all_ports(config(DAEMONSET))
 
 
-def test_prometheus_comes_through_the_policy_to_the_admin_port_and_no_other() -> None:
+def test_the_policy_admits_prometheus_to_the_admin_port_only() -> None:
     _, metrics = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
     annotations = only(render(DAEMONSET), "DaemonSet")["spec"]["template"]["metadata"]["annotations"]
     admin = config(DAEMONSET).admin
@@ -273,7 +273,7 @@ def test_prometheus_comes_through_the_policy_to_the_admin_port_and_no_other() ->
     assert all("namespaceSelector" in peer for peer in metrics["from"])
 
 
-def test_only_pods_of_the_namespace_come_through_the_policy_to_kafka_s_ports() -> None:
+def test_the_policy_admits_only_pods_of_the_namespace() -> None:
     kafka, _ = only(render(DAEMONSET), "NetworkPolicy")["spec"]["ingress"]
     assert [list(peer) for peer in kafka["from"]] == [["podSelector"], ["podSelector"]]
     assert all(peer["podSelector"] for peer in kafka["from"])  # an empty one is every pod

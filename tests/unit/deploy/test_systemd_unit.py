@@ -186,7 +186,7 @@ def test_the_configuration_of_a_node() -> None:
     assert full.sasl_password_file == Path("/run/credentials", UNIT.name, credential.partition(":")[0])
 
 
-def test_the_instances_differ_from_the_unit_only_in_what_they_share() -> None:
+def test_instances_differ_from_the_unit_only_where_they_must() -> None:
     """The user, without which they could not, and the admin address, which each has for itself."""
     instances = UNIT.with_name("kproxy@.service").read_text()
     one, several = settings(UNIT.read_text()), settings(instances)

@@ -43,7 +43,7 @@ def test_the_loud_lines_follow_from_the_first_cause() -> None:
     assert (follower.text, follower.count, follower.first, follower.last) == ("Local: Message timed out", 500, 3, 502)
 
 
-def test_java_s_timeout_follows_from_the_name_even_if_it_comes_first() -> None:
+def test_javas_timeout_follows_from_the_name_even_if_first() -> None:
     timeout = (
         "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listTopics"
     )
@@ -174,7 +174,7 @@ def test_a_host_is_not_named_twice() -> None:
     )
 
 
-def test_a_last_attempt_that_is_cut_short_follows_from_those_before() -> None:
+def test_an_interrupted_last_attempt_follows_from_earlier_ones() -> None:
     connection = "kafka.net.connection: <KafkaConnection node_id=bootstrap-0 host=[127.0.0.1:9092<-50056]>: {}"
     cause = only(
         explained(

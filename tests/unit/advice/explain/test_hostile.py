@@ -39,7 +39,7 @@ class Endless(io.RawIOBase):
         return count
 
 
-def test_an_endless_stream_is_read_up_to_the_limit_and_that_is_said() -> None:
+def test_an_endless_stream_is_read_to_the_limit_and_marked() -> None:
     endless = Endless(HIT * 1000)
     explanation = explain(io.BufferedReader(endless), max_bytes=1_000_000)
 

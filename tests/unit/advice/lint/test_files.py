@@ -177,7 +177,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     ]
 
 
-def test_a_service_of_several_containers_counts_as_so_many_brokers() -> None:
+def test_a_service_with_replicas_counts_as_several_brokers() -> None:
     factor = "REPLICATION_FACTOR: "
     text = changed(ONE_NODE, "    ports:", "    scale: 3\n    ports:", f"{factor}1", f"{factor}3")
     assert [one.rule for one in report({"compose.yml": text}).findings] == []
@@ -209,7 +209,7 @@ def test_strimzi_without_zookeeper_and_with_tls_for_certificates() -> None:
     assert [one.rule for one in wrong(report({"kafka.yaml": plain}))] == ["operator-authentication"]
 
 
-def test_a_second_published_port_is_a_note_where_the_host_has_a_listener() -> None:
+def test_a_second_published_port_with_a_host_listener_is_a_note() -> None:
     found = report({"compose.yml": changed(ONE_NODE, "- '9092:9092'", "- '9092:9092'\n      - '19092:19092'")})
     assert [(one.rule, one.severity) for one in found.findings] == [("container-name-advertised", Severity.NOTE)]
 

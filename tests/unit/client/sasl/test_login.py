@@ -73,7 +73,7 @@ async def test_a_login() -> None:
         assert one.logins == ["right"] * 5
 
 
-async def test_a_refused_password_is_told_to_all_and_tried_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_password_fails_all_and_is_retried_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Broker()
     with Peer(one) as peer:
         login = SaslLogin(config(sasl_password="wrong"))

@@ -170,7 +170,7 @@ def test_a_password_that_cannot_be_had_until_the_end(relay: Relay, tmp_path: Pat
 
 
 @pytest.mark.parametrize("lifetime_ms", [1, 0, -1, -(2**63)])
-def test_a_lifetime_that_is_too_short_is_no_reason_to_log_in_all_the_time(
+def test_a_too_short_lifetime_does_not_cause_constant_logins(
     lifetime_ms: int, relay: Relay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pauses: list[float] = []

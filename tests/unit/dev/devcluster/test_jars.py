@@ -176,7 +176,7 @@ def test_a_cache_that_cannot_be_made(path: Path, tmp_path: Path, monkeypatch: py
         fetch_jars("4.3.1")
 
 
-def test_a_java_that_makes_no_archive_is_asked_once_and_runs_without(path: Path, tmp_path: Path) -> None:
+def test_a_java_without_archive_support_is_asked_once(path: Path, tmp_path: Path) -> None:
     _script(path / "java", 'echo called >> "$0.calls"; echo "Unrecognized VM option" >&2; exit 1')
     programs = Programs(java=str(path / "java"), jars=tmp_path / "jars")
     programs.jars.mkdir()

@@ -56,7 +56,7 @@ def test_the_users_properties_win() -> None:
     assert _broker(extra={"num.io.threads": "9"})["num.io.threads"] == "9"
 
 
-def test_what_the_controller_decides_is_taken_from_the_brokers_properties() -> None:
+def test_controller_decisions_come_from_the_brokers_properties() -> None:
     users = {"num.partitions": "12", "num.io.threads": "9"}
     said = controller_properties(3000, Path("/d"), CONTROLLER, 3, users, {"x": "y"})
     assert (said["num.partitions"], said["x"]) == ("12", "y")
@@ -141,7 +141,7 @@ def test_listeners_that_cannot_be_are_refused() -> None:
         DevCluster(client_protocol="TLS")
 
 
-def test_a_cluster_that_is_not_started_says_so_and_can_be_stopped() -> None:
+def test_a_stopped_cluster_reports_it_and_can_be_stopped() -> None:
     cluster = DevCluster()
     assert not cluster.started
     cluster.stop()

@@ -53,7 +53,7 @@ def test_three_listeners_of_which_one_is_for_this_machine(engine: Engine) -> Non
     assert one.notes == ("clients on this machine need no kproxy: bootstrap.servers=localhost:9092",)
 
 
-def test_a_published_port_whose_advertised_address_works_only_inside(engine: Engine) -> None:
+def test_a_published_port_whose_address_works_only_inside(engine: Engine) -> None:
     advertised = {"KAFKA_ADVERTISED_LISTENERS": "BOB://kafka:29092,FRED://kafka:9092"}
     engine.add("kafka", "confluentinc/cp-kafka:7.9.0", {**THREE, **advertised}, {"9092/tcp": ["0.0.0.0:19092"]})
     (one,) = found(engine)

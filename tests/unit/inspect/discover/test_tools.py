@@ -193,7 +193,7 @@ def test_where_the_environment_says(tmp_path: Path) -> None:
     assert place.found[-1].what == "kafkactl, c: here:1"
 
 
-def test_a_user_without_such_files_and_one_who_asks_only_for_them(
+def test_a_user_without_files_and_a_user_who_asks_only_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

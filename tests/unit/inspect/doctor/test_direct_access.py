@@ -27,7 +27,7 @@ def test_without_the_hop_nothing_is_reached() -> None:
     assert direct_access.is_reached(found) is False
 
 
-def test_one_bootstrap_server_is_enough_and_each_broker_is_needed() -> None:
+def test_one_bootstrap_server_is_enough_but_all_brokers_needed() -> None:
     servers = (bad("a.example:9092", "refused"), good("b.example:9092", 1))
     nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
     assert direct_access.is_reached(behind(*servers, *nodes)) is True
@@ -36,14 +36,14 @@ def test_one_bootstrap_server_is_enough_and_each_broker_is_needed() -> None:
     assert (finding.fault, finding.about) == (Fault.KPROXY_NEEDED, ("kafka-3.example:9092",))
 
 
-def test_another_cluster_at_the_same_address_is_not_the_cluster_behind_the_hop() -> None:
+def test_another_cluster_at_the_address_is_not_the_hops_cluster() -> None:
     """localhost:9092 is another machine's behind a hop."""
     (finding,) = diagnose(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.WRONG_CLUSTER)
     assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.why
 
 
-def test_brokers_that_answer_after_a_login_only_are_not_judged_without_the_hop() -> None:
+def test_brokers_that_need_a_login_are_not_judged_without_hop() -> None:
     found = behind(bad("kafka.example:9092", "sasl", wants_login=True), login="PLAIN")
     assert diagnose(found) == []
     assert direct_access.is_reached(found) is None

@@ -35,7 +35,7 @@ def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: st
 
 
 @pytest.mark.parametrize("reason", ["ssh-forbidden", "proxy", "kubernetes-forbidden", "other"])
-def test_an_address_that_a_hop_does_not_connect_to_is_not_called_silent(reason: str) -> None:
+def test_an_address_that_a_hop_refuses_is_not_called_silent(reason: str) -> None:
     lost = bad("kafka-1.example:9092", reason, 1, problem="--via forbids forwarding to that address")
     (finding,) = diagnose(examination(lost, via=(SSH,)))
     assert (finding.fault, finding.why.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
@@ -89,7 +89,7 @@ def test_an_address_of_a_broker_is_quoted_for_a_shell() -> None:
     assert all("$(" not in line.replace("'$(reboot):9092'", "") for line in finding.fix)
 
 
-def test_an_address_that_nobody_can_connect_to_is_not_called_silent() -> None:
+def test_an_unreachable_address_is_not_called_silent() -> None:
     (finding,) = diagnose(examination(bad("kafka-1.example:0", "other", 1, problem="0 is not a port")))
     assert "0 is not a port" in finding.why
     assert "accepts the connection" not in finding.why

@@ -57,7 +57,7 @@ def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
     assert "kproxy run -b kafka.example:9092 --via ssh://bastion" in said
 
 
-def test_a_line_that_reaches_some_brokers_asks_for_the_addresses_of_the_others() -> None:
+def test_a_line_reaching_some_brokers_asks_for_other_addresses() -> None:
     """Nothing is said to work."""
     found = examination(good("a.example:9092", 1, 1), bad("b.example:9092", "refused", 2))
     tried = TrialResult(CommandLine({"bootstrap_servers": ("a",)}), 1, 2, None, "b.example:9092: refused", (key(2),))

@@ -90,7 +90,7 @@ def test_what_prepare_writes_down() -> None:
     assert prepared_topics({"t": "eu.t", "new": "new", "gone": "gone"}, here, there) == {"t": PREPARED}
 
 
-def test_a_marker_of_the_copy_is_told_from_the_place_where_clients_were_led_over() -> None:
+def test_a_marker_of_the_copy_differs_from_a_switch_marker() -> None:
     assert CopiedEnd.of(STATE) == CopiedEnd(12, has_marker=True)
     assert CopiedEnd.of(replace(STATE, target_next=13)) == CopiedEnd(13)
     assert CopiedEnd.of(replace(STATE, map=OffsetMap())) == CopiedEnd(12)

@@ -75,7 +75,7 @@ def test_spark_that_does_not_start_is_one_line(home: Path, reads_kafka: bool) ->
 
 @pytest.mark.parametrize("master", ["local", "local[*,4]", "local[2]", "local-cluster[2,1,1024]"])
 @pytest.mark.parametrize("before", [None, "/opt/another/python3"])
-def test_tasks_on_this_machine_run_in_the_interpreter_that_has_kproxy(
+def test_local_tasks_run_in_the_interpreter_that_has_kproxy(
     monkeypatch: pytest.MonkeyPatch, master: str, before: str | None
 ) -> None:
     if before is None:

@@ -75,9 +75,7 @@ def test_a_batch_that_is_not_done_is_run_again(old: Path, tmp_path: Path) -> Non
         (1, r"/offsets/1: partition 0 of t ends at 1, and the batch before at 2; if the query was still running"),
     ],
 )
-def test_a_batch_that_was_planned_at_the_target_is_not_translated(
-    old: Path, tmp_path: Path, planned: int, words: str
-) -> None:
+def test_a_batch_planned_at_the_target_is_not_translated(old: Path, tmp_path: Path, planned: int, words: str) -> None:
     write(old, {"offsets/1": HEAD + f'{{"t":{{"0":{planned}}}}}\n-'})
     (old / "commits/1").unlink()
     with pytest.raises(ConfigError, match=words) as caught:

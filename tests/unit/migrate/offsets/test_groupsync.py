@@ -72,7 +72,7 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
     ]
 
 
-def test_a_position_in_a_partition_without_records_is_where_the_next_one_comes() -> None:
+def test_a_position_without_records_is_that_of_the_next_record() -> None:
     group = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5), ("z", 1): CommittedOffset(7)})
     nothing = CopiedPartition("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
     copied, empty = translate_positions(group, MIGRATION, {**KNOWN, ("z", 1): nothing})

@@ -99,7 +99,7 @@ def test_what_kproxy_is_told(file: Path, tmp_path: Path) -> None:
     assert clusters == config["clusters"]
 
 
-def test_ports_are_stable_for_the_same_clusters_and_do_not_overlap(file: Path) -> None:
+def test_ports_of_the_same_clusters_are_stable_and_disjoint(file: Path) -> None:
     first = made(file, BOTH).kproxy_config()
     assert made(file, BOTH + "topics: {include: x}\n").kproxy_config() == first
     assert made(file, BOTH.replace("a:", "c:")).kproxy_config() != first

@@ -97,7 +97,7 @@ def test_what_the_map_does_not_have() -> None:
     assert (found.field, found.position, found.target_offset) == ("extra", 0, 0)
 
 
-def test_null_is_told_from_empty_and_bytes_are_shown_only_if_they_may_be() -> None:
+def test_null_differs_from_empty_and_bytes_are_shown_if_allowed() -> None:
     one = record(0)
     [(name, left, right)] = differing_fields(replace(one, value=None), replace(one, value=BytesDigest(0, "e3b0")))
     assert (name, left, right) == ("value", "null", "0 bytes")

@@ -103,7 +103,7 @@ def test_the_table_finds_each_record_once(known: OffsetMap) -> None:
     assert len(table.rows) <= 2 * len(known) + (known.records >> table.bits) + 1
 
 
-def test_a_sampling_is_the_same_each_time_and_about_as_large_as_said() -> None:
+def test_a_sample_is_stable_and_about_as_large_as_requested() -> None:
     known = OffsetMap([(0, 0, 1000 * BLOCK)])
     piece = whole_partition(copied(known), 5)
     some = [one.begin for one in sample_blocks(piece, 0.2)]
@@ -113,7 +113,7 @@ def test_a_sampling_is_the_same_each_time_and_about_as_large_as_said() -> None:
     assert len(list(sample_blocks(piece, 1.0))) == 1000
 
 
-def test_a_job_has_one_piece_of_a_partition_and_no_more_than_fits() -> None:
+def test_a_job_has_one_piece_of_a_partition_and_fits_its_limit() -> None:
     def piece(partition: int, begin: int) -> PartitionPiece:
         known = OffsetMap([(0, 0, 1 << 30)])
         return PartitionPiece("t", partition, "t", begin, begin + (1 << 25), begin, begin + (1 << 25), known)

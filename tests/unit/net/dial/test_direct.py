@@ -245,7 +245,7 @@ async def test_the_number_of_an_interface_is_not_remembered(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("number", "lasting"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
-async def test_a_name_that_is_not_known_is_no_name_that_nobody_could_ask_for(
+async def test_an_unknown_name_differs_from_an_unanswered_query(
     monkeypatch: pytest.MonkeyPatch, number: int, lasting: bool
 ) -> None:
     """It does not help to wait for the first one."""

@@ -35,7 +35,7 @@ def test_a_node_s_map_is_for_its_kind() -> None:
     assert routes.candidates("controller-2", THERE) == [Route(THERE, RouteKind.ADVERTISED)]
 
 
-def test_what_turned_out_to_be_the_node_comes_second_and_what_may_be_it_last() -> None:
+def test_confirmed_addresses_come_second_and_possible_ones_last() -> None:
     assert Routes([]).candidates("1", THERE, [BOOTSTRAP], [OTHER]) == [
         Route(THERE, RouteKind.ADVERTISED),
         Route(BOOTSTRAP, RouteKind.LEARNED),

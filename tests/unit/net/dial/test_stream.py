@@ -56,7 +56,7 @@ async def test_receive_waits_and_tells_the_end(pair: tuple[socket.socket, socket
     assert await stream.receive(100) == b""
 
 
-async def test_a_time_limit_leaves_nothing_behind_and_the_stream_usable(
+async def test_a_time_limit_leaves_the_stream_usable(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair

@@ -103,7 +103,7 @@ async def test_the_name_is_sent_so_that_a_proxy_can_choose_by_it(authority: Auth
     assert seen == [NAME, "other.internal", "third.internal"]
 
 
-async def test_a_wrong_name_says_which_was_expected_and_which_there_are(authority: Authority) -> None:
+async def test_a_wrong_name_error_lists_expected_and_actual_names(authority: Authority) -> None:
     tls = BrokerTls(TlsFiles(ca=authority.pem), "c")
     with server(authority.server_context(NAME, "*.eu.internal", "10.1.2.3")) as peer:
         error = await refused(tls, peer, "localhost")

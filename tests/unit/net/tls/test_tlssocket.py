@@ -215,9 +215,7 @@ def test_an_end_without_close_notify_is_an_end(ends: tuple[TlsSocket, ssl.SSLSoc
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
-def test_a_close_notify_behind_data_is_seen_though_the_connection_stays_open(
-    authority: Authority, version: ssl.TLSVersion
-) -> None:
+def test_a_close_notify_after_data_is_seen_on_an_open_connection(authority: Authority, version: ssl.TLSVersion) -> None:
     """Both ends are ours: OpenSSL's own socket does not send a close_notify without waiting for another."""
     one, other = connected()
     client = authority.client_context()
@@ -258,7 +256,7 @@ def test_bytes_that_are_no_records_are_an_error(ends: tuple[TlsSocket, ssl.SSLSo
         receive(ours, 1)
 
 
-def test_a_conversation_takes_nothing_that_follows_it_from_the_kernel(ends: tuple[TlsSocket, ssl.SSLSocket]) -> None:
+def test_a_conversation_reads_no_bytes_that_follow_it(ends: tuple[TlsSocket, ssl.SSLSocket]) -> None:
     ours, theirs = ends
     theirs.sendall(b"answer")
     theirs.sendall(b"for the pump")
@@ -273,7 +271,7 @@ def test_a_conversation_takes_nothing_that_follows_it_from_the_kernel(ends: tupl
     assert receive(ours, 12) == b"for the pump"
 
 
-def test_a_server_leaves_what_follows_the_handshake_to_the_selector(authority: Authority) -> None:
+def test_a_server_leaves_bytes_after_the_handshake_unread(authority: Authority) -> None:
     one, other = connected()
 
     def client() -> None:

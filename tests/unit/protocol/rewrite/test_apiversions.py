@@ -87,9 +87,7 @@ def test_a_broker_no_newer_than_kproxy_is_passed_unchanged(version: int, sizes: 
 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("entries", [[], [(API_VERSIONS, 0, 2)]])
-def test_a_broker_that_does_not_know_the_version_answers_in_version_0(
-    version: int, entries: list[tuple[int, int, int]]
-) -> None:
+def test_a_broker_without_the_version_answers_in_version_0(version: int, entries: list[tuple[int, int, int]]) -> None:
     """Error 35; since Kafka 2.4 with the versions of ApiVersions, before without (KIP-511)."""
     said = response(API_VERSIONS, 0, encode(DEFINITION, 0, {
         "ErrorCode": 35, "ApiKeys": [{"ApiKey": k, "MinVersion": a, "MaxVersion": b} for k, a, b in entries],

@@ -60,7 +60,7 @@ def levels(version: int, frame: bytes) -> tuple[dict[str, tuple[int, int]], dict
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_newer_broker_s_unknown_level_is_lowered_to_the_newest_known(version: int) -> None:
+def test_a_newer_unknown_feature_level_is_lowered_to_the_known(version: int) -> None:
     """Nobody here knows what level 3 changes; Produce 99, which kproxy caps, may be a part of it."""
     supported, finalized = levels(version, asked(API_VERSIONS, version).broker(said(version, 3, {PRODUCE: 99})))
     assert supported == {"transaction.version": (0, 2), "metadata.version": (7, 30)}

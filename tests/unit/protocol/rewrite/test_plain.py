@@ -209,9 +209,7 @@ def test_what_passes_names_none(call: tuple[int, int], data: st.DataObject) -> N
 
 @for_plain
 @pytest.mark.parametrize("hidden", ["Rack", "Host"])
-def test_an_endpoint_that_looks_like_the_end_of_another_response_does_not_pass(
-    call: tuple[int, int], hidden: str
-) -> None:
+def test_an_endpoint_that_mimics_a_responses_end_is_refused(call: tuple[int, int], hidden: str) -> None:
     """A whole response of the usual shape stands in a string of it."""
     innocent = written(call, usual(call, [[None, 5], [3]]))[8:]
     frame = written(call, {**usual(call, [[None]]), "NodeEndpoints": [{**NODE, hidden: innocent}]})
@@ -270,9 +268,7 @@ def test_hopping_is_walking(call: tuple[int, int], data: st.DataObject) -> None:
 
 @for_plain
 @pytest.mark.parametrize("overlong", [b"\x80\x00", b"\x81\x00", b"\x80\x80\x00", b"\x85\x80\x00"])
-def test_a_size_in_more_bytes_than_it_needs_is_read_as_the_walk_reads_it(
-    call: tuple[int, int], overlong: bytes
-) -> None:
+def test_an_overlong_size_is_read_as_the_walk_reads_it(call: tuple[int, int], overlong: bytes) -> None:
     """What follows it is endpoints, if its size is misread."""
     plan = plan_for(*call)
     assert plan is not None

@@ -204,7 +204,7 @@ def test_a_frame_that_ends_within_what_is_remembered_is_refused(cut: int) -> Non
     assert refused.value.reason == "malformed"
 
 
-def test_a_front_that_makes_the_frame_too_large_is_refused_each_time() -> None:
+def test_a_prefix_that_makes_the_frame_too_large_is_refused() -> None:
     said = INT32.pack(0x7FFFFFFF) + written(CALL, ONE)[4:]
     for _ in range(2):
         with pytest.raises(WireError, match="larger than 2 GiB"):

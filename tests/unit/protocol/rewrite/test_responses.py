@@ -104,7 +104,7 @@ def test_an_identity_mapping_changes_no_byte(
 
 @for_all(STREAMED)
 @given(data=st.data(), sizes=CHUNKINGS, tags=HEADER_TAGS, host=st.sampled_from(["l", "127.0.0.1", "x" * 200]))
-def test_a_streamed_response_keeps_its_length_and_names_no_upstream_host(
+def test_a_streamed_response_keeps_its_length_and_hides_hosts(
     call: tuple[int, int], data: st.DataObject, sizes: list[int], tags: bytes, host: str
 ) -> None:
     def here(endpoint: Endpoint) -> Address:
@@ -204,7 +204,7 @@ def test_every_difference_in_length_can_be_filled(
 
 
 @for_all(STREAMED)
-def test_the_filling_has_a_number_of_its_own_and_stands_where_fields_stand(call: tuple[int, int]) -> None:
+def test_the_filler_has_its_own_number_and_the_place_of_fields(call: tuple[int, int]) -> None:
     """Bytes behind the last field belong to none; they stay behind it."""
     body = written(call, one_of(call, **{UNKNOWN: {127: b"a", 126: b"b", 124: b"c"}}))[4:]
     with patch.object(rewriting, "HOLD_WHOLE", 0):

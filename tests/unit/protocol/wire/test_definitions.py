@@ -63,7 +63,7 @@ def test_a_definition_that_is_missing() -> None:
         definitions.load_message("NoSuchResponse")
 
 
-def test_the_table_of_apis_agrees_with_every_definition_on_flexible_versions() -> None:
+def test_api_table_and_definitions_agree_on_flexible_versions() -> None:
     found = list(definitions.load_responses())
     assert len(found) > 50
     for message in found:

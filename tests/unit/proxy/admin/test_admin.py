@@ -363,7 +363,7 @@ def busy(running: Running) -> http.client.HTTPConnection:
     return client
 
 
-def test_idle_connections_give_way_to_a_probe_the_longest_idle_first(
+def test_idle_connections_yield_to_a_probe_longest_idle_first(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)

@@ -92,7 +92,7 @@ def heard(process: subprocess.Popen[str]) -> str:
 # What the command is given
 
 
-def test_the_bootstrap_server_is_in_the_environment_and_the_arguments() -> None:
+def test_the_bootstrap_server_is_in_environment_and_arguments() -> None:
     done = kproxy_exec(
         *show("[sys.argv[1:], dict(os.environ)]"), "-b", "{bootstrap}", "x={bootstrap:default}", "{other}"
     )
@@ -147,7 +147,7 @@ def test_an_unknown_cluster_is_a_mistake() -> None:
     assert done.stderr == "kproxy: {bootstrap:orders}: no cluster has that name; the clusters are default\n"
 
 
-def test_kproxy_within_kproxy_exec_is_not_confused_by_its_variables() -> None:
+def test_nested_kproxy_exec_is_not_confused_by_its_variables() -> None:
     """Though everywhere else an unknown variable is a mistake."""
     check = [sys.executable, "-m", "kproxy", "config", "show", "-b", "a"]
     assert kproxy_exec(*check).returncode == 0

@@ -265,7 +265,7 @@ def started(*before: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[str
                 process.kill()
 
 
-def test_sighup_ends_it_in_good_order_and_a_second_one_does_not_hurry_it() -> None:
+def test_sighup_stops_it_gracefully_and_a_second_is_no_hurry() -> None:
     """A terminal that closes may send it, and the shell in it too."""
     with started() as (process, wait_for):
         process.send_signal(signal.SIGHUP)

@@ -63,9 +63,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_has_changed_is_said_and_flags_and_variables_still_win(
-    file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changes_are_logged_and_flags_and_variables_still_win(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
     async def scenario() -> None:
@@ -135,9 +133,7 @@ def test_all_mistakes_are_said_at_once(file: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_file_that_cannot_be_read_in_time_and_one_reload_at_a_time(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_file_read_and_only_one_reload_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe that nobody writes to holds up neither the loop nor the next reload."""
     monkeypatch.setattr(module, "_READ_WITHIN", 0.05)
 

@@ -277,9 +277,7 @@ def test_no_hold_begins_while_upstreams_are_exchanged(bench: Bench, monkeypatch:
     served(bench.file, scenario)
 
 
-def test_a_start_without_upstreams_forgets_the_last_switch_but_not_one_under_way(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_start_without_upstreams_forgets_a_finished_switch(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def scenario(running: App) -> None:

@@ -68,7 +68,7 @@ class _Process(Kproxy):
         return "not read"
 
 
-def test_a_reader_that_has_stopped_holds_up_neither_clients_nor_the_end() -> None:
+def test_a_stopped_reader_delays_neither_clients_nor_the_end() -> None:
     behave = FakeBroker()
     with Peer(behave) as peer, full_pipe() as (_, writing, _):
         broker(peer, behave)
@@ -147,7 +147,7 @@ def test_kproxy_runs_with_a_closed_stderr(tmp_path: Path) -> None:
             process.wait()
 
 
-def test_what_does_not_fit_is_dropped_and_counted_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_do_not_fit_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stderr, "MOST", 100)
     with full_pipe() as (reading, writing, size), os.fdopen(os.dup(writing), "w") as stream:
         out = ThreadedStderr(stream)
@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_dropped_and_counted_where_it_is_missing(monkeypatc
         out.finish()
 
 
-def test_the_lines_that_were_dropped_are_said_in_the_form_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_lines_are_reported_in_the_logs_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stderr, "MOST", 1)
     root = logging.getLogger()
     before, level = root.handlers[:], root.level

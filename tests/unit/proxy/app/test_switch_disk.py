@@ -149,7 +149,7 @@ async def test_it_writes_again_until_the_disk_has_what_is_so(bench: Bench, fails
     assert bench.switch.apply(Command(CommandType.HOLD, "y", to="green", seconds=20)) == ""
 
 
-async def test_a_commit_that_may_be_on_the_disk_is_not_undone_by_the_deadline(
+async def test_a_possibly_written_commit_survives_the_deadline(
     bench: Bench, fails: Fails, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another process would find that it has committed, and may be told to release: nobody may write to the former
@@ -168,9 +168,7 @@ async def test_a_commit_that_may_be_on_the_disk_is_not_undone_by_the_deadline(
 
 
 @pytest.mark.parametrize("call", ["open", "fsync", "replace"])
-async def test_a_commit_that_is_not_on_the_disk_is_undone_by_the_deadline(
-    bench: Bench, fails: Fails, call: str
-) -> None:
+async def test_a_commit_that_is_not_on_disk_is_undone_by_the_deadline(bench: Bench, fails: Fails, call: str) -> None:
     bench.begin()
     bench.to(HOLD, FLIP)
     bench.process.state = lambda: bench.switch.state

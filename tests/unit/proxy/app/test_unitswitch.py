@@ -82,7 +82,7 @@ async def test_a_defect_stops_all_until_a_restart(bench: Bench, caplog: pytest.L
     bench.to(COMMIT, RELEASE)
 
 
-async def test_a_killed_process_leaves_doubts_and_one_that_ends_well_none(bench: Bench) -> None:
+async def test_a_killed_process_leaves_doubts_and_a_graceful_one_none(bench: Bench) -> None:
     bench.begin()
     bench.begin()  # the first one was killed
     assert "clients may repeat writes for 310 s" in bench.switch.apply(HOLD)

@@ -324,7 +324,7 @@ def spoken(door: Doorway, node: int | None = None) -> socket.socket:
     return client
 
 
-def test_silent_connections_give_way_to_new_ones_the_oldest_first() -> None:
+def test_silent_connections_yield_to_new_ones_oldest_first() -> None:
     async def scenario(selector: RelaySelector) -> None:
         with Peer(silent) as broker:
             async with opened(Doorway(selector, broker.address, max_connections=3)) as door:
@@ -345,7 +345,7 @@ def test_silent_connections_give_way_to_new_ones_the_oldest_first() -> None:
     in_loop(scenario)
 
 
-def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> None:
+def test_silent_connections_yield_to_clients_of_another_cluster() -> None:
     async def scenario(selector: RelaySelector) -> None:
         connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
         with Peer(silent) as broker:
@@ -365,7 +365,7 @@ def test_silent_connections_to_one_cluster_give_way_to_clients_of_another() -> N
     in_loop(scenario)
 
 
-def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_waiting_for_a_node_yield_to_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:
@@ -389,7 +389,7 @@ def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_cluster(mon
     in_loop(scenario)
 
 
-def test_clients_that_wait_for_a_node_give_way_to_clients_of_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_waiting_for_a_node_yield_to_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
 
     async def scenario(selector: RelaySelector) -> None:

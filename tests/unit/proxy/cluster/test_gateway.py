@@ -161,7 +161,7 @@ def test_a_node_with_clients_is_not_forgotten() -> None:
 
 
 @pytest.mark.parametrize("retire_after", [0.0, 600.0])
-def test_the_port_of_a_retired_node_serves_another_when_the_window_is_exhausted(retire_after: float) -> None:
+def test_an_exhausted_window_reuses_the_port_of_a_retired_node(retire_after: float) -> None:
     """And only then: until clients have surely asked for metadata again, one that is outside is the lesser evil."""
 
     async def scenario(selector: RelaySelector) -> None:

@@ -160,7 +160,7 @@ async def test_a_broker_that_answers_after_a_login_only(identities: BrokerIdenti
     assert (await identities.identify(Cluster(1, "its id"), logged_in=True)).key == ONE
 
 
-async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(identities: BrokerIdentifier) -> None:
+async def test_a_broker_that_answered_without_login_needs_none_later(identities: BrokerIdentifier) -> None:
     await identities.identify(Cluster(1, "its id"))
     with pytest.raises(UpstreamError) as error:
         await identities.identify(Cluster(1, "its id", login=False))
@@ -172,9 +172,7 @@ async def test_who_has_answered_without_a_login_does_not_want_one_when_it_dies(i
 
 
 @pytest.mark.parametrize("key", [api.DESCRIBE_CONFIGS, api.LIST_OFFSETS, api.LIST_GROUPS])
-async def test_a_question_on_which_the_broker_hangs_up_is_not_asked_for_ever(
-    identities: BrokerIdentifier, key: int
-) -> None:
+async def test_a_request_that_makes_a_broker_hang_up_is_not_repeated(identities: BrokerIdentifier, key: int) -> None:
     asked = 0
     for _ in range(5):
         cluster = Cluster(1, *(() if key == api.LIST_GROUPS else ("leaders",)))

@@ -92,7 +92,7 @@ def test_a_node_that_goes_moves_and_comes_back_is_noticed() -> None:
     alone(scenario)
 
 
-def test_a_node_that_was_retired_has_a_listener_before_it_is_told_again() -> None:
+def test_a_retired_node_has_a_listener_before_it_is_advertised() -> None:
     def scenario(door: Doorway) -> None:
         gateway, both, one = door.gateway, named(1, 2), named(1)
         before = ports(gateway, both)
@@ -199,7 +199,7 @@ def test_a_negative_id_is_refused_each_time() -> None:
         max_size=25,
     )
 )
-def test_whatever_happens_what_is_told_is_what_would_be_found_out(said: list[tuple[str, int, str]]) -> None:
+def test_cached_addresses_always_equal_computed_addresses(said: list[tuple[str, int, str]]) -> None:
     """The same objects come again in between, towards both upstreams of a cluster."""
     objects = [
         named(*nodes, at=at, complete=complete)
@@ -243,7 +243,7 @@ def test_the_memory_is_bounded() -> None:
     assert not told._answers
 
 
-def test_other_endpoints_are_never_taken_for_those_that_were_told() -> None:
+def test_other_endpoints_are_not_mistaken_for_cached_ones() -> None:
     """They may get the memory of former ones, and so their identity."""
     told = LocalAddressCache()
     for number in range(1000):

@@ -98,7 +98,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 # Which route
 
 
-async def test_a_broker_that_tells_no_cluster_id_is_none_where_one_is_demanded() -> None:
+async def test_a_broker_without_a_cluster_id_is_refused_if_required() -> None:
     async with site() as here:
         one, one_at = here.broker(1, None)
         one.nodes = at((1, one_at))
@@ -184,7 +184,7 @@ async def test_what_else_may_stand_at_the_advertised_address(
     assert reason not in ("wrong-cluster", "wrong-node") or any(words in r.getMessage() for r in caplog.records)
 
 
-async def test_one_address_for_all_is_taken_for_none_but_the_node_behind_it() -> None:
+async def test_one_address_for_all_nodes_identifies_only_its_own() -> None:
     async with site() as here:
         one, one_at = here.broker(1)
         one.nodes = at((1, one_at), (2, one_at))
@@ -195,7 +195,7 @@ async def test_one_address_for_all_is_taken_for_none_but_the_node_behind_it() ->
             await reaches(reach, 2)
 
 
-async def test_where_nothing_tells_an_advertised_address_is_assumed_and_a_bootstrap_server_is_not(
+async def test_an_unverified_advertised_address_is_assumed_to_be_right(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -283,7 +283,7 @@ async def test_the_user_says_which_cluster_it_is() -> None:
         await reaches(reach, 1)
 
 
-async def test_within_the_session_where_only_the_client_has_credentials() -> None:
+async def test_identity_in_the_session_if_only_clients_can_log_in() -> None:
     """Two bootstrap servers, each the other's node as far as anybody knows: two attempts, and all is known."""
     async with site() as here:
         one, one_at = here.broker(1)
@@ -321,7 +321,7 @@ def _endpoints(broker: FakeBroker) -> list[Endpoint]:
     return [Endpoint(NodeKind.BROKER, node, Address(host, port)) for node, host, port in broker.nodes]
 
 
-async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_login() -> None:
+async def test_a_bootstrap_server_of_another_cluster_is_skipped() -> None:
     async with site() as here:
         other, other_at = here.broker(1, "other")
         one, one_at = here.broker(1)
@@ -346,7 +346,7 @@ async def test_a_bootstrap_server_of_another_cluster_is_passed_over_after_a_logi
 # Exploring
 
 
-async def test_bootstrap_servers_of_different_clusters_serve_nobody_until_that_is_mended() -> None:
+async def test_bootstrap_servers_of_different_clusters_serve_no_client() -> None:
     async with site() as here:
         one, one_at = here.broker(1)
         other, other_at = here.broker(1, "other")

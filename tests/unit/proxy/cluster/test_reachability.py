@@ -96,7 +96,7 @@ UNTOLD = Route(THERE, RouteKind.UNIDENTIFIED)
 LEARNED = NodeReachability(Route(THERE, RouteKind.LEARNED), Proof.LEADER)
 
 
-def test_one_more_connection_to_where_a_node_was_shown_to_be_does_not_unsay_it() -> None:
+def test_one_more_connection_does_not_revoke_a_nodes_identity() -> None:
     """Another process, which has not heard of it yet, has opened one."""
     known = ReachabilityState()
     known.note(DialOutcome(ONE, LEARNED))

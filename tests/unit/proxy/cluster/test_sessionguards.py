@@ -85,7 +85,7 @@ def test_a_crowd_that_is_not_remembered_is_doubted_for_longer(clock: Clock, monk
 
 
 @pytest.mark.parametrize("united", [False, True])
-async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(clock: Clock, united: bool) -> None:
+async def test_waiting_data_passes_when_a_session_joins_a_part(clock: Clock, united: bool) -> None:
     clock.guards.begin()
     clock.guards.note_writes_pass()
     session, guard = clock.session("producer")
@@ -100,7 +100,7 @@ async def test_what_waits_in_a_session_passes_when_it_becomes_one_of_a_part(cloc
     assert guard._judge_produce(clock.now) is GuardVerdict.PASS
 
 
-def test_when_all_clients_have_positions_of_the_cluster_none_is_guarded(clock: Clock) -> None:
+def test_no_client_is_guarded_once_all_have_positions(clock: Clock) -> None:
     """Then it does not matter which of the kproxies that share ports a client comes to."""
     clock.guards.begin(everyone=True)
     clock.guards.note_writes_pass()

@@ -241,7 +241,7 @@ class Lost:
         raise Unreachable(UpstreamError("refused", "nobody listens"), self.outage)
 
 
-def test_a_client_learns_at_once_of_an_outage_that_has_just_begun() -> None:
+def test_a_client_learns_at_once_of_a_new_outage() -> None:
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(0)
         one.dial = lost.dial
@@ -251,7 +251,7 @@ def test_a_client_learns_at_once_of_an_outage_that_has_just_begun() -> None:
     in_house(scenario)
 
 
-def test_a_client_is_kept_while_its_node_is_away_and_goes_on_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_waits_for_its_node_and_continues_afterwards(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(house: House) -> None:
         one, lost = house.cluster(), Lost(100)
         one.dial = lost.dial
@@ -335,9 +335,7 @@ def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_where_only_the_client_can_ask_the_node_must_answer_the_client(
-    answers: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_must_answer_the_client_that_alone_can_ask(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two kproxies that lead to each other never do."""
 
     async def scenario(house: House) -> None:
@@ -390,7 +388,7 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
     in_house(scenario)
 
 
-def test_a_bootstrap_server_stands_in_for_a_node_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bootstrap_server_replaces_a_node_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that stayed would take it for the node when there is one, and be refused for ever."""
     monkeypatch.setattr(sessions, "_STANDS_IN", 0.05)
 
@@ -713,7 +711,7 @@ def test_a_flip_leaves_no_way_to_the_former_cluster() -> None:
     in_house(scenario)
 
 
-def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None:
+def test_a_brokers_endpoints_belong_to_the_current_upstream() -> None:
     """Also in a session from before there was a part, and in one of a part that is no more."""
 
     async def scenario(house: House) -> None:
@@ -759,7 +757,7 @@ def test_what_a_broker_names_is_taken_for_where_the_session_is_led_now() -> None
     in_house(scenario)
 
 
-def test_a_drain_while_held_ends_when_the_requests_that_wait_are_answered() -> None:
+def test_a_drain_during_a_hold_ends_after_the_held_requests() -> None:
     async def scenario(house: House) -> None:
         one = house.cluster()
         client, far = await one.session()

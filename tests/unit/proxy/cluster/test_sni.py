@@ -184,7 +184,7 @@ def test_a_certificate_for_which_clients_need_one(tmp_path: Path, caplog: pytest
     assert "kafka.example, and not for b1.kafka.example" in caplog.text
 
 
-def test_names_that_are_no_text_end_the_handshake_and_nothing_else(authority: Authority) -> None:
+def test_names_that_are_not_text_end_only_the_handshake(authority: Authority) -> None:
     async def scenario(selector: RelaySelector) -> None:
         asked = Asked(selector, authority)
         to, back = ssl.MemoryBIO(), ssl.MemoryBIO()

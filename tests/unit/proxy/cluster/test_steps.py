@@ -133,7 +133,7 @@ def test_nodes_that_are_forgotten_meanwhile_get_none(monkeypatch: pytest.MonkeyP
     alone(scenario)
 
 
-def test_listeners_of_forgotten_nodes_close_one_at_a_time_and_those_that_are_back_stay(
+def test_listeners_of_forgotten_nodes_close_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kproxy.proxy.cluster.nodeports._MORE_NODES", 0)

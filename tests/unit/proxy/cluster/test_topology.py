@@ -64,9 +64,7 @@ def settle(topology: Topology, keys: Iterable[NodeKey], unavailable: Iterable[in
         (NodeKind.CONTROLLER, 1, 19245),  # a combined node's broker has 19094
     ],
 )
-def test_the_first_port_is_the_same_on_every_machine_and_in_every_release(
-    kind: NodeKind, node_id: int, port: int
-) -> None:
+def test_the_first_port_is_the_same_on_all_machines_and_releases(kind: NodeKind, node_id: int, port: int) -> None:
     """These figures are in people's configuration and firewalls: changing the rule breaks them."""
     assert settle(Topology(FIRST, LAST), [key(node_id, kind)]) == {key(node_id, kind): port}
 
@@ -127,7 +125,7 @@ def test_a_port_once_given_never_goes_to_another_node(keys: list[NodeKey], data:
             assert next(topology.ports_for(one)) == port, "the port it has is tried first"
 
 
-def test_a_port_that_could_not_be_had_again_is_not_given_to_another_node() -> None:
+def test_a_port_that_was_not_available_goes_to_no_other_node() -> None:
     topology = Topology(FIRST, FIRST + 9)
     settle(topology, [key(1001)])
     before = topology.nodes[key(1001)].port
@@ -159,7 +157,7 @@ def test_a_forgotten_node_has_its_port_again_when_it_comes_back() -> None:
     assert settle(topology, [key(7000 + number) for number in range(190)] + list(before)).items() >= before.items()
 
 
-def test_the_port_of_a_forgotten_node_goes_to_another_only_when_it_was_gone_for_long() -> None:
+def test_a_forgotten_nodes_port_is_reused_only_after_a_long_time() -> None:
     topology = Topology(FIRST, FIRST + 2)
     ports = settle(topology, [key(0), key(1), key(2)])
     learn(topology, broker(2), now=5.0)
@@ -178,7 +176,7 @@ def test_the_port_of_a_forgotten_node_goes_to_another_only_when_it_was_gone_for_
     assert list(topology.ports_for(key(1))) == []
 
 
-def test_the_nodes_that_a_complete_list_leaves_out_are_dispensable() -> None:
+def test_nodes_missing_from_a_complete_list_are_dispensable() -> None:
     topology = Topology(FIRST, LAST)
     learn(topology, broker(1), broker(2), broker(3), broker(4), controller(1))
     learn(topology, broker(1), broker(3), broker(4), now=5.0)

@@ -167,7 +167,7 @@ def test_a_hostile_upstream_takes_no_port_of_the_other(monkeypatch: pytest.Monke
     in_loop(scenario)
 
 
-def test_ports_of_an_upstream_that_is_gone_lead_on_until_they_are_retired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_of_a_removed_upstream_serve_until_retired(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may know only its nodes. Their ports stay theirs, and are there again with an upstream that has them."""
 
     async def scenario(_: RelaySelector) -> None:

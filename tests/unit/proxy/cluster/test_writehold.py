@@ -82,7 +82,7 @@ def lab() -> Iterator[Lab]:
         made.close()
 
 
-def test_without_writes_a_hold_settles_at_once_and_questions_pass(lab: Lab) -> None:
+def test_a_hold_without_writes_settles_at_once_and_reads_pass(lab: Lab) -> None:
     client, broker = lab.connect(FETCH_REQUEST)
     assert receive(broker, len(FETCH_REQUEST)) == FETCH_REQUEST
     lab.hold()
@@ -94,7 +94,7 @@ def test_without_writes_a_hold_settles_at_once_and_questions_pass(lab: Lab) -> N
     assert lab.writes == WriteStatus(0, 0, ())
 
 
-def test_a_hold_settles_with_the_last_answer_and_no_write_passes_before_the_release(lab: Lab) -> None:
+def test_a_hold_settles_with_the_last_answer_and_admits_no_write(lab: Lab) -> None:
     client, broker = lab.connect(produce(1))
     receive(broker, len(produce(1)))
     client.sendall(produce(2)[:500])
@@ -139,7 +139,7 @@ def test_an_answer_that_has_not_arrived_is_none(lab: Lab) -> None:
     assert lab.settled.wait(30)
 
 
-def test_a_cut_ends_all_and_those_that_come_are_held_and_lead_elsewhere(lab: Lab) -> None:
+def test_a_cut_ends_all_sessions_and_reroutes_new_ones(lab: Lab) -> None:
     client, broker = lab.connect(produce(1))
     receive(broker, len(produce(1)))
     broker.sendall(produced(1))
@@ -191,7 +191,7 @@ def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: py
 
 
 @pytest.mark.parametrize("who_ends", ["client", "broker"])
-def test_a_client_that_lost_an_answer_is_in_doubt_until_it_has_repeated_it(
+def test_a_lost_answer_leaves_a_doubt_until_the_write_repeats(
     lab: Lab, who_ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doubts, "SETTLED_AFTER", 0.0)
@@ -232,7 +232,7 @@ def test_who_lost_what_does_no_harm_is_not_in_doubt(lab: Lab, lost: bytes) -> No
     assert lab.writes == WriteStatus()
 
 
-def test_a_session_that_ends_during_the_hold_leaves_its_doubt_behind(lab: Lab) -> None:
+def test_a_session_that_ends_during_the_hold_leaves_its_doubt(lab: Lab) -> None:
     client, broker = lab.connect(produce(1))
     receive(broker, len(produce(1)))
     lab.hold()
@@ -266,7 +266,7 @@ def plain_lab() -> Iterator[Lab]:
         made.close()
 
 
-def test_a_write_from_before_the_cluster_could_be_switched_counts(plain_lab: Lab) -> None:
+def test_a_write_from_before_switching_was_possible_counts(plain_lab: Lab) -> None:
     lab = plain_lab
     client, broker = lab.connect(produce(1))
     receive(broker, len(produce(1)))
@@ -294,7 +294,7 @@ def test_who_loses_the_answer_to_such_a_write_is_in_doubt(plain_lab: Lab, by: st
     assert not lab.settled.wait(0.1), "it may still do so"
 
 
-def test_clients_negotiate_anew_when_the_cluster_begins_to_be_switched(plain_lab: Lab) -> None:
+def test_clients_renegotiate_when_switching_becomes_possible(plain_lab: Lab) -> None:
     """A session from before may still use a version that names topics by ids, but it ends as soon as nothing is in
     flight; the next one may not."""
     lab = plain_lab
@@ -316,9 +316,7 @@ def test_clients_negotiate_anew_when_the_cluster_begins_to_be_switched(plain_lab
 
 
 @replaces_a_method
-def test_who_has_an_answer_on_its_way_when_the_cluster_begins_to_be_switched_is_not_in_doubt(
-    plain_lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pending_answer_is_no_doubt_when_switching_begins(plain_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows any more what the answer on its way answers. So the session ends when the client's system has
     confirmed it, and nothing is left to doubt: a consumer that never writes would be in doubt for minutes."""
     lab = plain_lab

@@ -337,7 +337,7 @@ def test_after_handshake_v0_tokens_pass_until_the_next_request(token: bytes, rep
         talk.broker(frame(b"token"))  # no longer
 
 
-def test_a_reply_to_a_token_and_the_next_response_may_come_together() -> None:
+def test_a_token_reply_and_the_next_response_come_together() -> None:
     talk = handshaken()
     talk.client(frame(b"\x00alice\x00secret"))
     assert talk.broker(frame(b"")) == frame(b"")
@@ -368,7 +368,7 @@ def test_a_gssapi_client_of_the_0_9_age_begins_with_a_token(step: int) -> None:
         (struct.pack(">i", -1) + bytes(12), "malformed"),
     ],
 )
-def test_what_could_not_pass_as_a_request_does_not_pass_as_a_token(said: bytes, reason: str) -> None:
+def test_an_invalid_request_does_not_pass_as_a_token(said: bytes, reason: str) -> None:
     """Its response would pass as a token too, with whatever addresses it carries."""
     with raises(reason):
         handshaken().client(said)

@@ -50,7 +50,7 @@ def outcome(say: Callable[..., bytes], pieces: Iterable[bytes]) -> tuple[bytes, 
 @pytest.mark.parametrize("size", [-1, 0, 3])
 @pytest.mark.parametrize("before", [b"", response(HEARTBEAT, 0, bytes(2), 7)])
 @pytest.mark.parametrize("step", [1, 2, 100])
-def test_a_response_too_small_for_a_correlation_id_is_refused_by_its_size(size: int, before: bytes, step: int) -> None:
+def test_a_response_too_small_for_a_correlation_id_is_refused(size: int, before: bytes, step: int) -> None:
     """Nothing more of it comes: who waits for four bytes more waits for ever."""
     talk = asked(HEARTBEAT, 0)
     talk.client(request(HEARTBEAT, 0, 8))

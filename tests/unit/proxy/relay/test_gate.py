@@ -65,7 +65,7 @@ def gated() -> tuple[Talk, list[int]]:
     sizes=CHUNKINGS,
     more=CHUNKINGS,
 )
-def test_what_a_client_says_to_log_in_passes_and_nothing_of_what_follows(
+def test_the_login_passes_the_gate_and_nothing_after_it_does(
     login: tuple[bytes, ...], first: bytes, behind: list[bytes], sizes: list[int], more: list[int]
 ) -> None:
     talk, held = gated()
@@ -113,7 +113,7 @@ def test_what_is_no_kafka_is_recognised_at_once() -> None:
     assert not held
 
 
-def test_an_own_question_stands_behind_the_login_and_before_the_first_request() -> None:
+def test_an_own_request_comes_between_login_and_first_request() -> None:
     talk, _ = gated()
     assert talk.client(VERSIONS + FIRST[0]) == VERSIONS
     own: list[bytes] = []
@@ -164,7 +164,7 @@ class Gated:
         return answered
 
 
-def test_a_session_waits_once_between_login_and_the_first_request(relay: Relay) -> None:
+def test_a_session_waits_once_between_login_and_first_request(relay: Relay) -> None:
     gate = Gated(relay)
     client, broker = gate.client, gate.broker
     client.sendall(HANDSHAKE_1)
@@ -220,7 +220,7 @@ def test_a_client_that_is_held_is_not_read(relay: Relay) -> None:
     rest.join(30)
 
 
-def test_a_client_that_ends_its_side_while_held_still_gets_its_answer(relay: Relay) -> None:
+def test_a_held_client_that_half_closes_still_gets_its_answer(relay: Relay) -> None:
     gate = Gated(relay)
     first = short_request(FETCH_V4, 1)
     gate.client.sendall(first)
@@ -265,7 +265,7 @@ def test_nothing_is_called_once_a_held_session_has_ended(relay: Relay, side: str
 
 
 @pytest.mark.parametrize("sent", [b"", HANDSHAKE_1, HANDSHAKE_1 + AUTHENTICATE[:20], HANDSHAKE_1 + FIRST[0][:11]])
-def test_a_client_that_leaves_before_its_first_request_is_never_held(relay: Relay, sent: bytes) -> None:
+def test_a_client_gone_before_its_first_request_is_never_held(relay: Relay, sent: bytes) -> None:
     gate = Gated(relay)
     gate.client.sendall(sent)
     gate.client.close()

@@ -104,7 +104,7 @@ def test_the_first_batches_pass_one_at_a_time(sizes: list[int], answers: list[in
 
 
 @given(sizes=CHUNKINGS)
-def test_behind_a_refused_batch_nothing_passes_and_the_session_ends(sizes: list[int]) -> None:
+def test_after_a_refused_batch_nothing_passes_and_session_ends(sizes: list[int]) -> None:
     """NOT_LEADER_OR_FOLLOWER: without a guard the broker might take the next one."""
     talk = Guarded()
     assert talk.client(produce(1) + produce(2)) == produce(1)
@@ -148,7 +148,7 @@ def test_batches_without_an_answer_are_not_waited_for() -> None:
     assert not talk.guard.holds
 
 
-def test_once_one_was_accepted_and_the_time_is_over_batches_pass_as_they_come() -> None:
+def test_after_an_accepted_batch_and_the_time_all_batches_pass() -> None:
     talk = Guarded(sure_from=100.0)
     assert talk.client(produce(1) + produce(2), now=200.0) == produce(1), "the first one is not sure at any time"
     assert talk.broker(produced(1)) == produced(1)
@@ -192,7 +192,7 @@ def test_a_stale_position_is_answered_with_nothing_new(sizes: list[int]) -> None
     assert not talk.guard.holds
 
 
-def test_the_answer_stands_behind_those_of_earlier_requests_and_before_later_ones() -> None:
+def test_the_answer_keeps_the_order_of_the_requests() -> None:
     talk = Guarded(ME)
     metadata = request(METADATA, 12, 2, bytes(10))
     leaving = request(13, 0, 4, bytes(20))
@@ -269,7 +269,7 @@ def test_the_consumers_of_a_connect_worker_begin_again(
     assert talk.kproxy() == requests.epochs_refusal(requests.read_epochs(examined), for_good=begins)
 
 
-def test_the_next_leader_of_a_partition_is_not_taken_for_a_stale_position() -> None:
+def test_a_partitions_next_leader_is_not_a_stale_position() -> None:
     """The client goes on there on another connection, while the one to the former leader stays."""
     talk, next_leader = Guarded(ME), Guarded(ME)
     next_leader.guard._rules = talk.rules
@@ -304,7 +304,7 @@ def test_a_consumer_goes_on_where_it_was_told() -> None:
     assert not talk.rules.positions.waiting
 
 
-def test_what_was_told_on_another_connection_counts_while_a_fetch_waits() -> None:
+def test_a_position_from_another_connection_counts_for_a_fetch() -> None:
     talk = Guarded(ME)
     talk.client(fetch(3, 5))
     client = talk.rules.positions.client(ME)
@@ -339,7 +339,7 @@ def delete(correlation_id: int) -> bytes:
 
 
 @given(sizes=CHUNKINGS)
-def test_records_are_not_deleted_by_a_request_that_may_have_been_held(sizes: list[int]) -> None:
+def test_a_possibly_held_request_deletes_no_records(sizes: list[int]) -> None:
     """Of whatever client: its offset may be one of the former cluster."""
     talk = Guarded(sure_from=30.0)
     assert talk.client(*chunks(delete(1), sizes), now=29.0) == b""
@@ -387,7 +387,7 @@ def test_franz_go_hears_of_its_group_by_its_heartbeat() -> None:
     assert talk.kproxy() == requests.commit_refusal(requests.read_commit(stale), keeps_positions=True)
 
 
-def test_a_commit_of_what_it_was_told_passes_and_its_group_may_be_unknown() -> None:
+def test_a_commit_of_a_returned_position_passes_in_any_group() -> None:
     talk = Guarded(ME)
     talk.client(OFFSETS)
     talk.broker(committed(90, 5))
@@ -514,7 +514,7 @@ def metadata(epoch: int, correlation_id: int) -> bytes:
     return answer(METADATA, 12, {"Topics": [{"Name": "a", "Partitions": partitions}]}, correlation_id)
 
 
-def test_a_response_that_is_too_large_to_be_kept_ends_the_session() -> None:
+def test_a_response_too_large_to_hold_ends_the_session() -> None:
     talk = Guarded(ME)
     talk.client(OFFSETS)
     with pytest.raises(WireError, match="must be examined"):

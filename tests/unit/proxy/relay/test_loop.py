@@ -58,7 +58,7 @@ def test_who_waits_no_more_leaves_nothing_behind(run: Callable[[Scenario], None]
     run(scenario)
 
 
-def test_a_wait_that_is_ended_in_the_very_round_in_which_it_is_over(run: Callable[[Scenario], None]) -> None:
+def test_a_wait_that_is_ended_in_the_round_of_its_timeout(run: Callable[[Scenario], None]) -> None:
     async def scenario(ours: socket.socket, theirs: socket.socket, selector: RelaySelector) -> None:
         waiting = asyncio.get_running_loop().create_task(wait_until_ready(ours, write=False))
         await asyncio.sleep(0)

@@ -58,7 +58,7 @@ def test_others_keep_the_ids_even_beside_franz_go(software: str) -> None:
     assert told(beside)[METADATA] == 9
 
 
-def test_the_answer_to_a_version_that_kproxy_does_not_know_leaves_the_client_franz_go() -> None:
+def test_the_answer_to_an_unknown_version_suits_franz_go() -> None:
     talk = conversation()
     assert talk.from_client(asking("kgo v1.22.2", version=5), 0.0) == b""
     assert talk.take_answers()

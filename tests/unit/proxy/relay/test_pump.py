@@ -41,7 +41,7 @@ def test_a_request_passes_and_its_response_is_rewritten(relay: Relay) -> None:
     assert receive(client, len(expected)) == expected
 
 
-def test_a_client_that_reads_nothing_stops_the_broker_and_then_gets_every_byte(relay: Relay) -> None:
+def test_a_client_that_stops_reading_later_gets_every_byte(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
@@ -115,7 +115,7 @@ def test_many_stalled_clients_hold_one_chunk_each_at_most(relay: Relay) -> None:
         rest.join(30)
 
 
-def test_half_close_the_broker_may_answer_after_the_client_has_ended_its_side(relay: Relay) -> None:
+def test_a_broker_may_answer_after_the_clients_half_close(relay: Relay) -> None:
     client, broker, session = relay.connect()
     sent = request(FETCH_V4, 1)
     client.sendall(sent)
@@ -131,7 +131,7 @@ def test_half_close_the_broker_may_answer_after_the_client_has_ended_its_side(re
     assert relay.end_of(session) is None
 
 
-def test_a_client_that_ends_its_side_and_waits_for_nothing_ends_the_session(relay: Relay) -> None:
+def test_a_half_close_without_pending_responses_ends_the_session(relay: Relay) -> None:
     """The broker need not end its side first; what it was sent arrives all the same."""
     client, broker, session = relay.connect()
     for correlation_id in (1, 2):
@@ -151,7 +151,7 @@ def test_a_client_that_ends_its_side_and_waits_for_nothing_ends_the_session(rela
 
 
 @pytest.mark.parametrize("waits", ["half a request", "half a header", "token", "use is noted"])
-def test_a_client_that_ends_its_side_may_wait_for_what_is_no_response(relay: Relay, waits: str) -> None:
+def test_a_half_closed_client_may_wait_for_other_data(relay: Relay, waits: str) -> None:
     client, broker, session = relay.connect()
     if waits == "use is noted":
         relay.call(session.note_used_apis)
@@ -171,7 +171,7 @@ def test_a_client_that_ends_its_side_may_wait_for_what_is_no_response(relay: Rel
     assert relay.end_of(session) is None
 
 
-def test_a_broker_that_ends_gives_its_last_bytes_to_a_slow_client(relay: Relay) -> None:
+def test_a_slow_client_gets_the_last_bytes_of_a_broker(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
@@ -190,7 +190,7 @@ def test_a_broker_that_ends_gives_its_last_bytes_to_a_slow_client(relay: Relay) 
     relay.end_of(session)
 
 
-def test_a_broker_that_dies_ends_its_clients_connection_and_no_other(relay: Relay) -> None:
+def test_a_broker_that_dies_ends_only_its_clients_connections(relay: Relay) -> None:
     client, broker, session = relay.connect()
     other_client, other_broker, _ = relay.connect()
     client.sendall(request(FETCH_V4, 1))
@@ -206,7 +206,7 @@ def test_a_broker_that_dies_ends_its_clients_connection_and_no_other(relay: Rela
     assert receive(other_broker, len(sent)) == sent
 
 
-def test_a_peer_that_hangs_up_while_the_other_side_is_slow_does_not_spin(relay: Relay) -> None:
+def test_a_hang_up_while_the_other_side_is_slow_does_not_spin(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
@@ -265,7 +265,7 @@ def test_a_response_that_cannot_be_rewritten_is_not_passed_on(relay: Relay) -> N
         assert client.recv(100) == b""
 
 
-def test_drain_closes_idle_sessions_now_and_busy_ones_after_their_responses(relay: Relay) -> None:
+def test_drain_closes_idle_sessions_and_lets_busy_ones_finish(relay: Relay) -> None:
     idle_client, _, idle = relay.connect()
     client, broker, busy = relay.connect()
     client.sendall(request(FETCH_V4, 1))
@@ -287,7 +287,7 @@ def test_drain_closes_idle_sessions_now_and_busy_ones_after_their_responses(rela
     assert all(one.wait(30) for one in quiet)
 
 
-def test_an_answer_of_kproxy_itself_reaches_the_client_and_not_the_broker(relay: Relay) -> None:
+def test_a_kproxy_answer_reaches_the_client_and_not_the_broker(relay: Relay) -> None:
     client, broker, _ = relay.connect()
     unknown = request(18 << 16 | 99, 7)
     known = request(FETCH_V4, 8)
@@ -311,7 +311,7 @@ def next_id(sock: socket.socket) -> int:
     return int(correlation_id)
 
 
-def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Relay) -> None:
+def test_a_client_that_ignores_kproxys_answers_is_not_read(relay: Relay) -> None:
     client, broker, session = relay.connect()
     narrow(client, session.client.sock)
     count = 4 * CHUNK // 16
@@ -337,7 +337,7 @@ def test_a_client_that_takes_no_answers_of_kproxy_itself_is_not_read(relay: Rela
     assert receive(broker, len(sent)) == sent
 
 
-def test_answers_of_kproxy_itself_and_of_the_broker_come_in_order_to_a_slow_client(relay: Relay) -> None:
+def test_answers_of_kproxy_and_broker_keep_their_order(relay: Relay) -> None:
     client, broker, session = relay.connect()
     narrow(client, session.client.sock)
     # Which are answered at once, and which wait for a response before them, is a matter of the moment.

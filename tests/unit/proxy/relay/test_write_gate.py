@@ -127,9 +127,7 @@ def test_a_write_that_never_passes_is_judged_when_it_is_its_turn(nonsense: bytes
 
 
 @given(sizes=CHUNKINGS, answer=CHUNKINGS)
-def test_a_write_is_under_way_from_its_first_byte_to_the_last_of_its_answer(
-    sizes: list[int], answer: list[int]
-) -> None:
+def test_a_write_is_in_flight_until_its_answer_has_left(sizes: list[int], answer: list[int]) -> None:
     talk = noting()
     conversation = talk.conversation
     sent = 0
@@ -147,7 +145,7 @@ def test_a_write_is_under_way_from_its_first_byte_to_the_last_of_its_answer(
 
 
 @given(sizes=CHUNKINGS)
-def test_a_write_without_an_answer_is_under_way_until_it_has_left(sizes: list[int]) -> None:
+def test_a_write_without_an_answer_is_in_flight_until_it_left(sizes: list[int]) -> None:
     talk = noting()
     whole = produce(0)
     sent = 0

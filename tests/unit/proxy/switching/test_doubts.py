@@ -65,7 +65,7 @@ def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
     assert not doubts.of(APP)
 
 
-def test_a_crowd_that_comes_and_goes_takes_bounded_memory_and_is_not_forgotten() -> None:
+def test_many_short_lived_clients_use_bounded_memory() -> None:
     doubts = DoubtTracker()
     for number in range(3 * MAX_DOUBTS):
         doubts.note(ClientIdentity("10.0.0.1", str(number)), "1", number / 1000, 100.0)
@@ -90,5 +90,5 @@ def test_a_crowd_that_comes_and_goes_takes_bounded_memory_and_is_not_forgotten()
         ("\N{SNOWMAN}" * 100, GIVEN_UP_LATE),
     ],
 )
-def test_who_does_not_say_how_long_it_repeats_is_given_the_longest_time(software: str, seconds: float) -> None:
+def test_an_unknown_retry_time_counts_as_the_longest(software: str, seconds: float) -> None:
     assert give_up_seconds(software) == seconds

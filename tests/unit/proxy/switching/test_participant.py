@@ -62,7 +62,7 @@ def test_a_command_is_obeyed(
     assert (step.state, step.effects, step.problem) == (after, effects, "")
 
 
-def test_what_is_undone_after_a_flip_is_led_back_before_it_is_released() -> None:
+def test_an_undo_after_a_flip_routes_back_before_the_release() -> None:
     step = apply(FLIPPED, Command(CommandType.UNDO, "x", "1"), FACTS, 110.0)
     assert step.effects == (Effect.FLIP, Effect.RELEASE)
     assert step.state.active == "blue"

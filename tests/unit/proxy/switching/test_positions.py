@@ -46,7 +46,7 @@ def test_the_next_of_a_series_is_doubted_wherever_it_is(name: str, doubted: bool
     assert (known.client(ClientIdentity("10.9.9.9", name)) is not None) == doubted
 
 
-def test_those_of_a_series_that_are_known_to_be_right_are_not_doubted() -> None:
+def test_known_correct_positions_of_a_series_are_not_doubted() -> None:
     """After a switch that was undone, one member of a group has a position of the other cluster, another has not."""
     moved, stayed, new = (ClientIdentity("10.1.2.3", f"consumer-g-{number}") for number in (1, 2, 3))
     known = PositionTracker([moved], [stayed])
@@ -54,7 +54,7 @@ def test_those_of_a_series_that_are_known_to_be_right_are_not_doubted() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 9, 11, 1000, -1, 1 << 62])
-def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int) -> None:
+def test_a_session_begins_only_at_the_position_it_was_given(offset: int) -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     followed = SessionPositions(client)
@@ -67,7 +67,7 @@ def test_a_session_begins_where_the_client_was_told_and_nowhere_else(offset: int
     assert followed.first_stale([(T, 0, offset)], 1.0) is None, "from there on it counts itself"
 
 
-def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() -> None:
+def test_a_partition_dropped_by_a_session_continues_in_another() -> None:
     """Another broker leads it now."""
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
@@ -85,7 +85,7 @@ def test_a_partition_that_a_session_asks_for_no_more_goes_on_in_another_one() ->
     assert one.first_stale([(T, 0, 20)], 8.0) is None, "it comes back"
 
 
-def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() -> None:
+def test_a_fetch_session_covers_all_but_its_forgotten_topics() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     for partition in (0, 1):
@@ -104,7 +104,7 @@ def test_who_asks_in_a_fetch_session_asks_for_all_of_it_but_what_it_forgets() ->
     assert not client.open
 
 
-def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
+def test_one_unknown_position_stops_all_and_begins_none() -> None:
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None
     client.note_offset(T, 0, 10)
@@ -115,7 +115,7 @@ def test_one_position_that_is_not_known_stops_all_and_begins_none() -> None:
     assert followed.first_stale([(T, 0, 10), (T, 1, 5)], 1.0) is None
 
 
-def test_what_one_session_follows_says_nothing_of_another_until_it_ends() -> None:
+def test_a_session_does_not_vouch_for_another_until_it_ends() -> None:
     """Two members of a group may have the same name and address, and one of them may not know of the switch yet."""
     client = PositionTracker([OLD]).client(OLD)
     assert client is not None

@@ -59,7 +59,7 @@ def test_what_is_capped_has_a_definition_to_compare_with() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(DEFINED))
-def test_a_version_that_names_topics_by_ids_is_above_the_cap_if_an_older_one_has_names(key: int) -> None:
+def test_a_topic_id_version_is_above_the_cap_if_names_exist(key: int) -> None:
     api = APIS[key]
     fields = DEFINED[key].fields
     by_id = [version for version in range(api.oldest, api.newest + 1) if names_a_topic_by_id_only(fields, version)]

@@ -35,7 +35,7 @@ def test_filters(wanted: Filter, answer: bool) -> None:
     assert wanted.matches(WHERE, EXCHANGE) is answer
 
 
-def test_an_exchange_without_a_response_is_neither_slow_nor_an_error() -> None:
+def test_an_exchange_without_response_is_not_slow_or_an_error() -> None:
     unanswered = Exchange(1.0, 0, 9, "", "", 120)
     assert not Filter(slow=0.0).matches(WHERE, unanswered)
     assert not Filter(errors=True).matches(WHERE, unanswered)

@@ -86,7 +86,7 @@ def test_a_client_that_does_nothing_odd(count: int, seconds: float, sessions: li
     assert found(tally, *map(session, sessions)) == []
 
 
-def test_another_client_of_the_same_machine_shows_that_nothing_blocks() -> None:
+def test_another_client_of_the_host_shows_that_nothing_blocks() -> None:
     tally = Tally(NOW)
     asks(tally, 5, 20)
     others = [session(label, "10.1.1.1:777", "other") for label in PORTS]

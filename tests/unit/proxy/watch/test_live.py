@@ -177,9 +177,7 @@ async def test_a_refused_client_is_a_finding(events: EventLog) -> None:
 
 
 @pytest.mark.parametrize("greeting", [Greeting.HTTP, Greeting.SOCKS, Greeting.SSH, Greeting.PROXY])
-async def test_a_client_that_is_no_kafka_client_says_nothing_of_the_server(
-    greeting: Greeting, events: EventLog
-) -> None:
+async def test_a_foreign_client_reveals_nothing_about_the_server(greeting: Greeting, events: EventLog) -> None:
     LOG.warning("refused a connection from %s: %s", "[::1]:4711", wrong_client(greeting))
     stream = Page(events).live.view()
     (finding,) = (await snapshot(stream))["findings"]

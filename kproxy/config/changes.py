@@ -85,7 +85,7 @@ def _share_servers(one: ClusterConfig, other: ClusterConfig) -> bool:
 
 
 def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
-    """Why the active upstream cannot be the one that clients are led to, or ""."""
+    """Why the active upstream cannot be the one that clients are routed to, or ""."""
     if was.upstream == becomes.upstream:
         return ""
     if was.upstream and becomes.upstream:
@@ -94,7 +94,7 @@ def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
     if not _share_servers(was, becomes):
         servers = ", ".join(str(server) for server in was.bootstrap_servers)
         return (
-            f"cluster {was.name}: clients are led to {servers}, and {becomes.title} has none of these bootstrap"
+            f"cluster {was.name}: clients are routed to {servers}, and {becomes.title} has none of these bootstrap"
             " servers: begin with the same ones; a reload after this one may change them"
         )
     return ""

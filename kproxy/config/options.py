@@ -356,7 +356,7 @@ class Config(Model):
         Option(
             PROCESS,
             "Directory in which kproxy keeps which upstream each cluster leads to, and how far a switch is, so that a "
-            "restart does not lead clients back. Clusters with upstreams can be switched only with it.",
+            "restart does not route clients back. Clusters with upstreams can be switched only with it.",
             unset="none",
             reload=Reload.ADDED,
         ),

@@ -105,7 +105,7 @@ def json_schema() -> dict[str, Any]:
             "minProperties": 1,
             "maxProperties": 2,
         },
-        "active": {"description": "The upstream that clients are led to.", "type": "string"},
+        "active": {"description": "The upstream that clients are routed to.", "type": "string"},
     }
     clusters = {
         "description": "Several clusters in one process. The keys of a cluster are then not allowed at the top level.",

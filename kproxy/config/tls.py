@@ -75,7 +75,7 @@ class TlsOptions(Model):
         kinds.boolean(),
         Option(
             TLS,
-            "Accept any certificate. Anybody on the network path can then read and change all data.",
+            "Accept any certificate. Anyone on the network path can then read and change all data.",
             off="--tls-verify",
             reload=Reload.DRAINS_ALL,
         ),

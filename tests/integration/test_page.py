@@ -138,7 +138,7 @@ def test_the_upstream_that_clients_are_not_led_to_is_shown_too(browser: Browser)
         both = [{**blue, "nodes": 3, "lost": 0}, {**green, "nodes": nodes, "lost": lost, "refuses": refuses}]
         with shown(browser, snapshot(clusters=[cluster(upstreams=both, switch=switch)])):
             words = browser.text("#cluster-words")
-            assert "Clients are led to upstream blue." in words
+            assert "Clients are routed to upstream blue." in words
             assert says in words
             assert "blue is not active" not in words
 

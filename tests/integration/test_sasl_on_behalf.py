@@ -450,7 +450,7 @@ def test_a_wrong_password_is_not_tried_again_and_again(
     assert 1 <= failed_logins(cluster) - before <= 3
     line = next(line for line in proxy.log.splitlines() if "no bootstrap server answers" in line)
     assert "SASL: the broker refused the login" in line
-    assert line.endswith("check sasl-username and the password; trying on")
+    assert line.endswith("check sasl-username and the password; trying again")
     assert "SASL: the broker refused the login" in proxy.get("/readyz")[1]
     assert proxy.status()["login_refused"] is True
     assert proxy.metric("kproxy_upstream_dial_failures_total", node="bootstrap", reason="sasl") >= 4

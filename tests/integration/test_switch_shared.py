@@ -128,7 +128,7 @@ def test_one_that_comes_later_leads_to_where_the_others_do(
     hold(pair, "x")
     flip(pair, "x")
     blue, green = pair[0].upstreams
-    with pytest.raises(AssertionError, match=r"another kproxy that shares port .* leads clients to another upstream"):
+    with pytest.raises(AssertionError, match=r"another kproxy that shares port .* routes clients to another upstream"):
         Switched(tmp_path / "late", blue, green, shares=pair[0].bootstrap)
     for kproxy in pair:  # each knows by itself
         kproxy.again()

@@ -328,7 +328,7 @@ class Steady(RawClient):
 
 
 def replace(path: Path, data: bytes) -> None:
-    """As a careful program does it: the file is there at every moment."""
+    """As a careful program does it: the file exists at every moment."""
     new = path.with_suffix(".new")
     new.write_bytes(data)
     os.replace(new, path)

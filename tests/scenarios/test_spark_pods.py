@@ -129,7 +129,7 @@ def test_without_native_sidecars_spark_is_told_to_stop(pod: MakePod) -> None:
 
 def ended(kproxy: Container) -> None:
     assert kproxy.process.wait(30) == 0, kproxy.said()
-    assert "--exit-with /run/kproxy/ended: the file is there: stopping" in kproxy.said()
+    assert "--exit-with /run/kproxy/ended: the file exists: stopping" in kproxy.said()
 
 
 def test_a_daemonset_serves_other_pods_by_its_services_name(

@@ -1,4 +1,4 @@
-"""What is done to brokers, kproxies and connections while clients are led to another cluster."""
+"""What is done to brokers, kproxies and connections while clients are routed to another cluster."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     if cluster.uncertain_seconds > expected.hold_seconds:
         yield (
             STOP,
-            "was begun or killed a short time ago, and does not know which clients may repeat writes: wait for"
+            "was started or killed a short time ago, and does not know which clients may repeat writes: wait for"
             f" {cluster.uncertain_seconds:.0f} s",
         )
     if cluster.uncertain_writers:

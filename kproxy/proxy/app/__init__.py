@@ -71,8 +71,8 @@ A `Config` is frozen. A reload makes another one, and each part that holds one i
 
 A session never changes its route: it goes on as it was opened, or kproxy drains it. A removed cluster keeps its
 topology, without listeners, until its sessions have ended: kproxy still rewrites their responses, and closes a session
-with a response that names an unknown node. Upstreams come and go by a reload, except the one that clients are led to:
-it goes on, perhaps under another name (`kproxy.config.changes.successors`).
+with a response that names an unknown node. Upstreams come and go by a reload, except the one that clients are routed
+to: it goes on, perhaps under another name (`kproxy.config.changes.successors`).
 
 Log
 ---

@@ -91,7 +91,7 @@ class Clusters:
         for upstream in gateway.upstreams.values():
             self._begin_upstream(gateway, upstream)
         for forward in gateway.forwards.port_forwards:
-            log.info("cluster %s: %s leads to %s", name, forward.listen, forward.to)
+            log.info("cluster %s: %s is forwarded to %s", name, forward.listen, forward.to)
         background = (self._log_bootstrap_hints(gateway), _look_after_ports(gateway))
         self._background[name] = [tasks.create_task(one) for one in background]
 
@@ -100,7 +100,7 @@ class Clusters:
         servers = ",".join(str(server) for server in config.bootstrap_servers)
         if config.upstream == gateway.active and config.default_port_user:
             log.warning(
-                "cluster %s: kproxy listens on %s instead of its usual port, to which %s leads: give clients %s",
+                "cluster %s: kproxy listens on %s, because %s refers to its usual port: give clients %s",
                 config.title,
                 gateway.listen,
                 config.default_port_user,
@@ -109,7 +109,7 @@ class Clusters:
         if config.upstream == gateway.active:
             log.info("cluster %s: listening on %s for %s", config.title, gateway.listen, servers)
         else:
-            log.info("cluster %s: %s is not active; clients are led to %s", config.title, servers, gateway.active)
+            log.info("cluster %s: %s is not active; clients are routed to %s", config.title, servers, gateway.active)
         if config.via:
             hops = ", then ".join(str(hop) for hop in config.via)
             log.info("cluster %s: connects through %s", config.title, hops)
@@ -279,7 +279,7 @@ def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
     problems = upstream.dialer.reachability.problems
     lost = [node for node in nodes if node.key in problems]
     log.info(
-        "cluster %s: %d of %d nodes can be reached; clients are led to %s",
+        "cluster %s: %d of %d nodes can be reached; clients are routed to %s",
         upstream.config.title,
         len(nodes) - len(lost),
         len(nodes),

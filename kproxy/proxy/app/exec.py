@@ -102,7 +102,7 @@ class ChildCommand:
         while reasons := proxy.not_ready():
             if self._stop_with is not None:
                 return BY_SIGNAL + self._stop_with
-            if useless := proxy.useless_to_wait():
+            if useless := proxy.permanent_problems():
                 self.problem = _why("the command is not run", useless, events)
                 return NOT_READY
             if loop.time() >= until:

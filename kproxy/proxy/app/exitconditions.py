@@ -48,7 +48,7 @@ class ExitCondition:
 
     def _reason(self) -> str:
         if self._awaited.kind == "file":
-            return "the file is there" if os.path.exists(self._awaited.text) else ""
+            return "the file exists" if os.path.exists(self._awaited.text) else ""
         return "" if start_time(int(self._awaited.text)) == self._birth else "the process has ended"
 
 

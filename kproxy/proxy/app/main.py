@@ -294,7 +294,7 @@ class App:
             return ["kproxy is stopping"]
         return self._reasons([self._report(gateway) for gateway in self._gateways], requires)
 
-    def useless_to_wait(self) -> Sequence[str]:
+    def permanent_problems(self) -> Sequence[str]:
         """Return why a cluster will not become ready before a person acts, a line each; empty if all may."""
         return [reason for gateway in self._gateways for reason in permanent_problems(self._report(gateway))]
 

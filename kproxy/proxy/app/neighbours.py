@@ -32,7 +32,7 @@ async def warn_about_neighbours(config: Config) -> None:
             other = neighbour.cluster_at(server, served)
             if other is not None:
                 log.warning(
-                    "cluster %s: %s is a port of the kproxy with the admin endpoint %s, which leads to %s: clients can"
+                    "cluster %s: %s is a port of the kproxy with the admin endpoint %s, which serves %s: clients can"
                     " use it without this kproxy",
                     cluster.title,
                     server,

@@ -141,7 +141,7 @@ class Reloader:
 
     def _refused(self, why: str, problems: Sequence[str]) -> ReloadResult:
         for problem in problems:
-            log.error("%s: kproxy goes on with the former configuration: %s", why, problem)
+            log.error("%s: kproxy keeps the former configuration: %s", why, problem)
         return ReloadResult("refused", problems)
 
 

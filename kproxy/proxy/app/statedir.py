@@ -76,8 +76,8 @@ class StateDir:
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
         except ValueError as error:
-            problem = f"is no state that kproxy can go on with: {error}"
-        text = "put back the right file, or remove it if you know to which upstream the other kproxies lead"
+            problem = f"is no state from which kproxy can continue: {error}"
+        text = "put back the right file, or remove it if you know to which upstream the other kproxies route"
         raise ConfigError(f"--state-dir: {self._path / name} {problem}; {text}")
 
     def forget(self, unit: str) -> None:

@@ -98,12 +98,12 @@ class SwitchRegistry:
             assert directory is not None
             raise ConfigError(
                 f"--state-dir: cluster {cluster.name} has part {part}, and {directory.file(name)} is missing: put it"
-                f" back, or remove {directory.file(cluster.name)} too if you know to which upstream the others lead"
+                f" back, or remove {directory.file(cluster.name)} too if you know to which upstream the others route"
             )
         if serves and directory is not None and (switch.state.holds or switch.state.active != cluster.upstream):
             raise ConfigError(
-                f"--state-dir: cluster {name} was led to upstream {switch.state.active} when it was switched"
-                f" last, and clients are led to {cluster.upstream} now: remove {directory.file(name)}"
+                f"--state-dir: cluster {name} was routed to upstream {switch.state.active} when it was switched"
+                f" last, and clients are routed to {cluster.upstream} now: remove {directory.file(name)}"
             )
         switch.write()  # nothing that can fail comes later
         return switch
@@ -173,8 +173,8 @@ class SwitchRegistry:
             was = next(one for one in old.clusters if (one.name, one.upstream) == (cluster, active))
             if not may_be_same_cluster(was, later.get((cluster, active))):
                 raise ConfigError(
-                    f"cluster {cluster}: upstream {active} must stay as it is: part {part} is led there, and all others"
-                    " are not"
+                    f"cluster {cluster}: upstream {active} must stay as it is: part {part} is routed there, and all"
+                    " others are not"
                 )
 
     def _switch_of_part(self, cluster: str, part: str) -> UnitSwitch:
@@ -322,7 +322,7 @@ class SwitchRegistry:
         there = self._switches[name]
         problem = cluster.part_problem or there.part_problem
         if problem or there.state.active != cluster.state.active:
-            return problem or f"part {part} is led to {there.state.active}, and all others to {cluster.state.active}"
+            return problem or f"part {part} is routed to {there.state.active}, and all others to {cluster.state.active}"
         if problem := self._effects.end_part(cluster.cluster, part):
             return problem
         del self._switches[name]
@@ -333,7 +333,7 @@ class SwitchRegistry:
             return f"{error}; a restart would make part {part} again"
         assert self._directory is not None
         _remove(self._directory, name)
-        log.info("cluster %s: its clients are led with all others again", name)
+        log.info("cluster %s: its clients are routed with all others again", name)
         return ""
 
 

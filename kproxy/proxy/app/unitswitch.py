@@ -88,8 +88,8 @@ class UnitSwitch:
         self.clients = tuple(clients) if stored is None else stored.clients
         for name in {self.state.active, self.state.former, self.state.to} - {"", *upstreams}:
             raise ConfigError(
-                f"--state-dir: cluster {cluster} was led to or from upstream {name}, which the configuration does not "
-                f"have; it has {', '.join(upstreams)}"
+                f"--state-dir: cluster {cluster} was routed to or from upstream {name}, which the configuration does "
+                f"not have; it has {', '.join(upstreams)}"
             )
         self._fetched = None if stored is None or not stored.ended else stored.fetched
         unsure = unknown = GIVEN_UP_LATE
@@ -138,10 +138,10 @@ class UnitSwitch:
         before, self.state = self.state, step.state
         self.write()  # also so that no start takes a former end for its own
         if self.state.active != self.configured:
-            text = "cluster %s: leads to upstream %s, as switched, and not to %s, as configured (active)"
+            text = "cluster %s: routes clients to upstream %s, as switched, and not to %s, as configured (active)"
             log.warning(text, self.cluster, self.state.active, self.configured)
         if step.state.holds:
-            log.warning("cluster %s: goes on in switch %s: %s", self.cluster, self.state.switch, self.state.phase)
+            log.warning("cluster %s: continues switch %s: %s", self.cluster, self.state.switch, self.state.phase)
         if self._fetched:
             self._effects.restore_fetched(self.cluster, self._fetched)
         self._run_effects(before, step)
@@ -203,10 +203,10 @@ class UnitSwitch:
             return
         if self._writer.may_be_committed:
             # Another process would go on as committed, and may be told to release.
-            log.error("cluster %s: the deadline has passed, but %s; writes are held on", self.cluster, problem)
+            log.error("cluster %s: the deadline has passed, but %s; writes stay held", self.cluster, problem)
             self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._on_deadline))
             return
-        log.error("cluster %s: the deadline has passed: it goes back, although %s", self.cluster, problem)
+        log.error("cluster %s: the deadline has passed: the switch is undone, although %s", self.cluster, problem)
         before, self.state = self.state, step.state
         self._run_effects(before, step)
 
@@ -222,8 +222,8 @@ class UnitSwitch:
 
     def _remind(self) -> None:
         log.warning(
-            "cluster %s: switch %s has committed and holds writes for %.0f s now: kproxy migrate switch --resume goes "
-            "on, --abort goes back",
+            "cluster %s: switch %s has committed and holds writes for %.0f s now: kproxy migrate switch --resume "
+            "continues it, --abort undoes it",
             self.cluster,
             self.state.switch,
             self._now() - self.state.since,
@@ -250,7 +250,7 @@ class UnitSwitch:
                 self._perform(effect)
         except Exception as error:
             # Half of it may be done. A new process does all of it, for the state is written.
-            self._defect = "a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir"
+            self._defect = "a defect has stopped this switch here: restart kproxy: it continues from its --state-dir"
             log.critical("cluster %s: %s", self.cluster, self._defect, exc_info=error)
             return
         self._arm()
@@ -311,13 +311,13 @@ class UnitSwitch:
 
     def _refusal(self, unsure: float, seconds: float) -> str:
         if self.directory is None:
-            return "kproxy has no --state-dir: a restart would lead clients back in the middle of the switch"
+            return "kproxy has no --state-dir: a restart would route clients back in the middle of the switch"
         if self._is_stopping():
             return "kproxy is stopping"
         if unsure > min(seconds, MAX_HOLD_SECONDS):
             return (
-                "kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for"
-                f" {unsure:.0f} s yet"
+                "kproxy was started or killed, or got its upstreams, a short time ago, and clients may repeat writes"
+                f" for {unsure:.0f} s yet"
             )
         return ""
 

@@ -79,6 +79,6 @@ async def read_first_request(client: socket.socket) -> bytes:
                     raise ConnectionResetError("the client has gone")
                 request += chunk
     except TimeoutError:
-        text = f"the client has not said who it is for {_TIMEOUT:g} s, and the cluster has parts"
+        text = f"the client has sent no client id for {_TIMEOUT:g} s, and the cluster has parts"
         raise WireError("silent", text) from None
     return request

@@ -51,7 +51,7 @@ def warn_about_tls(config: ClusterConfig) -> None:
     if config.tls_insecure:
         log.warning(
             "cluster %s: --tls-insecure: kproxy checks NO certificate."
-            " Anybody on the network path can read and change all data",
+            " Anyone on the network path can read and change all data",
             config.name,
         )
     elif config.tls_server_name == ANY_NAME:

@@ -187,7 +187,7 @@ class Explorer:
             await self._take_in(answers)
         except KproxyError as error:
             if self._dialer.reachability.exploration.problem != str(error):
-                log.warning("cluster %s: %s; trying on", self._config.title, error)
+                log.warning("cluster %s: %s; trying again", self._config.title, error)
             self._note(
                 bootstrap_asked=True,
                 problem=str(error),

@@ -108,7 +108,7 @@ class Forwards:
 
     def _accepted(self, leading: PortForward, client: socket.socket) -> None:
         if self._limit.is_full and not self._limit.evict_oldest():
-            text = "cluster %s: no place for a connection to %s: too many open files"
+            text = "cluster %s: no room for a connection to %s: too many open files"
             log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
             client.close()
             return
@@ -128,7 +128,7 @@ class Forwards:
         try:
             upstream = await self._connect(leading.to)
         except UpstreamError as error:
-            text = "cluster %s: %s leads nowhere: %s"
+            text = "cluster %s: forward %s cannot reach its target: %s"
             log.warning(text, self._name, leading.listen, error, extra=about(self._name, leading.listen, error.reason))
             leading.problem = str(error)
             return

@@ -45,7 +45,7 @@ _CHOOSE_AGAIN = 1.0
 
 
 _WITHOUT_LOGIN = (
-    ". Its brokers say it after a login only, and clients bring theirs: set cluster-id for upstream {name}, or let"
+    ". Its brokers send it only after a login, and clients use their own: set cluster-id for upstream {name}, or let"
     " kproxy log in (sasl)"
 )
 
@@ -264,7 +264,7 @@ class Gateway:
             return f"upstream {to} does not answer: {new_state.exploration.problem}"
         for name, state in ((to, new_state), (active, active_state)):
             if state.cluster_id is None:
-                text = f"upstream {name} has not said its cluster id: kproxy cannot tell the two apart"
+                text = f"upstream {name} has not sent its cluster id: kproxy cannot distinguish the two"
                 wants_login = self.upstreams[name].dialer.verifier.login is LoginMode.CLIENTS
                 return text + (_WITHOUT_LOGIN.format(name=name) if wants_login else "")
         return self.same_cluster_problem() if to != active else None
@@ -285,7 +285,7 @@ class Gateway:
         addresses of the former upstream.
         """
         before = self.parts[part] if part else self.active
-        text = "cluster %s: leads to upstream %s from now on, no longer to %s"
+        text = "cluster %s: routes clients to upstream %s from now on, no longer to %s"
         log.info(text, unit_name(self.config.name, part), to, before)
         if part:
             self.parts[part] = to
@@ -354,8 +354,8 @@ class Gateway:
         if client is not None and not self._warned_wildcard:
             self._warned_wildcard = True
             log.warning(
-                "--listen %s means every interface and cannot be advertised: kproxy tells each client the address that"
-                " the client connected to (%s). If clients must use another, set --advertise HOST",
+                "--listen %s means every interface and cannot be advertised: kproxy advertises to each client the"
+                " address that the client connected to (%s). If clients must use another, set --advertise HOST",
                 self.listen,
                 host,
             )

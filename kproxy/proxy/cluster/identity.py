@@ -53,7 +53,7 @@ class LoginRequired(UpstreamError):
     """The broker answers only after a login. The connection is closed."""
 
     def __init__(self) -> None:
-        super().__init__("closed", "the broker tells only authenticated clients which node it is")
+        super().__init__("closed", "the broker identifies itself only to authenticated clients")
 
 
 class ClosedOnOptionalRequest(UpstreamError):

@@ -332,7 +332,7 @@ class NodePorts:
             if listener.sessions or not gone or len(gone) < len(nodes) or monotonic() - max(gone) < after:
                 continue
             self._close(key)
-            text, which = "%s has been gone for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0
+            text, which = "%s has been absent for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0
             log.info(text, key, after, listener.port, extra=about(self._config.name, which))
             yield
 

@@ -242,7 +242,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "kproxy_switch_active",
         "gauge",
         ("cluster", "upstream"),
-        "1 for the upstream that clients are led to, 0 for the other one. Only of clusters with upstreams.",
+        "1 for the upstream that clients are routed to, 0 for the other one. Only of clusters with upstreams.",
         _active,
     ),
     MetricFamily(

@@ -76,7 +76,7 @@ class ObservedConversation:
         try:
             step(*arguments, **named)
         except Exception as error:  # who looks on must not end a session
-            log.error("defect in looking on, please report it: a session is looked at no more", exc_info=error)
+            log.error("defect in an observer, please report it: a session is no longer observed", exc_info=error)
             self._end_observer()
             self._observer, self._end_observer = None, _nothing
 
@@ -103,7 +103,7 @@ class ObservedConversation:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        log.error("defect in the packet capture, please report it: a session is captured no more", exc_info=error)
+        log.error("defect in the packet capture, please report it: a session is no longer captured", exc_info=error)
         self._capture = self._emit_frame = None
 
 

@@ -58,7 +58,7 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
         raise WireError(
             "unknown-version",
             f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
-            f" {highest.get(key, api.newest)}, which it tells clients in ApiVersions",
+            f" {highest.get(key, api.newest)}, as it announces in ApiVersions",
         )
     if size > _MAX_API_VERSIONS:
         raise malformed(f"the client sent an ApiVersions request of {size} bytes")

@@ -38,7 +38,7 @@ def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
     if switch.phase == "committed":
         reasons.append(
             f"cluster {name}: switch {switch.switch} has committed and holds all writes: "
-            "kproxy migrate switch --resume goes on, --abort goes back"
+            "kproxy migrate switch --resume continues it, --abort undoes it"
         )
     return reasons
 

@@ -187,7 +187,7 @@ def test_a_config_map_that_is_swapped_is_noticed(cluster: DevCluster, own_kproxy
             swap("..3", "connect-timeout: soon\n")
             wait_until(lambda: proxy.metric("kproxy_config_reloads_total", outcome="failure") == 1, "it is refused")
             assert other.works()
-    wait_logged(proxy, "--watch-config: kproxy goes on with the former configuration: ")
+    wait_logged(proxy, "--watch-config: kproxy keeps the former configuration: ")
     assert proxy.get("/readyz")[0] == 200
 
 

@@ -117,7 +117,7 @@ def test_a_first_signal_leaves_an_end_in_good_order_alone(
     produce(cluster.direct_bootstrap, made.topic, [b"what the fetch waits for"])
     assert made.fetching.receive()[0] == made.correlation_id
     assert made.proxy.process.wait(60) == 0
-    wait_logged(made.proxy, "the file is there: stopping; 1 request in flight")
+    wait_logged(made.proxy, "the file exists: stopping; 1 request in flight")
 
 
 def caught(pid: int, number: signal.Signals) -> bool:

@@ -280,7 +280,7 @@ def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:
     for end in (signal.SIGTERM, signal.SIGINT, "/quit"):
         code, answer = kproxy.tell("hold", to=GREEN, seconds=25)
         assert code == 409
-        assert "was begun or killed, or got its upstreams, a short time ago" in answer["problem"]
+        assert "was started or killed, or got its upstreams, a short time ago" in answer["problem"]
         if isinstance(end, str):
             kproxy.post(end)
         else:
@@ -301,7 +301,7 @@ def test_what_a_killed_kproxy_left_is_waited_for(start: Start) -> None:
     kproxy.kill()
     assert json.loads(kproxy.state_file.read_text())["ended"] is False
     kproxy.start()
-    assert "was begun or killed" in kproxy.tell("hold", "y", to=GREEN, seconds=25)[1]["problem"]
+    assert "was started or killed" in kproxy.tell("hold", "y", to=GREEN, seconds=25)[1]["problem"]
 
 
 def test_a_full_disk_does_not_make_a_hold_longer(sides: TwoSides, start: Start, topic: str, tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_full_disk_does_not_make_a_hold_longer(sides: TwoSides, start: Start, 
             wait_until(lambda: not kproxy.seen()["problem"], "the disk has the state")
             kproxy.hold("x4")
             kproxy.must("undo", "x4")
-        wait_logged(kproxy, "the deadline has passed: it goes back, although")
+        wait_logged(kproxy, "the deadline has passed: the switch is undone, although")
         kproxy.process.terminate()
         kproxy.process.wait(60)
 

@@ -78,11 +78,11 @@ def test_a_part_is_led_elsewhere_and_nobody_else(sides: TwoSides, start: Start) 
             [("some", GREEN)],
         )
         code, answer = kproxy.ask({"cluster": unit, "do": "join"})
-        assert (code, answer["problem"]) == (409, "part some is led to green, and all others to blue")
+        assert (code, answer["problem"]) == (409, "part some is routed to green, and all others to blue")
         before = kproxy.upstreams
         kproxy.configure(before[0], "127.0.0.1:1")
         code, text = kproxy.post("/reload")
-        assert (code, "upstream green must stay as it is: part some is led there" in text) == (400, True), text
+        assert (code, "upstream green must stay as it is: part some is routed there" in text) == (400, True), text
         kproxy.configure(*before)
         assert kproxy.post("/reload")[0] == 200
         moves.wait_flowing()

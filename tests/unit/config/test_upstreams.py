@@ -165,7 +165,7 @@ def test_a_flag_does_not_say_which_upstream_it_means(file: Path) -> None:
         (
             "name: orders\nlisten: 127.0.0.1:29092\nbootstrap-servers: 'a:1'",
             [
-                "cluster orders: clients are led to c:9092, and orders has none of these bootstrap servers: "
+                "cluster orders: clients are routed to c:9092, and orders has none of these bootstrap servers: "
                 "begin with the same ones; a reload after this one may change them"
             ],
         ),

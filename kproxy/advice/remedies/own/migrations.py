@@ -71,7 +71,7 @@ SECTION = Section(
             fault=Fault.WRONG_CLUSTER,
         ),
         OwnMessage(
-            "`was begun or killed a short time ago, and does not know which clients may repeat writes: wait for … s`",
+            "`was started or killed a short time ago, and does not know which clients may repeat writes: wait for … s`",
             "The same applies after a reload that has added its upstreams.",
         ),
         OwnMessage(

@@ -47,7 +47,7 @@ SECTION = Section(
             "[When it ends](configuration.md#when-it-ends).",
         ),
         OwnMessage(
-            "`…: kproxy goes on with the former configuration: …`",
+            "`…: kproxy keeps the former configuration: …`",
             "A [reload](configuration.md#reload) found a mistake, so nothing has changed. The end of the line has the "
             "mistake. There is one line for each. `only a restart can change that` means that the option is not live.",
         ),

@@ -111,8 +111,7 @@ SECTION = Section(
             fault=Fault.NOT_KAFKA,
         ),
         OwnMessage(
-            "`the client sent … version …; this kproxy supports versions … to …, which it tells clients in "
-            "ApiVersions`",
+            "`the client sent … version …; this kproxy supports versions … to …, as it announces in ApiVersions`",
             "The client is newer than this kproxy, and does not ask for the supported versions "
             "(`api.version.request=false`, `broker.version.fallback`). Let the client ask.",
             reason="`unknown-version`",

@@ -37,7 +37,7 @@ SECTION = Section(
             "ports](configuration.md#several-kproxies-at-the-same-ports).",
         ),
         OwnMessage(
-            "`leads clients to another upstream than …: set active to that one, or use a copy of its state-dir`",
+            "`routes clients to another upstream than …: set active to that one, or use a copy of its state-dir`",
             "The kproxies that share its ports were switched. This one would send some of their clients to the former upstream.",
         ),
         OwnMessage(
@@ -133,7 +133,7 @@ SECTION = Section(
             fault=Fault.CONFIGURATION,
         ),
         OwnMessage(
-            "`means every interface and cannot be advertised: kproxy tells each client the address that the "
+            "`means every interface and cannot be advertised: kproxy advertises to each client the address that the "
             "client connected to …`",
             "This is correct for clients in the same network. For other clients, such as those that connect "
             "through published ports, set `--advertise HOST`.",
@@ -175,7 +175,7 @@ SECTION = Section(
             "or a URL instead.",
         ),
         OwnMessage(
-            "`the file is there`, at once",
+            "`the file exists`, at once",
             "The file exists from an earlier run. This is correct after a restart of a pod's sidecar. Elsewhere, "
             "remove the file first.",
         ),

@@ -17,7 +17,7 @@ SECTION = Section(
     ),
     rows=(
         OwnMessage(
-            "`… is not active; clients are led to …`, `… nodes can be reached; clients are led to …`",
+            "`… is not active; clients are routed to …`, `… nodes can be reached; clients are routed to …`",
             "kproxy also checks the upstream that is not active. You need not do anything.",
         ),
         OwnMessage(
@@ -32,28 +32,28 @@ SECTION = Section(
             "upstream until it answers.",
         ),
         OwnMessage(
-            "`upstream … has not said its cluster id: kproxy cannot tell the two apart`, `… Its brokers say it after a "
-            "login only, and clients bring theirs: set cluster-id for upstream …, or let kproxy log in (sasl)`",
+            "`upstream … has not sent its cluster id: kproxy cannot distinguish the two`, `… Its brokers send it only "
+            "after a login, and clients use their own: set cluster-id for upstream …, or let kproxy log in (sasl)`",
             "Its brokers answer only after a login, which kproxy does not make. If clients log in themselves, set "
             "`cluster-id` for that upstream (`kafka-cluster cluster-id` shows it); else give it credentials (`sasl`).",
         ),
         OwnMessage(
-            "`leads to upstream …, as switched, and not to …, as configured (active)`",
+            "`routes clients to upstream …, as switched, and not to …, as configured (active)`",
             "After a restart, kproxy routes clients to the upstream of the last switch, which `--state-dir` records. Change "
             "`active` in the configuration.",
         ),
         OwnMessage(
-            "`… was led to or from upstream …, which the configuration does not have; it has …`",
+            "`… was routed to or from upstream …, which the configuration does not have; it has …`",
             "The configuration no longer has the upstream that clients used. Put it back. If you know that clients "
             "belong to another upstream, remove the file of this cluster in `--state-dir`.",
         ),
         OwnMessage(
-            "`… was led to upstream … when it was switched last, and clients are led to … now: remove …`",
+            "`… was routed to upstream … when it was switched last, and clients are routed to … now: remove …`",
             "A reload would have added upstreams to the cluster, and `--state-dir` has the state of an earlier switch. kproxy "
             "does not guess. Clients keep their upstream; remove the file, and reload again.",
         ),
         OwnMessage(
-            "`… clients are led to …, and … has none of these bootstrap servers: begin with the same ones; …`",
+            "`… clients are routed to …, and … has none of these bootstrap servers: begin with the same ones; …`",
             "A reload would have added or removed the upstreams of the cluster, and the active one seems to be another "
             "Kafka cluster. Let `active` name the upstream that clients use, with one of its bootstrap servers.",
         ),
@@ -67,7 +67,7 @@ SECTION = Section(
             "A reload and a switch do not happen at the same time. Repeat the one that was refused.",
         ),
         OwnMessage(
-            "`… goes on in switch …: …`",
+            "`… continues switch …: …`",
             "kproxy was killed during a switch, and resumes it. The driver does the rest.",
         ),
         OwnMessage(
@@ -83,23 +83,23 @@ SECTION = Section(
             "reason; if the driver has ended, `kproxy migrate switch --abort` cleans up.",
         ),
         OwnMessage(
-            "`… has committed and holds writes for … s now: kproxy migrate switch --resume goes on, --abort goes back`",
+            "`… has committed and holds writes for … s now: kproxy migrate switch --resume continues it, --abort undoes it`",
             "The driver was lost at the one point at which kproxy cannot decide alone. Run one of the two commands now: "
             "clients give up their writes after 30 s to 2 minutes.",
         ),
         OwnMessage(
             "`the state cannot be written to --state-dir: …`, `… kproxy tries again each second`, `… the deadline has "
-            "passed: it goes back, although …`, `… the state is written to --state-dir again`",
+            "passed: the switch is undone, although …`, `… the state is written to --state-dir again`",
             "The disk of `--state-dir` is full or broken. kproxy does nothing that it cannot record, with one "
             "exception: at the deadline of a hold it goes back in any case. Free some disk space.",
         ),
         OwnMessage(
-            "`… the deadline has passed, but …; writes are held on`",
+            "`… the deadline has passed, but …; writes stay held`",
             "The disk of `--state-dir` is broken, and its file may already record that this kproxy has committed. Free some "
             "space or repair the disk: kproxy tries again each second.",
         ),
         OwnMessage(
-            "`a defect has stopped this switch here: restart kproxy, it goes on with its --state-dir`",
+            "`a defect has stopped this switch here: restart kproxy: it continues from its --state-dir`",
             "Restart this kproxy; it continues in the state of the file. Please report the lines that follow.",
         ),
         OwnMessage(
@@ -112,11 +112,11 @@ SECTION = Section(
             "query that is started again gets one by itself.",
         ),
         OwnMessage(
-            "`kproxy has no --state-dir: a restart would lead clients back in the middle of the switch`",
+            "`kproxy has no --state-dir: a restart would route clients back in the middle of the switch`",
             "Add `state-dir` to the configuration, on a disk that survives a restart; a reload is enough.",
         ),
         OwnMessage(
-            "`kproxy was begun or killed, or got its upstreams, a short time ago, and clients may repeat writes for … s "
+            "`kproxy was started or killed, or got its upstreams, a short time ago, and clients may repeat writes for … s "
             "yet`, `clients of the kproxy before this one may repeat writes, for … s at most`",
             "A client that has lost the answer to a write sends the write again, and it must reach the same cluster. kproxy "
             "does not know which answers clients received before. Wait for the time in the message.",

@@ -76,7 +76,7 @@ function otherWords(one) {
 }
 
 function switchWords(one) {
-  const text = [`Clients are led to upstream ${name(one.active)}${one.active === one.configured ? "" : `, and not to ${name(one.configured)} as the configuration says`}.`];
+  const text = [`Clients are routed to upstream ${name(one.active)}${one.active === one.configured ? "" : `, and not to ${name(one.configured)} as the configuration says`}.`];
   if (one.phase !== "serving") {
     text.push(`Switch ${name(one.switch)}, ${one.phase}: writes have waited for ${Math.floor(one.seconds)} s, of ${count(one.held, "session")}.`);
     if (one.unanswered) text.push(`${count(one.unanswered, "write")} without an answer yet.`);

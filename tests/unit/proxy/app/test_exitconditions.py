@@ -89,7 +89,7 @@ def test_it_ends_when_the_file_is_there(start: Start, tmp_path: Path) -> None:
 
     (tmp_path / "ended").touch()
 
-    ended(proxy, f"--exit-with {tmp_path}/ended: the file is there")
+    ended(proxy, f"--exit-with {tmp_path}/ended: the file exists")
 
 
 def test_it_ends_at_once_when_the_file_is_there_already(start: Start, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_it_ends_at_once_when_the_file_is_there_already(start: Start, tmp_path: 
 
     proxy = start("--exit-with", str(tmp_path / "ended"), ready=False)
 
-    ended(proxy, "the file is there")
+    ended(proxy, "the file exists")
 
 
 def test_it_ends_with_a_process(start: Start) -> None:
@@ -112,7 +112,7 @@ def test_the_first_of_several_counts(start: Start, tmp_path: Path) -> None:
     with process() as child:
         proxy = start("--exit-with", str(child.pid), "--exit-with", str(tmp_path / "ended"))
         (tmp_path / "ended").touch()
-        ended(proxy, "the file is there")
+        ended(proxy, "the file exists")
         assert child.poll() is None
 
 

@@ -116,7 +116,7 @@ def test_a_mistake_changes_nothing(
         assert held.applied == []
         assert (held.metrics.reloads["success"], held.metrics.reloads["failure"]) == (0, 1)
         logged = [record.getMessage() for record in caplog.records]
-        assert logged == [f"me: kproxy goes on with the former configuration: {one}" for one in answer.lines]
+        assert logged == [f"me: kproxy keeps the former configuration: {one}" for one in answer.lines]
         put(file, GOOD + "map: x=y\n")
         assert (await held.reloader.reload("me")).outcome == "done"
         assert len(held.applied) == 1
@@ -387,7 +387,7 @@ def test_sighup_reloads_where_there_is_a_file(file: Path, tmp_path: Path) -> Non
         wait_until(lambda: "SIGHUP: reloaded: map: x=y" in log.read_text(), "it has reloaded")
         file.write_text("oh: no\n")
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "SIGHUP: kproxy goes on with the former configuration: " in log.read_text(), "it is refused")
+        wait_until(lambda: "SIGHUP: kproxy keeps the former configuration: " in log.read_text(), "it is refused")
         process.terminate()
         assert process.wait(60) == 0
     finally:

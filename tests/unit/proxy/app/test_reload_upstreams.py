@@ -165,9 +165,9 @@ def test_an_upstream_that_is_not_active_leads_elsewhere(bench: Bench) -> None:
         (
             "plain blue",
             "green blue",
-            "clients are led to {blue}, and default/green has none of these bootstrap servers",
+            "clients are routed to {blue}, and default/green has none of these bootstrap servers",
         ),
-        ("blue green", "plain green", "clients are led to {blue}, and default has none of these bootstrap servers"),
+        ("blue green", "plain green", "clients are routed to {blue}, and default has none of these bootstrap servers"),
         ("blue green", "green blue", "active has changed (blue → green): a reload would lose records"),
         ("blue green", "green red", "active has changed (blue → green): a reload would lose records"),
         ("blue green", "red", "active has changed (blue → red): a reload would lose records"),
@@ -200,9 +200,9 @@ def test_nobody_is_led_elsewhere_by_a_reload(bench: Bench, before: str, after: s
         (ParticipantState("blue", count=7), ""),
         (
             ParticipantState("green", last=LastSwitch("y", "green", SwitchOutcome.RELEASED, "", 1.0, 1.0)),
-            "was led to upstream green",
+            "was routed to upstream green",
         ),
-        (ParticipantState("blue", Phase.HELD, "y", "1", "blue", "green", 1.0, 2.0), "was led to upstream blue"),
+        (ParticipantState("blue", Phase.HELD, "y", "1", "blue", "green", 1.0, 2.0), "was routed to upstream blue"),
     ],
     ids=["the same", "elsewhere", "in a switch"],
 )  # fmt: skip

@@ -127,7 +127,7 @@ def test_nobody_is_there() -> None:
 
     with Lines() as log:
         in_loop(scenario)
-    assert len([one for one in log.texts if "leads nowhere" in one]) == 1, "said once, not for each client"
+    assert len([one for one in log.texts if "cannot reach its target" in one]) == 1, "said once, not for each client"
 
 
 @pytest.mark.parametrize("who", ["client", "server"])
@@ -202,7 +202,7 @@ def test_no_place_is_left(caplog: pytest.LogCaptureFixture) -> None:
             await there.all_gone()
 
     in_loop(scenario)
-    assert "no place for a connection" in caplog.text
+    assert "no room for a connection" in caplog.text
 
 
 def test_a_forward_to_itself_is_no_loop() -> None:

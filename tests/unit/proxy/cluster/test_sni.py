@@ -26,7 +26,7 @@ NAMES = Sni.parse("B{node}.Kafka.example")
 
 
 class Asked:
-    """A gateway that nobody answers: whom clients are led to is all that is looked at."""
+    """A gateway that nobody answers: whom clients are routed to is all that is looked at."""
 
     def __init__(self, selector: RelaySelector, authority: Authority) -> None:
         cert, key = authority.files("*.kafka.example", "kafka.example")

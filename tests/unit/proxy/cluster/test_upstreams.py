@@ -106,8 +106,8 @@ def test_a_port_is_kept_while_any_upstream_has_its_node(monkeypatch: pytest.Monk
         ("b", "g", "blue", None),
         ("b", "g", "red", "cluster default has no upstream red; allowed: blue, green"),
         ("b", "b", "green", "upstreams blue and green are the same Kafka cluster (id b)"),
-        ("b", None, "green", "upstream green has not said its cluster id: kproxy cannot tell the two apart"),
-        (None, "g", "green", "upstream blue has not said its cluster id: kproxy cannot tell the two apart"),
+        ("b", None, "green", "upstream green has not sent its cluster id: kproxy cannot distinguish the two"),
+        (None, "g", "green", "upstream blue has not sent its cluster id: kproxy cannot distinguish the two"),
         ("b", "-", "green", "upstream green does not answer: no bootstrap server has been asked yet"),
     ],
 )

@@ -27,7 +27,10 @@ if _os.environ.get("KPROXY_PURE", "") not in ("", "0"):
 
 
 def __getattr__(name: str) -> str:
-    """`kproxy.__version__`, looked up when asked for: reading the metadata takes a third of a start-up."""
+    """Return `kproxy.__version__`.
+
+    The version is looked up on access, because reading the metadata takes a third of the start-up time.
+    """
     if name != "__version__":
         raise AttributeError(f"module 'kproxy' has no attribute '{name}'")
     from importlib.metadata import PackageNotFoundError, version

@@ -14,9 +14,9 @@ _LONGEST_HOST = 255
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """`host` (a name, or an IP address without brackets) and `port`.
+    """A host (a name, or an IP address without brackets) and a port.
 
-    A port from the wire may be any int32; one that was parsed from text is 0 to 65535.
+    A port that was read from Kafka's protocol may be any int32; a port that was parsed from text is 0 to 65535.
     """
 
     host: str
@@ -56,11 +56,11 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether binding here means every interface, so that it can never be advertised."""
+        """True if binding to this address means every interface; such an address must never be advertised."""
         return _is_wildcard(self.host)
 
     def __str__(self) -> str:
-        """For people: a host that nobody can have is escaped and cut."""
+        """Return the address for display: special characters of the host are escaped, and a long host is cut."""
         host = one_line(self.host, _LONGEST_HOST)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 

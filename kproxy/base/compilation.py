@@ -1,6 +1,6 @@
-"""Whether the data plane is compiled (hatch_build.py), and how to do without that: KPROXY_PURE=1.
+"""The compiled data plane (hatch_build.py): whether it runs, and how to run without it (KPROXY_PURE=1).
 
-A compiled module stands beside its source, and Python prefers it. The sources do the same, more slowly.
+A compiled module stands beside its source, and Python prefers it. The source does the same, more slowly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ COMPILED, PURE = "compiled", "pure Python"
 
 
 class _SourceFinder:
-    """Finds the sources of kproxy's modules, also where a compiled one stands beside."""
+    """A module finder that returns the source of a kproxy module even if a compiled module stands beside it."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -30,12 +30,12 @@ class _SourceFinder:
 
 
 def use_sources() -> None:
-    """Import the sources from now on. To be called before any compiled module is imported."""
+    """Import the sources from now on. Call this before any compiled module is imported."""
     sys.meta_path.insert(0, _SourceFinder)
 
 
 def data_plane_kind() -> str:
-    """Which data plane this kproxy has: `COMPILED` or `PURE`."""
+    """Return the kind of data plane that this kproxy runs: `COMPILED` or `PURE`."""
     spec = importlib.util.find_spec("kproxy.proxy.relay.conversation")
     return COMPILED if spec is not None and _is_compiled(spec) else PURE
 

@@ -1,6 +1,7 @@
-"""Ports that the system has given to connections: a port of ours among them cannot be listened on until they end.
+"""Local ports that the system has given to outgoing connections.
 
-Only Linux tells, in proc(5)'s /proc/net/tcp; elsewhere, and where that is hidden, nothing is known.
+kproxy cannot listen on such a port until the connection ends. Only Linux shows which connection has a port, in
+proc(5)'s /proc/net/tcp. Elsewhere, and where that file is hidden, the connection is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _LISTENS = "0A"
 
 
 def find_connection(port: int, tables: Sequence[Path] = _TABLES) -> Address | None:
-    """The other end of a connection whose local end has this port; None if a program listens on it, or nobody knows."""
+    """Return the remote address of the connection that has this local port.
+
+    Return None if a program listens on the port, or if the system does not show its connections.
+    """
     remote_address = None
     for table in tables:
         try:
@@ -38,7 +42,7 @@ def find_connection(port: int, tables: Sequence[Path] = _TABLES) -> Address | No
 
 
 def _address(text: str) -> Address:
-    """As the table has it: words of 32 bits in hexadecimal, each in the order of the machine, and the port."""
+    """Parse an address of /proc/net/tcp: 32-bit hexadecimal words in the machine's byte order, and the port."""
     host, _, port = text.partition(":")
     order = -1 if sys.byteorder == "little" else 1
     words = (bytes.fromhex(host[at : at + 8])[::order] for at in range(0, len(host), 8))

@@ -1,39 +1,44 @@
-"""Every error that kproxy raises on purpose. The name says whose fault it is.
+"""The errors that kproxy raises on purpose. The class says who must act.
 
     KproxyError
-    ├── ConfigError     the user's: a flag, an environment variable, a file
-    ├── WireError       a client's or a broker's: bytes that are not Kafka's protocol, or not safe to pass
-    ├── UpstreamError   the network's: a name, an address or a broker that cannot be reached
+    ├── ConfigError     the user: a flag, an environment variable, a file
+    ├── WireError       a client or a broker: bytes that are not Kafka's protocol, or not safe to pass
+    ├── UpstreamError   the network: a name, an address or a broker that cannot be reached
     │   ├── NoSuchName  no name server knows the name
     │   └── ViaError    a hop of `--via` failed: no address behind it can be reached
-    └── AdminError      another kproxy's: its admin endpoint cannot be reached, or refuses
+    └── AdminError      another kproxy: its admin endpoint cannot be reached, or refuses
 
-Anything else that escapes is a defect of kproxy.
+Any other exception that escapes is a defect of kproxy.
 """
 
 from __future__ import annotations
 
 from kproxy.base.printable import one_line
 
-# The text of an error may repeat what a peer said.
+# The text of an error may quote a peer.
 _LONGEST = 1000
 # Reasons of an UpstreamError that stay until a person changes something.
 _LASTING = frozenset(
     (
-        "tls-name", "tls-untrusted", "tls-client-certificate", "upstream-speaks-tls-alert",
-        "ssh-host-key", "ssh-auth", "proxy-auth",
+        "tls-name",
+        "tls-untrusted",
+        "tls-client-certificate",
+        "upstream-speaks-tls-alert",
+        "ssh-host-key",
+        "ssh-auth",
+        "proxy-auth",
     )
-)  # fmt: skip
+)
 
 
 class KproxyError(Exception):
-    """Base of all errors; `str()` is one line that a user can read."""
+    """The base of all errors; `str()` is one line that a user can read."""
 
 
 class ConfigError(KproxyError):
-    """One or more mistakes in flags, environment or file, all of them found at once.
+    """One or more mistakes in flags, environment or file, all found at once.
 
-    `problems` holds one line for each: where, what is wrong, what is allowed.
+    `problems` has one line for each mistake: where it is, what is wrong, what is allowed.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -44,7 +49,7 @@ class ConfigError(KproxyError):
 class WireError(KproxyError):
     """Bytes that cannot be Kafka's protocol, or a frame that must not be passed on.
 
-    `reason` is a short fixed word, fit for a metric label; `str()` says it for people.
+    `reason` is a short fixed word, fit for a metric label; `str()` is the text for people.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -53,12 +58,12 @@ class WireError(KproxyError):
 
 
 class UpstreamError(KproxyError):
-    """An upstream address could not be reached.
+    """A failure to reach an upstream address.
 
-    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit,
-    proxy, proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden,
-    docker, sasl, closed, wrong-cluster, wrong-node, unknown-node, other; those of TLS begin with "tls", and what is no
-    Kafka broker has a `WireError`'s.
+    `reason` is a short fixed word, fit for a metric label: resolve, refused, timeout, unreachable, loop, limit, proxy,
+    proxy-auth, ssh, ssh-host-key, ssh-auth, ssh-forbidden, kubernetes, kubernetes-auth, kubernetes-forbidden, docker,
+    sasl, closed, wrong-cluster, wrong-node, unknown-node, other. The reasons of TLS begin with "tls". A server that is
+    not a Kafka broker has the reason of a `WireError`.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -67,25 +72,28 @@ class UpstreamError(KproxyError):
 
     @property
     def lasting(self) -> bool:
-        """Whether trying again does not help before a person changes something."""
+        """True if trying again does not help until a person changes something."""
         return self.reason in _LASTING
 
 
 class NoSuchName(UpstreamError):
-    """The name servers have answered that there is no such name."""
+    """A name that does not exist, according to the name servers."""
 
     @property
     def lasting(self) -> bool:
-        """Whether trying again does not help: a name that is missing is a mistake, as a rule."""
+        """True: a missing name is usually a mistake, so trying again does not help."""
         return True
 
 
 class ViaError(UpstreamError):
-    """A hop of `--via` failed: whatever lies behind it cannot be reached either."""
+    """A hop of `--via` failed, so no address behind it can be reached."""
 
 
 class AdminError(KproxyError):
-    """The admin endpoint of another kproxy could not be asked, or refused. `status` is HTTP's, 0 without an answer."""
+    """A failure of the admin endpoint of another kproxy: not reachable, or a refusal.
+
+    `status` is the HTTP status, 0 without a response.
+    """
 
     def __init__(self, text: str, status: int = 0) -> None:
         self.status = status

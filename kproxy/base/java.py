@@ -1,4 +1,4 @@
-"""Finding Java on this machine."""
+"""The search for Java on this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kproxy.base.errors import ConfigError
 
 
 def find_java(minimum_version: int, user: str) -> str:
-    """The path of a `java` of at least version `needed`, from `$JAVA_HOME` or the PATH; `what` needs it.
+    """Return the path of a `java` of at least version `minimum_version`, from `$JAVA_HOME` or the PATH.
 
-    Raises ConfigError if there is none, if it does not run, or if it is too old.
+    `user` names the program that needs Java, for the message. Raises ConfigError if no Java is found, if it does not
+    run, or if it is too old.
     """
     java = find_program("java", "JAVA_HOME")
     if java is None:
@@ -39,7 +40,7 @@ def find_java(minimum_version: int, user: str) -> str:
 
 
 def find_program(command: str, home: str) -> str | None:
-    """A command's path: under the home that the variable `home` names, as Kafka's own scripts do, else the PATH."""
+    """Return a command's path: from the directory in the variable `home`, as Kafka's own scripts do, else the PATH."""
     directory = os.environ.get(home)
     if directory and (program := shutil.which(command, path=str(Path(directory, "bin")))):
         return program

@@ -1,21 +1,21 @@
-"""Text that comes from elsewhere, made fit for a terminal, a log and a line: brokers choose their own names.
+"""Text from outside, made safe for a terminal, a log and a line: brokers choose their own names.
 
-Whatever could move a cursor, colour a screen, turn the direction of writing (U+202E) or begin a new line is shown by
-its escape, as Python writes it.
+A character that could move a cursor, colour a screen, change the direction of writing (U+202E) or begin a new line is
+replaced with its escape, in Python's notation.
 """
 
 from __future__ import annotations
 
 
 def escaped(text: str) -> str:
-    """`text` with an escape for each character that is not printable."""
+    """Return `text` with an escape in place of each character that is not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` escaped, of at most `most` characters and a few words that say how many were cut."""
+    """Return `text` escaped and cut to `most` characters; a cut text says how many characters it had."""
     shown = escaped(text[:most])
     if len(text) <= most and len(shown) <= most:
         return shown

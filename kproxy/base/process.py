@@ -1,4 +1,4 @@
-"""Processes of this host: which one is meant by an id, as ids are used again. Standard library only."""
+"""Processes of this host, told apart although their ids are reused. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 
 def start_time(pid: int) -> str | None:
-    """What tells a process from a later one with the same id; None if there is none, or only what is left of it until
-    its parent asks. "" where the system does not say (no /proc, or hidden)."""
+    """Return the start time of a process, which tells it from a later process with the same id.
+
+    Return None if the process does not exist, or if it has ended and its parent has not yet asked for the exit code.
+    Return "" where the system does not show start times (no /proc, or hidden).
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -23,10 +26,10 @@ def start_time(pid: int) -> str | None:
 
 
 def parent_pid(pid: int) -> int:
-    """The id of its parent. Raises OSError where there is no /proc."""
+    """Return the id of the parent process. Raises OSError where there is no /proc."""
     return int(_stat(pid)[1])
 
 
 def _stat(pid: int) -> list[str]:
-    """What proc_pid_stat(5) has from the state on. The name before may have spaces and parentheses."""
+    """Return the fields of proc_pid_stat(5) from the state on; the name before it may have spaces and parentheses."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

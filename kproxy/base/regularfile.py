@@ -1,6 +1,6 @@
-"""Reading files that others may replace while kproxy runs: bounded, and regular files only.
+"""Bounded reading of regular files that other programs may replace while kproxy runs.
 
-A pipe keeps its reader waiting, and a device never ends. Standard library only.
+A pipe would keep its reader waiting, and a device never ends. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path | str, *, directory: int | None = None, follow_links: bool = True) -> BinaryIO:
-    """Open a regular file, also through links; `directory` is the descriptor that a relative path begins at. Raises
-    OSError, and ValueError with words for the user if it is something else."""
+    """Open a regular file, also through links.
+
+    `directory` is the descriptor of the directory that a relative path begins at. Raises OSError, and ValueError with a
+    text for the user if the path is not a regular file.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a pipe would wait for a writer
     if not follow_links:
         flags |= os.O_NOFOLLOW
@@ -28,8 +31,10 @@ def open_regular(path: Path | str, *, directory: int | None = None, follow_links
 
 
 def read(path: Path | str, most: int, *, directory: int | None = None, follow_links: bool = True) -> bytes:
-    """Read all of a regular file, of at most `most` bytes. Raises OSError, and ValueError with words for the user if it
-    is something else, or larger."""
+    """Read a whole regular file of at most `most` bytes.
+
+    Raises OSError, and ValueError with a text for the user if the path is not a regular file, or if it is larger.
+    """
     with open_regular(path, directory=directory, follow_links=follow_links) as file:
         data = file.read(most + 1)
     if len(data) > most:

@@ -1,7 +1,7 @@
-"""Lines of the log that come again and again: one in a while, with the number of those left out.
+"""A filter for repeated log lines: one line in 30 s, with the number of suppressed ones.
 
-A line is known again by its text. What a peer can cause at will is known by what it is `about`: whatever else differs
-in it, it is the same line.
+A line is recognised by its text. A line that a peer can cause at will is recognised by its subject (`about`), whatever
+else differs in it.
 """
 
 from __future__ import annotations
@@ -15,33 +15,36 @@ from typing import TypeAlias
 
 from kproxy.base.printable import one_line
 
-# A message, and each line of a traceback, has at most so many characters.
+# The longest message, and the longest line of a traceback, in characters.
 MAX_MESSAGE_LENGTH = 4000
-# The same line is written once in so many seconds.
+# The same line is written at most once in this time, in seconds.
 INTERVAL = 30.0
-# Lines that are remembered, of either kind. Those about more peers than that within `EVERY` seconds are counted only.
+# The most lines that are remembered, of either kind. Lines about further subjects are only counted.
 MAX_REMEMBERED = 1000
 
 RepeatKey: TypeAlias = tuple[str, ...]
-# Attributes of a record.
+# Attributes of a log record.
 _ABOUT, _PASSES = "kproxy_about", "kproxy_passes"
 
 
 def about(*subject: object) -> Mapping[str, object]:
-    """The `extra` of a line that a peer can cause at will. It is written once in a while for the same text (without its
-    arguments) and the same `what`: an address, a node, a reason."""
+    """Return the `extra` of a log line that a peer can cause at will.
+
+    The line is written at most once in `INTERVAL` seconds for the same message format and the same `subject`: an
+    address, a node, a reason.
+    """
     return {_ABOUT: tuple(map(str, subject))}
 
 
 def repeat_key(record: logging.LogRecord) -> RepeatKey:
-    """What the line was said to be about; () if nothing was said."""
+    """Return the subject that the caller gave the log line with `about`; () without one."""
     key: RepeatKey = getattr(record, _ABOUT, ())
     return key
 
 
 @dataclass(slots=True)
 class _WrittenLine:
-    """A line that was written at this time, and how often it was left out since, with the text of the first time."""
+    """A line that was written, and the repeats that were suppressed since."""
 
     written_at: float
     suppressed: int = 0
@@ -51,7 +54,7 @@ class _WrittenLine:
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a line through unless the same one was written less than `EVERY` seconds ago.
+    """A log filter that passes a line unless the same line was written less than `INTERVAL` seconds ago.
 
     A broker that is down makes each attempt of each client fail in the same words, and a client may be refused
     thousands of times a second. Several handlers may share one filter: it judges a record once.
@@ -95,8 +98,10 @@ class RepeatFilter(logging.Filter):
         return True
 
     def write_suppressed(self, *, at_the_end: bool = False) -> None:
-        """Write how many lines were left out, where the last one was written `EVERY` seconds ago; `at_the_end`, of all.
-        To be called every few seconds: what may be written again is forgotten here."""
+        """Write the number of suppressed lines of each line that is older than `INTERVAL`; `at_the_end`, of all.
+
+        Call this every few seconds: it also forgets the lines that may be written again.
+        """
         now = time.monotonic()
         with self._lock:
             expired = []

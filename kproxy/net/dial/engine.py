@@ -23,8 +23,8 @@ _MOST = 8 * 1024 * 1024
 class EngineError(Exception):
     """It does not answer, or not so; `str()` is one line. `missing`: what was asked for is not there."""
 
-    def __init__(self, text: str, *, missing: bool = False) -> None:
-        self.not_found = missing
+    def __init__(self, text: str, *, not_found: bool = False) -> None:
+        self.not_found = not_found
         super().__init__(text)
 
 

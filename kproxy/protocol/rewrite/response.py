@@ -185,7 +185,7 @@ class HeldResponse(_WalkedResponse):
         """`feed` for a frame that begins with a front that is known."""
         self.passing = True
         self.endpoints = prefix.location_count
-        rewritten = prefix.rewritten(local)
+        rewritten = prefix.rewrite(local)
         if rewritten is prefix.data:
             return len(chunk), chunk
         return prefix.end, b"".join(

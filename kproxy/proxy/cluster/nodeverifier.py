@@ -200,7 +200,7 @@ class NodeVerifier:
         identifying = self._identifier.identify(
             connection.channel, expected_key, connection.names, logged_in=self._opener.logs_in
         )
-        return await self._identify(identifying, address, connection.channel.finish)
+        return await self._identify(identifying, address, connection.channel.check_no_excess)
 
     async def _verify(self, key: NodeKey | None, route: Route, names: Sequence[str], channel: Channel) -> None:
         """Verify a connection within a client's session, after its login. Raises UpstreamError."""

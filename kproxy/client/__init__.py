@@ -1,5 +1,5 @@
 """kproxy as a Kafka client: its own requests and its own logins.
 
-ask   what kproxy asks brokers, and how it reads the answers
+ask   kproxy's own questions to brokers, and the reading of their responses
 sasl  logging in on behalf of clients
 """

@@ -1,4 +1,4 @@
-"""Getting requests to a broker and its responses back, on a connection of kproxy's own."""
+"""Sending requests to a broker and receiving its responses, on a connection of kproxy's own."""
 
 from __future__ import annotations
 
@@ -8,28 +8,33 @@ from typing import Protocol
 from kproxy.client.ask.frames import FrameReader
 from kproxy.net.dial.stream import Stream
 
-# A broker's answer to kproxy has at most so many bytes: a list of ten thousand brokers has one million.
+# The largest response that kproxy reads, in bytes: a list of ten thousand brokers has one million.
 MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
 class Channel(Protocol):
-    """Somebody who can be asked. One at a time uses it; several requests may be sent before the first is answered."""
+    """A way to send requests to a broker and to receive the responses in the same order.
+
+    Only one coroutine may use it at a time. It may send several requests before it receives the first response.
+    """
 
     def send(self, request: bytes) -> None:
-        """Have a request, a whole frame, sent by the time that its answer is waited for."""
+        """Queue a request, a whole frame; it leaves at the latest with the next call of `receive`."""
 
     async def receive(self, seconds: float | None = None) -> bytes:
-        """The response to the next request, without its size; the broker may take so many seconds. Raises TimeoutError,
-        EOFError, WireError and OSError."""
+        """Return the response to the oldest unanswered request, without its size.
+
+        The broker may take `seconds`. Raises TimeoutError, EOFError, WireError and OSError.
+        """
 
     async def request(self, request: bytes, seconds: float | None = None) -> bytes:
-        """Both."""
+        """Send a request and return its response; see `receive` for what it raises."""
         self.send(request)
         return await self.receive(seconds)
 
 
 class ConnectionChannel(Channel):
-    """On a connection of kproxy's own. A response may have `limit` bytes."""
+    """A channel on a connection of its own. A response may have at most `limit` bytes."""
 
     def __init__(self, stream: Stream, limit: int = MAX_RESPONSE_SIZE) -> None:
         self._stream = stream
@@ -49,5 +54,8 @@ class ConnectionChannel(Channel):
         return await self._frames.read()
 
     def check_no_excess(self) -> None:
-        """Leave the connection to somebody else. Raises WireError if more has come than was asked for."""
+        """Raise WireError if the broker has sent more than the responses that were asked for.
+
+        Call this before the connection is used for a client's session.
+        """
         self._frames.check_empty()

@@ -1,7 +1,7 @@
-"""What kproxy asks a broker about its cluster's contents: brokers, topics, groups, who leads the quorum.
+"""Questions about the contents of a cluster: brokers, topics, groups, the leader of the quorum.
 
-All are read-only, and creating topics on their own is left out. The versions are those that Kafka 0.10.1 to 4.x have;
-older ones tell less. Texts of answers are escaped.
+All are read-only, and none makes a broker create a topic. The API versions are those of Kafka 0.10.1 to 4.x; older
+versions return less. Text in the answers is escaped.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _QUORUM = b"__cluster_metadata"
 
 
 def error_text(code: int) -> str:
-    """An error code in words."""
+    """Return a short text for one of Kafka's error codes."""
     return ERRORS.get(code, f"error {code}")
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker, as another one tells."""
+    """One broker, as another broker lists it."""
 
     id: int
     advertised: Address
@@ -55,7 +55,10 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition. `leader` is -1 if there is none; `offline` are replicas on brokers or disks that are gone."""
+    """One partition.
+
+    `leader` is -1 if there is none; `offline` has the replicas on brokers or disks that have failed.
+    """
 
     index: int
     leader: int
@@ -66,19 +69,22 @@ class Partition:
 
     @property
     def is_leaderless(self) -> bool:
-        """Whether nobody leads it: it can neither be written nor read."""
+        """True if the partition has no leader: clients can neither read nor write it."""
         return self.leader < 0
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether replicas lag behind or are gone."""
+        """True if replicas lag behind or have failed."""
         return len(self.isr) < len(self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic, its partitions in order. `error` is a code of Kafka's. `allowed`: the operations that this user may
-    do, None where nobody asked or the broker does not tell."""
+    """One topic with its partitions in order.
+
+    `error` is one of Kafka's error codes. `allowed` has the operations that this user may perform; None if kproxy did
+    not ask, or if the broker does not return them.
+    """
 
     name: str
     internal: bool
@@ -89,8 +95,10 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterContents:
-    """Brokers and topics, in order. `controller_id`: to whom requests for the controller go, -1 if nobody knows; with
-    KRaft that is any broker."""
+    """The brokers and topics of a cluster, in order.
+
+    `controller_id` is the broker that takes requests for the controller, -1 if unknown; with KRaft it is any broker.
+    """
 
     cluster_id: str | None
     controller_id: int
@@ -100,8 +108,10 @@ class ClusterContents:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group, as its coordinator lists it. Older brokers do not tell the state (before Kafka 2.6) and the kind
-    (before 3.8)."""
+    """One group, as its coordinator lists it.
+
+    Older brokers do not return the state (before Kafka 2.6) and the kind (before 3.8).
+    """
 
     id: str
     protocol_type: str
@@ -118,15 +128,18 @@ class GroupListing:
 
 
 def can_ask_for_one_topic(versions: Versions) -> bool:
-    """Whether topics can be asked for by name: before, a broker would create those that there are not."""
+    """Return whether kproxy may ask for topics by name; an older broker would create the topics that do not exist."""
     return 4 in versions.get(api.METADATA, ())
 
 
 def contents_question(
     versions: Versions, names: Sequence[str] | None = None, *, operations: bool = False
 ) -> Question[ClusterContents]:
-    """The brokers, and all topics that the user may see, or those with these names; with `operations`, also what the
-    user may do with them, where brokers tell (Kafka 2.3 and later)."""
+    """Return the question for the brokers and the topics.
+
+    Without `names` it asks for all topics that the user may see. With `operations` it also asks for what the user may
+    do with them, where brokers return that (Kafka 2.3 and later).
+    """
     served = versions.get(api.METADATA, range(0))
     version = next((one for one in ((8, 5, 4, 2) if operations else (5, 4, 2)) if one in served), 1)
     if names is None:
@@ -139,9 +152,12 @@ def contents_question(
 
 
 def _contents(version: int, body: bytes) -> ClusterContents:
-    """Metadata v1 to v13: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id,
-    topics[error, name, id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline
-    (v5)], operations (v8)]. From v9 on compact, with tags."""
+    """Decode a Metadata response, v1 to v13.
+
+    Layout: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id, topics[error, name,
+    id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline (v5)], operations
+    (v8)]. From v9 on it is compact, with tags.
+    """
     read = ResponseReader(body, compact=version >= 9)
     read.tags()  # the header's
     if version >= 3:
@@ -179,8 +195,10 @@ def _contents(version: int, body: bytes) -> ClusterContents:
 
 
 def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
-    """What a Metadata response says that a client was sent, from behind its correlation id on; None if it cannot be
-    read, as that of a later version."""
+    """Decode a Metadata response that a client was sent, from behind its correlation id on.
+
+    Return None if the response cannot be read, for example one of a later version.
+    """
     if not 1 <= version <= 13:
         return None
     try:
@@ -190,14 +208,14 @@ def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
 
 
 def _operations(bits: int) -> frozenset[str] | None:
-    """A bit for each operation (KIP-430)."""
+    """Decode a bit field with one bit for each operation (KIP-430)."""
     if bits == _NOT_REQUESTED:
         return None
     return frozenset(name for bit, name in OPERATIONS.items() if bits >> bit & 1)
 
 
 def groups_question(versions: Versions) -> Question[GroupListing] | None:
-    """The groups that the broker coordinates and the user may see; no question if it knows of none."""
+    """Return the question for the groups that the broker coordinates; None if the broker does not support it."""
     served = versions.get(api.LIST_GROUPS, range(0))
     version = next((one for one in (5, 4, 0) if one in served), None)
     if version is None:
@@ -208,8 +226,11 @@ def groups_question(versions: Versions) -> Question[GroupListing] | None:
 
 
 def _groups(version: int, body: bytes) -> GroupListing:
-    """ListGroups v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
-    groups[…, kind]."""
+    """Decode a ListGroups response.
+
+    Layout of v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
+    groups[…, kind].
+    """
     read = ResponseReader(body, compact=version >= 4)
     read.tags()
     if version >= 1:
@@ -229,7 +250,10 @@ def _groups(version: int, body: bytes) -> GroupListing:
 
 
 def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
-    """Which controller leads, None if the user may not see it; no question where brokers have no quorum (ZooKeeper)."""
+    """Return the question for the id of the controller that leads, None if the user may not see it.
+
+    Return no question where brokers have no quorum (ZooKeeper).
+    """
     if 0 not in versions.get(api.DESCRIBE_QUORUM, ()):
         return None
     # v0: topics[name, partitions[index, tags], tags], tags
@@ -238,7 +262,10 @@ def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
 
 
 def _quorum_leader(body: bytes) -> int | None:
-    """DescribeQuorum v0: tags, error, topics[name, partitions[index, error, leader, …]]; there is one of each."""
+    """Decode a DescribeQuorum response with one topic and one partition.
+
+    Layout of v0: tags, error, topics[name, partitions[index, error, leader, …]].
+    """
     read = ResponseReader(body, compact=True)
     read.tags()
     if read.int16() != NONE or not read.count():

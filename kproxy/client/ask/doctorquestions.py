@@ -1,7 +1,7 @@
-"""What only `kproxy doctor` asks: the features of a cluster, a group's coordinator, the mechanisms of a listener.
+"""Questions of `kproxy doctor` only: the features of a cluster, a group's coordinator, the mechanisms of a listener.
 
-All are read-only, and nothing is asked that makes a broker create something, as long as a coordinator is asked for only
-where the topic of the groups exists.
+All are read-only. None makes a broker create something, provided that a coordinator is asked for only where the topic
+of the groups exists.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ GROUPS_TOPIC = "__consumer_offsets"
 _UNSUPPORTED_MECHANISM = 33
 _MAX_MECHANISMS = 20
 _FINALIZED = 2  # the tag of the finalized features in ApiVersions v3
-# A mechanism that no broker has: its answer lists those that it has, and no login is made.
+# A mechanism that no broker has: the response lists those that it has, and no login is made.
 _UNUSED_MECHANISM = "KPROXY-ASKS"
 
 
 def features_question(versions: Versions) -> Question[Mapping[str, int]] | None:
-    """The finalized features of the cluster, by name the level (KIP-584); no question before Kafka 2.4."""
+    """Return the question for the finalized features of the cluster, name to level (KIP-584).
+
+    Return None before Kafka 2.4.
+    """
     if 3 not in versions.get(api.API_VERSIONS, ()):
         return None
     # v3: the client's software name and version, tags
@@ -32,7 +35,10 @@ def features_question(versions: Versions) -> Question[Mapping[str, int]] | None:
 
 
 def _read_features(body: bytes) -> Mapping[str, int]:
-    """ApiVersions v3, whose header has no tags: error, ranges[key, lowest, highest, tags], throttle time, tags."""
+    """Decode an ApiVersions response, v3, whose header has no tags.
+
+    Layout: error, ranges[key, lowest, highest, tags], throttle time, tags.
+    """
     read = ResponseReader(body, compact=True)
     read.int16()
 
@@ -57,22 +63,26 @@ def _read_features(body: bytes) -> Mapping[str, int]:
 
 
 def coordinator_question(versions: Versions, group: str) -> Question[tuple[int, int]] | None:
-    """Kafka's error code, and the node that coordinates the group. Ask only where GROUPS_TOPIC exists: a broker would
-    create it."""
+    """Return the question for the group's coordinator: the answer is Kafka's error code, and the node id.
+
+    Ask only where GROUPS_TOPIC exists: a broker would create it.
+    """
     if 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
     return Question(api.FIND_COORDINATOR, 0, string(group.encode(), compact=False), _read_coordinator)
 
 
 def _read_coordinator(body: bytes) -> tuple[int, int]:
-    """FindCoordinator v0: error, node id, host, port."""
+    """Decode a FindCoordinator response, v0: error, node id, host, port."""
     read = ResponseReader(body)
     return read.int16(), read.int32()
 
 
 def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] | None:
-    """The SASL mechanisms that this listener has enabled; None if it has no SASL. No login is made; the broker closes
-    the connection afterwards."""
+    """Return the question for the SASL mechanisms that this listener has enabled, None if it has no SASL.
+
+    This makes no login; the broker closes the connection afterwards.
+    """
     if not versions.get(api.SASL_HANDSHAKE):
         return None
     version = min(1, versions[api.SASL_HANDSHAKE][-1])
@@ -80,7 +90,7 @@ def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] 
 
 
 def _read_mechanisms(body: bytes) -> tuple[str, ...] | None:
-    """SaslHandshake v0 and v1: error, mechanisms[]."""
+    """Decode a SaslHandshake response, v0 or v1: error, mechanisms[]."""
     read = ResponseReader(body)
     if read.int16() != _UNSUPPORTED_MECHANISM:
         return None

@@ -1,4 +1,4 @@
-"""Reading a broker's answers to what kproxy itself asks, one by one. Sessions do not go through here."""
+"""Reading the response frames to kproxy's own requests. Sessions do not use this module."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from kproxy.protocol.wire.greeting import ENOUGH, recognise
 from kproxy.protocol.wire.mismatch import wrong_upstream
 from kproxy.protocol.wire.primitives import INT32, malformed
 
-# What is read at once. Answers are small, and several come together.
+# The most bytes of one read. Responses are small, and several arrive together.
 _CHUNK = 64 * 1024
 _FIRST = Struct(">ii")
-# What a broker sends at most: a size above this is another protocol's first bytes.
+# The largest frame of a broker: a larger size is the first bytes of another protocol.
 _LARGEST = 1 << 30
 
 
 class ResponseTooLarge(WireError):
-    """The broker answers with more than kproxy reads."""
+    """A response is larger than kproxy reads."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__("answer-too-large", f"the answer has {size} bytes, and kproxy reads {limit} at most")
 
 
 class NotAResponse(WireError):
-    """What comes is larger than an answer may be; or it is none, and its first eight bytes are no size and no
-    correlation id."""
+    """The received bytes are not a response of acceptable size.
+
+    Either the response is too large, or the server does not speak Kafka, and its first eight bytes are no size and
+    correlation id.
+    """
 
     def __init__(self, size: int, correlation_id: int, limit: int) -> None:
         self._size = size
@@ -35,23 +38,26 @@ class NotAResponse(WireError):
         super().__init__("malformed", "the server at this address is not a Kafka broker")
 
     def for_request(self, correlation_id: int) -> WireError:
-        """What it is for somebody who waits for the answer with this correlation id."""
+        """Return the error for the request with this correlation id: ResponseTooLarge, if this is its response."""
         if self._correlation_id == correlation_id and 0 < self._size <= _LARGEST:
             return ResponseTooLarge(self._size, self._limit)
         return self
 
 
 class FrameReader:
-    """The frames that come, each of at most `limit` bytes, without their sizes."""
+    """A reader of frames of at most `limit` bytes each; it returns them without their sizes."""
 
     def __init__(self, stream: Stream, limit: int) -> None:
         self._stream = stream
         self._limit = limit
-        self._data = bytearray()  # what has come, and is nobody's yet
+        self._data = bytearray()  # received bytes that belong to no returned frame yet
 
     async def read(self) -> bytes:
-        """The next one. Raises WireError if what comes is not Kafka's, EOFError if the broker closes the connection,
-        and OSError."""
+        """Return the next frame.
+
+        Raises WireError if the bytes are not Kafka's protocol, EOFError if the broker closes the connection, and
+        OSError.
+        """
         data = self._data
         while (frame := self._take_frame()) is None:
             is_foreign = len(data) >= 4 and not 0 <= INT32.unpack_from(data)[0] <= self._limit
@@ -59,7 +65,7 @@ class FrameReader:
                 greeting = recognise(bytes(data[:ENOUGH]), from_upstream=True)
                 if greeting is not None:
                     raise wrong_upstream(greeting)
-                if is_foreign and len(data) >= ENOUGH:  # fewer may not yet tell whose it is
+                if is_foreign and len(data) >= ENOUGH:  # fewer bytes may not identify the protocol
                     size, correlation_id = _FIRST.unpack_from(data)
                     raise NotAResponse(size, correlation_id, self._limit)
             chunk = await self._stream.receive(_CHUNK)
@@ -69,7 +75,7 @@ class FrameReader:
         return frame
 
     def _take_frame(self) -> bytes | None:
-        """The next one, if all of it is there."""
+        """Return the next frame if all of it has been received."""
         data = self._data
         if len(data) < 4:
             return None
@@ -84,6 +90,6 @@ class FrameReader:
         return frame
 
     def check_empty(self) -> None:
-        """Raises WireError if something is left over."""
+        """Raise WireError if unread bytes are left."""
         if self._data:
             raise malformed("the server at this address sent more than kproxy asked for")

@@ -1,4 +1,4 @@
-"""The listeners of a broker, from its settings. Pure."""
+"""The listeners of a broker, parsed from its settings. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """One listener: where it listens, and what clients are told; "" where the broker does not say. `role`: what for,
-    if not for clients alone."""
+    """One listener of a broker.
+
+    `bound` is the address that it listens on, `advertised` the one that clients receive; "" where the broker does not
+    return it. `role` is its use, "" for clients alone.
+    """
 
     name: str
     protocol: str
@@ -19,8 +22,10 @@ class BrokerListener:
 
 
 def parse_listeners(settings: Mapping[str, str | None]) -> list[BrokerListener]:
-    """Those that `listeners` and `advertised.listeners` name, in that order. Names are in capitals, as Kafka reads
-    them."""
+    """Return the listeners in `listeners` and `advertised.listeners`, in that order.
+
+    Names are in capitals, as Kafka reads them.
+    """
     bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
     protocols = dict(_pairs(settings.get("listener.security.protocol.map"), ":"))
     inter_broker_name = (settings.get("inter.broker.listener.name") or "").upper()

@@ -1,16 +1,16 @@
-"""What kproxy asks brokers, as an ordinary client: who is there, which node are you, what do you lead.
+"""Questions of an ordinary Kafka client to brokers: which nodes exist, which node answers, which partitions it leads.
 
-All are read-only, and in versions that Kafka 0.10.1 to 4.x have. Who asks limits the time.
+All are read-only, and use versions that Kafka 0.10.1 to 4.x support. The caller limits the time.
 
-Which cluster it belongs to a broker tells everybody (Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919).
-Which node it is has no field of its own in the protocol; these tell it all the same:
+Any broker returns the id of its cluster (Metadata v2, KIP-78; controllers in DescribeCluster, KIP-919). No field of the
+protocol has the id of the node that answers, but these responses reveal it:
 
- * DescribeConfigs of another broker: the refusal names the one that was asked. Needs DescribeConfigs on the cluster.
+ * DescribeConfigs for another broker: the refusal names the broker that answers. Needs DescribeConfigs on the cluster.
  * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
  * ListGroups names the groups that this broker coordinates, FindCoordinator the coordinator of one of them. Needs
    Describe on a group.
 
-The module has a little over 300 lines: each question stands beside the reading of its answer.
+The module has a little over 300 lines: each question stands beside the function that reads its response.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from struct import error as StructError
 from struct import pack, unpack_from
 from typing import Generic, TypeVar
 
@@ -36,7 +36,7 @@ from kproxy.protocol.wire import api
 from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
 from kproxy.protocol.wire.request import encode_request
 
-# What is known of an upstream address that hangs up on the first request.
+# The text for an upstream address that closes the connection on the first request.
 NO_ANSWER = (
     "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
     " certificate: --tls-cert; or the server is not a Kafka broker"
@@ -51,25 +51,28 @@ _CONTROLLER_ENDPOINTS = 2  # DescribeCluster's EndpointType
 _LATEST = -1  # ListOffsets: the end of the log
 # "Unexpected broker id, expected 1 or empty string, but received 2147483647"; Kafka before 2.2 had no "or empty".
 _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
-# What is looked at of lists that may be long: kproxy needs a few of them, and must not stop for the rest.
+# The most elements read of lists that may be long: kproxy needs a few of them, and must not block for the others.
 _MAX_PARTITIONS_READ, _MAX_GROUPS_READ = 20_000, 100
 _PARTITIONS_OF_A_LEADER = 3
-# An answer of at most so many bytes is read in one step. A list of nodes that is no longer, the first answer on each
-# connection, is read once, however often it comes.
+# The longest response that is read in one step, in bytes. A list of nodes of at most this size, the first response on
+# each connection, is decoded once, however often it arrives.
 _SHORT = 4096
 
 T = TypeVar("T")
 
 Versions = Mapping[int, range]
-"""Of each API that a broker serves, by key, the versions."""
+"""The versions of each API that a broker serves, by API key."""
 TopicPartition = tuple[bytes, int]
 """A topic's name and a partition's index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNodes:
-    """The nodes of a cluster as one of them tells. `cluster_id` is None from brokers that do not know of it, before
-    Kafka 0.10.1. `kind`: what the nodes are, and so the one that was asked."""
+    """The nodes of a cluster, as one of them lists them.
+
+    `cluster_id` is None from brokers before Kafka 0.10.1. `kind` is the kind of all the nodes, also of the one that
+    answered.
+    """
 
     cluster_id: str | None
     kind: NodeKind
@@ -77,13 +80,15 @@ class ClusterNodes:
 
 
 class UnreadableResponse(WireError):
-    """The broker has answered, and its answer cannot be read."""
+    """The broker has responded, and its response cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """A request to a broker, and how its response is read. It may be put any number of times. What may take long is
-    read in a coroutine, which lets others go on meanwhile."""
+    """A request to a broker, and the function that reads its response.
+
+    It can be asked any number of times. A response that may take long is read in a coroutine, which yields to others.
+    """
 
     key: int
     version: int
@@ -95,12 +100,15 @@ class Question(Generic[T]):
         object.__setattr__(self, "frame", encode_request(self.key, self.version, self.key, self.body))
 
     def send(self, channel: Channel) -> None:
-        """Have it sent by the time that its answer, or one before, is waited for."""
+        """Queue the request; it leaves at the latest when this answer, or an earlier one, is received."""
         channel.send(self.frame)
 
     async def read_answer(self, channel: Channel) -> T:
-        """What comes of it. Raises UpstreamError, with the reason "closed" if the broker closes the connection instead,
-        Unreadable, and another WireError: what comes is not an answer to this."""
+        """Receive the response and return the answer.
+
+        Raises UpstreamError with the reason "closed" if the broker closes the connection, UnreadableResponse, and
+        another WireError if the received bytes are not a response to this request.
+        """
         try:
             frame = await channel.receive()
         except (ConnectionError, EOFError):
@@ -120,25 +128,27 @@ class Question(Generic[T]):
         try:
             answer = self.read(frame[4:])
             return await answer if isinstance(answer, Awaitable) else answer
-        except (Underflow, StructError):
+        except (Underflow, struct.error):
             raise UnreadableResponse("malformed", "a response to kproxy ends early") from None
         except WireError as error:
             raise UnreadableResponse(error.reason, str(error)) from None
 
     async def ask(self, channel: Channel) -> T:
-        """Both."""
+        """Send the request and return the answer; see `read_answer` for what it raises."""
         self.send(channel)
         return await self.read_answer(channel)
 
 
 async def ask_versions(channel: Channel) -> Versions:
-    """What the broker serves; it tells everybody, before any login. Raises UpstreamError or WireError: no Kafka broker
-    answers."""
+    """Return the versions that the broker serves; any broker returns them before a login.
+
+    Raises UpstreamError or WireError if no Kafka broker answers.
+    """
     return await Question(api.API_VERSIONS, 0, b"", _read_versions).ask(channel)
 
 
 def _read_versions(body: bytes) -> Versions:
-    """ApiVersions v0: error code, ranges[API key, lowest, highest]"""
+    """Decode an ApiVersions response, v0: error code, ranges[API key, lowest, highest]."""
     ranges: dict[int, range] = {}
     for at in range(6, len(body) - 5, 6):
         key, lowest, highest = unpack_from(">hhh", body, at)
@@ -147,14 +157,20 @@ def _read_versions(body: bytes) -> Versions:
 
 
 def nodes_question(versions: Versions) -> Question[ClusterNodes]:
-    """Who is in the cluster. If the broker closes the connection, one must perhaps log in first."""
+    """Return the question for the nodes of the cluster.
+
+    If the broker closes the connection, a login may be required first.
+    """
     if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
         return _BROKERS_QUESTIONS[2 if 2 in versions.get(api.METADATA, ()) else 1]
     return _CONTROLLERS_QUESTION
 
 
 async def _read_metadata(version: int, body: bytes) -> ClusterNodes:
-    """Metadata v1 or v2: brokers[node id, host, port, rack], cluster id (v2), …"""
+    """Decode a Metadata response, v1 or v2.
+
+    Layout: brokers[node id, host, port, rack], cluster id (v2), …
+    """
     if len(body) <= _SHORT:
         return _read_short_metadata(body, version)
     return _nodes_of_metadata(body, version, await _walk_to_last_node(body, api.METADATA, version))
@@ -176,7 +192,10 @@ def _read_short_metadata(body: bytes, version: int) -> ClusterNodes:
 
 
 async def _read_described_cluster(body: bytes) -> ClusterNodes:
-    """DescribeCluster v1: tags, throttle time, error code, error message, endpoint type, cluster id, …"""
+    """Decode a DescribeCluster response.
+
+    Layout of v1: tags, throttle time, error code, error message, endpoint type, cluster id, …
+    """
     at = skip_tags(body, 0, len(body)) + 4
     (error,) = INT16.unpack_from(body, at)
     if error:
@@ -188,8 +207,11 @@ async def _read_described_cluster(body: bytes) -> ClusterNodes:
 
 
 class _ReadQueue:
-    """A queue of the coroutines that read long answers: one of them goes on in each turn of the loop. kproxy opens
-    dozens of connections at once, whose answers may come together. Unlike a lock, the queue belongs to no loop."""
+    """A queue of the coroutines that read long responses: one of them continues in each turn of the loop.
+
+    kproxy opens dozens of connections at once, whose responses may arrive together. Unlike a lock, the queue belongs to
+    no loop.
+    """
 
     def __init__(self) -> None:
         self._taken = False
@@ -208,9 +230,9 @@ _LONG_RESPONSES = _ReadQueue()
 
 
 async def _walk_to_last_node(body: bytes, key: int, version: int) -> Walk:
-    """Walk to the last node of a response, and let sockets have their turn at each pause. Raises WireError.
+    """Walk to the last node of a response, and yield to other tasks at each pause. Raises WireError.
 
-    Only long answers queue: those of another cluster must not delay what an ordinary one says.
+    Only long responses queue: those of another cluster must not delay an ordinary one.
     """
     if len(body) <= _SHORT:
         return _checked(await _walk_with_pauses(body, key, version))
@@ -242,7 +264,7 @@ def _checked(walk: Walk) -> Walk:
 
 
 def _end(walk: Walk) -> int:
-    """The index behind the last node's port."""
+    """Return the index behind the last node's port."""
     return walk.locations[-1][2]
 
 
@@ -257,20 +279,23 @@ _CONTROLLERS_QUESTION: Question[ClusterNodes] = Question(
 
 
 def node_id_question(versions: Versions, expected_id: int = UNUSED_NODE_ID) -> Question[int | None] | None:
-    """The id of the broker that is asked, as it tells itself, None if it does not; there is no question if the broker
-    does not know it. One whose id is the one that you `suppose` has nothing to refuse, and nothing to log."""
+    """Return the question for the node id of the broker that answers; the answer is None if it does not reveal its id.
+
+    Return no question if the broker does not support it. A broker whose id is `expected_id` has nothing to refuse, and
+    logs nothing.
+    """
     return _node_id_question(expected_id) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
 
 
 @lru_cache(maxsize=64)
 def _node_id_question(expected_id: int) -> Question[int | None]:
-    # v1: resources[type, name, keys], include_synonyms; of the keys one that there is not, to keep the answer short
+    # v1: resources[type, name, keys], include_synonyms; one key that does not exist, to keep the response short
     resource = pack(">b", _BROKER_RESOURCE) + _string(str(expected_id).encode()) + INT32.pack(1) + _string(b"kproxy")
     return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_read_node_id, expected_id))
 
 
 def _read_node_id(expected_id: int, body: bytes) -> int | None:
-    """DescribeConfigs v1: throttle time, results[error code, error message, …]"""
+    """Decode a DescribeConfigs response, v1: throttle time, results[error code, error message, …]."""
     (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
     if count != 1:
         return None
@@ -282,7 +307,7 @@ def _read_node_id(expected_id: int, body: bytes) -> int | None:
 
 
 async def ask_leaders(channel: Channel, versions: Versions) -> dict[int, tuple[TopicPartition, ...]]:
-    """A few partitions of each node that leads any, of the topics that this user may see."""
+    """Return a few partitions of each node that leads any, among the topics that this user may see."""
     if 2 not in versions.get(api.METADATA, ()):
         return {}
     question: Question[dict[int, tuple[TopicPartition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _read_leaders)
@@ -290,8 +315,10 @@ async def ask_leaders(channel: Channel, versions: Versions) -> dict[int, tuple[T
 
 
 async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
-    """Metadata v2, from its topics on: topics[error, name, is internal, partitions[error, index, leader, replicas,
-    in-sync replicas]]."""
+    """Decode a Metadata response, v2, from its topics on.
+
+    Layout: topics[error, name, is internal, partitions[error, index, leader, replicas, in-sync replicas]].
+    """
     end = len(body)
     at = _end(await _walk_to_last_node(body, api.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
@@ -323,8 +350,10 @@ async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
 async def ask_leadership(
     channel: Channel, versions: Versions, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The error code with which the broker answers ListOffsets for each partition: NONE from its leader, NOT_LEADER
-    from others."""
+    """Return the error code of the broker's ListOffsets response for each partition.
+
+    It is NONE from the partition's leader, NOT_LEADER from other brokers.
+    """
     if 1 not in versions.get(api.LIST_OFFSETS, ()):
         return {}
     topics: dict[bytes, list[int]] = {}
@@ -355,8 +384,10 @@ async def ask_leadership(
 
 
 async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
-    """The id of the broker that is asked, as the coordinator of a group that it names; None if it names none that this
-    user may see."""
+    """Return the id of the broker that answers, as the coordinator of a group that it lists.
+
+    Return None if it lists no group that this user may see.
+    """
     if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
         return None
     for group in (await Question(api.LIST_GROUPS, 0, b"", _read_group_ids).ask(channel))[:_PARTITIONS_OF_A_LEADER]:
@@ -367,7 +398,7 @@ async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
 
 
 def _read_group_ids(body: bytes) -> list[bytes]:
-    """ListGroups v0: error code, groups[id, protocol type]"""
+    """Decode a ListGroups response, v0: error code, groups[id, protocol type]."""
     (count,), at = INT32.unpack_from(body, 2), 6
     names = []
     for _ in range(min(count, _MAX_GROUPS_READ)):
@@ -378,7 +409,10 @@ def _read_group_ids(body: bytes) -> list[bytes]:
 
 
 def _read_coordinator(body: bytes) -> tuple[int, int]:
-    """FindCoordinator v0: error code, node id, …"""
+    """Decode a FindCoordinator response.
+
+    Layout of v0: error code, node id, …
+    """
     error, node_id = unpack_from(">hi", body)
     return error, node_id
 

@@ -1,6 +1,6 @@
-"""The question to a broker for its own settings (DescribeConfigs): their values, and where these come from.
+"""The question to a broker for its own settings (DescribeConfigs): the values, and where each comes from.
 
-Read-only. Brokers answer users who may DescribeConfigs on the cluster. Texts of answers are escaped.
+Read-only. Brokers answer users who may DescribeConfigs on the cluster. Text in the answers is escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kproxy.protocol.wire.reader import ResponseReader
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 # DescribeConfigsResponse.ConfigSource, by its number: a dynamic setting of this broker, one of all brokers; a default.
 _DYNAMIC, _DEFAULT = (2, 3), 5
-# Settings of a broker that say where it listens and what it advertises; where it keeps its data shows its image.
+# The settings of a broker's listeners, and its data directory, which identifies its image.
 LISTENER_SETTINGS = (
     "listeners",
     "advertised.listeners",
@@ -32,8 +32,11 @@ LISTENER_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Settings of one broker by name, or the error code. None: the broker does not tell. `defaults`: those that are
-    set nowhere. `dynamic`: those that were set while brokers ran, and win over the broker's file."""
+    """Settings of one broker by name, or the error code.
+
+    A value is None if the broker does not return it. `defaults` are the settings that are set nowhere. `dynamic` are
+    those that were set while brokers ran; they take precedence over the broker's file.
+    """
 
     error: int
     values: Mapping[str, str | None]
@@ -44,8 +47,10 @@ class BrokerSettings:
 def settings_question(
     versions: Versions, node_id: int, names: Sequence[str] | None = None
 ) -> Question[BrokerSettings] | None:
-    """The settings with these names, or all, of the broker that is asked; no question if it cannot be asked. `node_id`
-    must be its own."""
+    """Return the question to a broker for its settings with these names, or for all.
+
+    Return None if the broker does not support it. `node_id` must be the broker's own.
+    """
     if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
         return None
     # v1: resources[type, name, keys], include_synonyms
@@ -55,8 +60,11 @@ def settings_question(
 
 
 def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
-    """DescribeConfigs v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source,
-    sensitive, synonyms[name, value, source]]]."""
+    """Decode a DescribeConfigs response.
+
+    Layout of v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source, sensitive,
+    synonyms[name, value, source]]].
+    """
     read = ResponseReader(body)
     read.int32()
 

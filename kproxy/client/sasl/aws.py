@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: one JSON token, a signed URL in other words. The host that is signed is the *advertised* one.
+"""AWS_MSK_IAM: one JSON token, which contains a signed URL. The signed host is the *advertised* one.
 
 The format is that of aws-msk-iam-auth ("2020_10_22"); the signature is botocore's (SigV4, in the query).
 """
@@ -21,7 +21,7 @@ _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 
 
 def require_botocore() -> None:
-    """Raises UpstreamError if there is no botocore."""
+    """Raise UpstreamError if botocore is not installed."""
     if find_spec("botocore") is None:
         raise UpstreamError("sasl", f"AWS_MSK_IAM needs a package that is not installed: {install_command('botocore')}")
 
@@ -39,7 +39,7 @@ class MskIam:
         self.finished = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The token, then nothing: the broker's answer names the request, for support."""
+        """Return the token, then None: the broker's answer names the request, for support."""
         if self.secrets:
             self.finished = True
             return None
@@ -50,7 +50,10 @@ class MskIam:
 
 @cache
 def _session(profile: str | None) -> Any:
-    """Kept, since it refreshes credentials when they end, and asks nobody before."""
+    """Return the botocore session of a profile.
+
+    It is cached, because it refreshes credentials only when they expire.
+    """
     from botocore.session import Session
 
     return Session(profile=profile)

@@ -1,4 +1,4 @@
-"""When to try again what has failed."""
+"""The pauses between attempts that fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 120.0
 
 
 class Backoff:
-    """`failed` and `worked` say what came of an attempt, `waiting` whether it is too early for another."""
+    """A pause that doubles with each failure.
+
+    `record_failure` and `record_success` note the result of an attempt; `is_waiting` is true while it is too early for
+    another.
+    """
 
     def __init__(self) -> None:
         self._pause = 0.0

@@ -1,6 +1,6 @@
 """Calls that may block for long (a KDC, a token endpoint, a file that is a pipe, hashing), beside the event loop.
 
-Each has a daemon thread of its own. Threads of an executor would be waited for at the end of kproxy, whatever they do.
+Each runs in a daemon thread of its own: at exit, Python would wait for the threads of an executor.
 """
 
 from __future__ import annotations
@@ -14,24 +14,30 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Calls at the same time, each a thread. What takes long waits for others, or lets other threads run.
+# The most calls at a time, each in a thread. Long calls wait for other hosts, or release the interpreter lock.
 _MAX_THREADS = 32
 
 
 class BlockingCalls:
-    """The calls of one cluster: those that never end keep no other cluster from logging in."""
+    """The blocking calls of one cluster, at most `_MAX_THREADS` at a time.
+
+    Calls that never return keep no other cluster from logging in.
+    """
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
-        """What the function returns or raises. Raises TimeoutError after so many seconds; it goes on then, unheeded."""
+        """Run the function in a thread, and return or raise its result.
+
+        Raises TimeoutError after `seconds`; the function then continues, and its result is ignored.
+        """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
 
         def ended(resolve: Callable[[], None]) -> None:
             self._slots.release()
-            if not outcome.done():  # somebody heeds it
+            if not outcome.done():  # the caller still waits
                 resolve()
 
         def work() -> None:

@@ -1,6 +1,6 @@
 """The requests and responses of one authentication (KIP-43, KIP-152, KIP-368). Sans-IO.
 
-The same object logs in on a new connection and, with the versions that are known by then, again within a session.
+The same class logs in on a new connection and, with the versions that are known by then, again within a session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE, _AUTHENTICATION_FAILED = 33, 34, 58
 
 _FIRST, _TOKEN = "ApiVersions", "a token"
 
-# Of ApiVersions: the newest version of an API that broker and kproxy both know; APIs of the broker only.
+# The newest version of each API that both the broker and kproxy support; APIs of the broker only.
 Versions = dict[int, int]
 _Conversation = Generator[bytes, bytes, "SaslSession"]
 _ResponseBody = Generator[bytes, bytes, bytes]
@@ -39,18 +39,21 @@ _ResponseBody = Generator[bytes, bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class SaslSession:
-    """`lifetime_ms`: for how long the broker keeps the session unless one logs in again (KIP-368); 0 for ever."""
+    """A session that the broker has granted.
+
+    `lifetime_ms` is how long the broker keeps the session without another login (KIP-368); 0 means for ever.
+    """
 
     lifetime_ms: int
     versions: Versions
 
 
 class SaslExchange:
-    """One authentication: `start` gives the first request, `take` the next one for each response, None at the end.
+    """One authentication: `first_request` begins it, `next_request` takes each response; it returns None at the end.
 
-    Requests are whole frames, responses frames without their size. `step` names what is being asked; `result` is there
-    when `take` has returned None.
-    Both raise UpstreamError, `take` also `Refused`; both may take long, as a mechanism's steps do.
+    Requests are whole frames, responses frames without their size. `step` names the request that is under way; `result`
+    is set once `next_request` has returned None. Both methods raise UpstreamError, `next_request` also LoginRefused.
+    Both may block, as a mechanism's steps do.
     """
 
     def __init__(self, mechanism: Mechanism, versions: Versions | None = None, first_id: int = 1) -> None:
@@ -63,11 +66,11 @@ class SaslExchange:
         self.result: SaslSession | None = None
 
     def first_request(self) -> bytes:
-        """The first request."""
+        """Return the first request."""
         return next(self._conversation)
 
     def next_request(self, response: bytes) -> bytes | None:
-        """The next request."""
+        """Take a response, and return the next request; None at the end."""
         try:
             return self._conversation.send(response)
         except StopIteration as end:
@@ -77,7 +80,7 @@ class SaslExchange:
             raise UpstreamError("sasl", f"the broker's answer to {self.step} is invalid") from None
 
     def connection_closed(self) -> UpstreamError:
-        """What it means that the broker closes the connection instead of answering."""
+        """Return the error for a broker that closes the connection instead of answering."""
         if self.step == _TOKEN:  # SaslHandshake v0 has no words for a refusal
             return LoginRefused(f"the broker closed the connection after the credentials; {self._mechanism.advice}")
         hint = (
@@ -105,7 +108,7 @@ class SaslExchange:
         return SaslSession((yield from (self._framed(token) if framed else self._raw(token))), versions)
 
     def _framed(self, token: bytes | None) -> Generator[bytes, bytes, int]:
-        """Tokens within SaslAuthenticate; the session's lifetime in ms."""
+        """Send the tokens within SaslAuthenticate, and return the session's lifetime in ms."""
         assert self._versions is not None
         version, mechanism, lifetime = self._versions[SASL_AUTHENTICATE], self._mechanism, 0
         flexible = version >= APIS[SASL_AUTHENTICATE].flexible
@@ -117,7 +120,7 @@ class SaslExchange:
         return lifetime
 
     def _raw(self, token: bytes | None) -> Generator[bytes, bytes, int]:
-        """Tokens without headers, of brokers before Kafka 1.0."""
+        """Send the tokens without headers, for brokers before Kafka 1.0."""
         mechanism = self._mechanism
         if mechanism.name == "GSSAPI":
             raise UpstreamError("sasl", "kproxy logs in with GSSAPI to Kafka 1.0 and later; this broker is older")
@@ -126,7 +129,7 @@ class SaslExchange:
         return 0
 
     def _ask(self, key: int, version: int, body: bytes) -> _ResponseBody:
-        """One request; the body of its response."""
+        """Send one request, and return the body of its response."""
         correlation_id, self._next_id = self._next_id, self._next_id + 1
         response = yield encode_request(key, version, correlation_id, body)
         if len(response) < 4 or INT32.unpack_from(response)[0] != correlation_id:
@@ -152,7 +155,7 @@ class SaslExchange:
             raise UpstreamError("sasl", f"the broker answers SaslHandshake with error {error}")
 
     def _authenticated(self, body: bytes, version: int) -> tuple[bytes, int]:
-        """The broker's token and the session's lifetime in ms."""
+        """Return the broker's token and the session's lifetime in ms."""
         flexible, end = version >= APIS[SASL_AUTHENTICATE].flexible, len(body)
         (error,) = INT16.unpack_from(body)
         message, at = read_string(body, 2, end, compact=flexible, nullable=True)
@@ -170,7 +173,7 @@ class SaslExchange:
         return body[at : at + size], _INT64.unpack_from(body, at + size)[0] if version >= 1 else 0
 
     def _quote(self, message: bytes | None) -> str:
-        """The broker's own words, without what must not be shown: they may repeat what it was sent."""
+        """Return the broker's message for an error text, without secrets: it may repeat what kproxy has sent."""
         text = (message or b"").decode("utf-8", "replace")
         for secret in self._mechanism.secrets:
             text = text.replace(secret, "***")
@@ -179,7 +182,7 @@ class SaslExchange:
 
 
 def _read_versions(body: bytes) -> Versions:
-    """The versions in an ApiVersions response, version 0: error code, ranges[API key, lowest, highest]."""
+    """Decode an ApiVersions response, v0: error code, ranges[API key, lowest, highest]."""
     versions = {}
     for at in range(6, len(body) - 5, 6):
         key, lowest, highest = struct.unpack_from(">hhh", body, at)

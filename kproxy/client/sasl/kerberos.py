@@ -9,12 +9,12 @@ from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install_command
 from kproxy.client.sasl.mechanism import LoginRefused, unproven_broker
 
-# Kafka knows no security layer but TLS: of what the broker offers, "none" is chosen (RFC 4752 §3.1).
+# Kafka supports no security layer but TLS: kproxy chooses "none" among those that the broker offers (RFC 4752 §3.1).
 _NO_LAYER = 1
 
 
 def load_gssapi() -> Any:
-    """The package for the system's Kerberos. Raises UpstreamError."""
+    """Import the package for the system's Kerberos. Raises UpstreamError."""
     try:
         import gssapi
     except ImportError:
@@ -40,7 +40,10 @@ class Kerberos:
         self.finished = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Tokens until both sides know each other, and then the choice of no security layer. Asks the KDC at first."""
+        """Return tokens until both sides have authenticated, then the choice of no security layer.
+
+        The first step asks the KDC.
+        """
         try:
             if self._context is None:
                 self._context = self._new_context()
@@ -53,13 +56,13 @@ class Kerberos:
                 error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
             )
             text = f"Kerberos gives no login to {self._service}: {message}; {self.advice}"
-            # A KDC may lock an account whose key is wrong; without a ticket nobody is asked.
+            # A KDC may lock an account whose key is wrong; without a keytab, kproxy does not ask the KDC for a ticket.
             raise (LoginRefused(text) if self._keytab else UpstreamError("sasl", text)) from None
 
     def _new_context(self) -> Any:
         api = self._gssapi
         principal = api.Name(self._principal, api.NameType.user) if self._principal else None
-        # A cache of its own: others' tickets must stay theirs.
+        # A cache of its own: other tickets must stay unchanged.
         cache = f"MEMORY:kproxy:{self._keytab}:{self._principal}"
         store = {"client_keytab": str(self._keytab), "ccache": cache} if self._keytab else None
         credentials = api.Credentials(name=principal, usage="initiate", store=store)

@@ -1,4 +1,4 @@
-"""Logging in to one cluster: what with, over an open connection, and not again and again with what was refused."""
+"""Logging in to one cluster: its credentials, over an open connection, with pauses after refused credentials."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from kproxy.net.tls import faults
 
 log = logging.getLogger(__name__)
 
-# How long a mechanism may take for a token, in seconds. A Kerberos library asks several KDCs, each for a while.
+# The time limit for a mechanism's token, in seconds. A Kerberos library asks several KDCs, each for a while.
 _STEP_TIMEOUT = 30.0
-# Between two lines about lifetimes, in seconds: each session may have reason for one.
+# The shortest time between two warnings about lifetimes, in seconds: each session may cause one.
 _LIFETIMES_SAID_EVERY = 30.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoginAttempt:
-    """A login that is about to be made at `address`. Two with the same `credentials` would be refused alike."""
+    """A login that kproxy is about to make at `address`.
+
+    A broker would refuse two attempts with the same `credentials` alike.
+    """
 
     address: Address
     mechanism: Mechanism
@@ -41,7 +44,7 @@ class LoginAttempt:
 async def authenticate(
     channel: Channel, exchange: SaslExchange, seconds: float, blocking_calls: BlockingCalls | None = None
 ) -> SaslSession:
-    """Log in; the broker may take `seconds` for each answer. Raises UpstreamError."""
+    """Log in; the broker may take `seconds` for each response. Raises UpstreamError."""
     # Some steps ask a KDC, and hashing a password thousands of times is slow.
     blocking_calls = blocking_calls or BlockingCalls()
     try:
@@ -75,7 +78,7 @@ async def _run_step(
 
 @contextlib.contextmanager
 def _named_errors(address: Address) -> Iterator[None]:
-    """Errors say at which step and which address."""
+    """Add the address and the step to errors."""
     try:
         yield
     except LoginRefused as error:
@@ -87,7 +90,8 @@ def _named_errors(address: Address) -> Iterator[None]:
 class SaslLogin:
     """The logins of one cluster.
 
-    First `prepare`, which needs no connection and raises at once what the broker said a moment ago; then `log_in`.
+    First call `prepare`, which needs no connection and raises at once if the broker has just refused the credentials;
+    then `log_in`.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -95,15 +99,18 @@ class SaslLogin:
         self._blocking_calls = BlockingCalls()
         self._password = secrets.CachedSecret(self._run_password_command)
         self._token = secrets.CachedSecret(self._fetch_token)
-        self._accepted: str | None = None  # credentials that the broker has taken
-        self._refused: str | None = None  # and those that it did not take last,
-        self._problem = ""  # what it said,
-        self._backoff = Backoff()  # and when they may be tried again
+        self._accepted: str | None = None  # credentials that the broker has accepted
+        self._refused: str | None = None  # the credentials that it refused last
+        self._problem = ""  # the text of that refusal
+        self._backoff = Backoff()  # when the refused credentials may be tried again
         self._one_by_one = asyncio.Lock()
         self._no_warning_until = 0.0
 
     async def prepare(self, address: Address, name: str) -> LoginAttempt:
-        """What to log in with at `address`, to the broker that calls itself `name`. Raises UpstreamError."""
+        """Return the attempt to log in at `address`, to the broker that advertises the host `name`.
+
+        Raises UpstreamError.
+        """
         with _named_errors(address):
             mechanism, credentials = await self._mechanism(name)
             attempt = LoginAttempt(address, mechanism, credentials)
@@ -111,8 +118,10 @@ class SaslLogin:
             return attempt
 
     async def log_in(self, channel: Channel, attempt: LoginAttempt, versions: Versions | None = None) -> SaslSession:
-        """Log in on a new connection, or, with the versions that are known by then, within a session. Raises
-        UpstreamError."""
+        """Log in on a new connection, or within a session, with the versions that are known by then.
+
+        Raises UpstreamError.
+        """
         with _named_errors(attempt.address):
             async with self._one_attempt(attempt):
                 exchange = SaslExchange(attempt.mechanism, versions)
@@ -126,7 +135,7 @@ class SaslLogin:
                 return result
 
     def warn_of_lifetime(self, address: Address, milliseconds: int, least: float) -> None:
-        """A broker gives logins a lifetime that kproxy does not follow: say so, once in a while."""
+        """Warn, at most once in 30 s, of a broker whose login lifetime kproxy cannot follow."""
         if monotonic() >= self._no_warning_until:
             self._no_warning_until = monotonic() + _LIFETIMES_SAID_EVERY
             does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
@@ -135,7 +144,10 @@ class SaslLogin:
 
     @contextlib.asynccontextmanager
     async def _one_attempt(self, attempt: LoginAttempt) -> AsyncIterator[None]:
-        """At start many connections open at once: one tries the credentials, the others wait for what comes of it."""
+        """Wait until no other connection tries the same unproven credentials.
+
+        At start many connections open at once: one tries the credentials, and the others wait for the result.
+        """
         if attempt.credentials == self._accepted:
             yield
             return
@@ -149,15 +161,15 @@ class SaslLogin:
 
     def _note_refusal(self, attempt: LoginAttempt, error: LoginRefused) -> None:
         if attempt.credentials != self._refused:
-            self._backoff.record_success()  # that was about others
+            self._backoff.record_success()  # the recorded failure was about other credentials
         self._backoff.record_failure()
         self._refused, self._problem, self._accepted = attempt.credentials, str(error), None
-        # Perhaps it was changed since: fetch it again for the next attempt.
+        # The secret may have been changed since: fetch it again for the next attempt.
         self._password.forget()
         self._token.forget()
 
     async def _mechanism(self, host: str) -> tuple[Mechanism, str]:
-        """What to say, and which credentials those are."""
+        """Return the mechanism of one login, and the key of its credentials."""
         config = self._config
         user, mechanism = config.sasl_username or "", config.sasl
         if mechanism == "OAUTHBEARER":
@@ -197,7 +209,7 @@ class SaslLogin:
         if config.oauth_token_command is not None:
             token = await secrets.run_command(config.oauth_token_command)
             return token, secrets.refresh_time(token)
-        from kproxy.client.sasl.oidc import fetch_token  # few need it, and it brings a web client
+        from kproxy.client.sasl.oidc import fetch_token  # few users need it, and it imports a web client
 
         assert config.oauth_token_url is not None
         client, secret = config.sasl_username or "", await self._get_password()
@@ -208,7 +220,7 @@ class SaslLogin:
 
 @dataclass(frozen=True, slots=True)
 class LoginContext:
-    """What came of a login at `address`, to the broker that calls itself `name`; and what the next one needs."""
+    """A finished login at `address`, to the broker that advertises the host `name`, with what the next login needs."""
 
     login: SaslLogin
     address: Address

@@ -1,8 +1,8 @@
-"""What a SASL mechanism says: one object for each login, bytes in, bytes out.
+"""The tokens of SASL mechanisms: one object for each login, bytes in, bytes out.
 
-kafka-python's mechanisms were tried first. They bring its whole client along (0.1 s, 8 MB); its SCRAM sends a user name
-with `,` or `=` unescaped and takes any number of iterations, its AWS_MSK_IAM looks for credentials again for each
-connection, and its GSSAPI knows no keytab. So SCRAM is scramp's, Kerberos gssapi's, the signature botocore's.
+kafka-python's mechanisms were tried first. They import its whole client (0.1 s, 8 MB); its SCRAM sends a user name with
+`,` or `=` unescaped and accepts any number of iterations, its AWS_MSK_IAM looks for credentials again for each
+connection, and its GSSAPI does not support a keytab. So SCRAM is scramp's, Kerberos gssapi's, the signature botocore's.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Protocol
 
 from kproxy.base.errors import UpstreamError
 
-# How often SCRAM may hash, each time that somebody logs in: a second of one core, or two. Since Kafka 2.7 brokers store
+# The most iterations that SCRAM may demand for a login: a second of one core, or two. Since Kafka 2.7 brokers store
 # no credentials of more than 16384 iterations (KIP-554); Java's clients compute whatever is demanded.
 _MAX_ITERATIONS = 1_000_000
 
 
 class Mechanism(Protocol):
-    """One login. `advice` says what to look at if it is refused, `secrets` are never to be shown.
+    """One login.
 
-    `finished`: the broker has proved what it must prove, or need not; it only has to agree.
+    `advice` says what to check if the broker refuses it; `secrets` must never be shown. `finished` is true once the
+    broker has proved what it must prove; then it only has to agree.
     """
 
     name: str
@@ -30,27 +31,27 @@ class Mechanism(Protocol):
     finished: bool
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the broker's last one (b"" at first); None if there is nothing to say to it.
+        """Return the next token in answer to the broker's last one (b"" at first); None if there is nothing to send.
 
-        May take long or ask others. Raises UpstreamError if there is no login with this broker.
+        May block. Raises UpstreamError if a login with this broker is not possible.
         """
         ...
 
 
 class LoginRefused(UpstreamError):
-    """Nobody takes these credentials. Trying them again and again may lock the account."""
+    """The broker refused the credentials. Repeated attempts may lock the account."""
 
     def __init__(self, text: str) -> None:
         super().__init__("sasl", text)
 
 
 def unproven_broker(why: str) -> UpstreamError:
-    """The error for a broker that cannot prove who it is, or does not keep to the mechanism."""
+    """Return the error for a broker that cannot prove its identity, or that violates the mechanism."""
     return UpstreamError("sasl", f"{why}; this is not the broker that knows the user, or something stands between")
 
 
 class Plain:
-    """RFC 4616."""
+    """PLAIN (RFC 4616)."""
 
     name = "PLAIN"
     advice = "check sasl-username and the password"
@@ -61,14 +62,14 @@ class Plain:
         self.finished = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The one token, then nothing."""
+        """Return the one token, then None."""
         token, self._token = self._token, b""
         self.finished = not token
         return token or None
 
 
 class OAuthBearer:
-    """RFC 7628, with SASL extensions (KIP-342)."""
+    """OAUTHBEARER (RFC 7628), with SASL extensions (KIP-342)."""
 
     name = "OAUTHBEARER"
     advice = "check the token: its issuer, audience, scope and expiry"
@@ -80,7 +81,7 @@ class OAuthBearer:
         self.finished = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The token; for an error, the lone \\x01 after which the broker says no in its own words (§3.2.3)."""
+        r"""Return the token; after an error, the lone \x01 that makes the broker send its refusal (§3.2.3)."""
         token, self._token = self._token, b""
         if token or challenge:
             return token or b"\x01"
@@ -89,9 +90,10 @@ class OAuthBearer:
 
 
 class Scram:
-    """RFC 5802 and 7677. The broker's signature is checked; fewer than 4096 iterations are refused, and far too many.
+    """SCRAM (RFC 5802 and 7677).
 
-    Neither Kafka's clients nor its brokers normalise (SASLprep): they hash the user's own characters.
+    The broker's signature is checked. Fewer than 4096 iterations are refused, and more than `_MAX_ITERATIONS`. Neither
+    Kafka's clients nor its brokers normalise (SASLprep): they hash the user's own characters.
     """
 
     advice = Plain.advice
@@ -107,7 +109,7 @@ class Scram:
         self._steps = iter((self._first, self._proof, self._verify))
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The user's name, the proof, and nothing more: the last challenge is the broker's own proof."""
+        """Return the user's name, then the proof, then None: the last challenge is the broker's own proof."""
         from scramp import ScramException
 
         try:

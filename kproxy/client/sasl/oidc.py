@@ -1,4 +1,4 @@
-"""A token by client credentials (RFC 6749 §4.4), as Kafka's clients get theirs (KIP-768)."""
+"""A token by client credentials (RFC 6749 §4.4), as Kafka's clients fetch theirs (KIP-768)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kproxy.client.sasl.blockingcalls import BlockingCalls
 from kproxy.client.sasl.secrets import refresh_time
 from kproxy.net.tls.stores import load_trust
 
-# How long the token endpoint may be silent and one request take, and the pauses between the attempts, in seconds.
+# The longest silence of the token endpoint, the longest request, and the pauses between the attempts, in seconds.
 _TIMEOUT, _WHOLE_TIMEOUT = 5.0, 15.0
 _PAUSES = (0.25, 1.0)
 _MOST = 1024 * 1024
 
 
 class TokenEndpointUnavailable(UpstreamError):
-    """The server cannot be reached or is in trouble: another attempt may succeed."""
+    """The token endpoint cannot be reached or has an error of its own: another attempt may succeed."""
 
 
 async def fetch_token(
     blocking_calls: BlockingCalls, url: str, client: str, secret: str, scope: str | None, ca: Path | None
 ) -> tuple[str, float]:
-    """A token, and until when to use it (`time.monotonic`). Raises UpstreamError."""
+    """Return a token, and the time (`time.monotonic`) at which to fetch the next one. Raises UpstreamError."""
     for pause in _PAUSES:
         try:
             return await _attempt(blocking_calls, url, client, secret, scope, ca)
@@ -50,7 +50,7 @@ async def _attempt(blocking_calls: BlockingCalls, url: str, *args: str | Path | 
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The secret is for one address."""
+    """A handler that follows no redirect: the secret is for one address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -77,7 +77,10 @@ def _fetch(url: str, client: str, secret: str, scope: str | None, ca: Path | Non
 
 
 def endpoint_tls_context(ca: Path | None) -> ssl.SSLContext:
-    """For connections to a token endpoint, with the system's trust store if `ca` is None. Raises UpstreamError."""
+    """Return the TLS context for a token endpoint, with the system's trust store if `ca` is None.
+
+    Raises UpstreamError.
+    """
     if ca is None:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -89,7 +92,7 @@ def endpoint_tls_context(ca: Path | None) -> ssl.SSLContext:
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> UpstreamError:
-    """With the error's name, which is a fixed word (RFC 6749 §5.2)."""
+    """Return the error for an HTTP status, with the OAuth error name, which is a fixed word (RFC 6749 §5.2)."""
     with error:
         match = re.search(rb'"error"\s*:\s*"([a-z_]{1,40})"', error.read(_MOST))
     word = f" ({match[1].decode()})" if match else ""

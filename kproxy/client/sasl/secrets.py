@@ -1,4 +1,4 @@
-"""Passwords and tokens from where they are kept. Each error says where, and never what was found there."""
+"""Passwords and tokens from files and commands. Error texts name the file or the command, and never its contents."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl.backoff import Backoff
 from kproxy.client.sasl.blockingcalls import BlockingCalls
 
-# How long a command may take, in seconds; one that logs in somewhere itself takes a few.
+# The time limit of a command, in seconds; a command that itself logs in takes a few.
 _COMMAND_TIMEOUT = 30.0
-# How long a file may take, in seconds: one on a network file system, or a pipe that somebody fills.
+# The time limit of reading a file, in seconds: it may be on a network file system, or a pipe.
 _READ_TIMEOUT = 10.0
 # A token with groups in it has some KiB; this stops a wrong path from filling the memory.
 _MOST = 1024 * 1024
-# A token whose end is not known is used for so long, in seconds; others for so much of their time, as Java does.
+# The lifetime of a token without an expiry, in seconds; the used part of the lifetime of others, as in Java.
 _UNKNOWN_LIFE, _USED_FOR = 60.0, 0.8
 
 
 async def read_file(blocking_calls: BlockingCalls, path: Path) -> str:
-    """The text of a file, without the line's end. Raises UpstreamError."""
+    """Return the text of a file, without the line's end. Raises UpstreamError."""
     try:
         return await blocking_calls.run(_READ_TIMEOUT, read_file_blocking, path)
     except TimeoutError:
@@ -39,7 +39,7 @@ async def read_file(blocking_calls: BlockingCalls, path: Path) -> str:
 
 
 def read_file_blocking(path: Path) -> str:
-    """The same, without an event loop to hold up."""
+    """Return the text of a file, without the line's end; for callers without an event loop. Raises UpstreamError."""
     try:
         with path.open("rb") as file:
             return _text(file.read(_MOST + 1), str(path))
@@ -48,7 +48,10 @@ def read_file_blocking(path: Path) -> str:
 
 
 async def run_command(command: str) -> str:
-    """What a command prints, without the line's end. Without a shell; its stderr is kproxy's. Raises UpstreamError."""
+    """Return the output of a command, without the line's end. Raises UpstreamError.
+
+    The command runs without a shell; its stderr is that of kproxy.
+    """
     words = split_command(command)
     name = words[0]
     try:
@@ -68,7 +71,10 @@ async def run_command(command: str) -> str:
 
 
 async def _read_output(process: Process, pipe: RawIOBase) -> tuple[bytes, int]:
-    """What it prints, as much as may be, and its exit code. Raises TimeoutError; it has ended in any case."""
+    """Return the output of a process, at most `_MOST` + 1 bytes, and its exit code.
+
+    Raises TimeoutError. The process has ended in any case.
+    """
     output, reader = b"", asyncio.StreamReader()
     try:
         async with asyncio.timeout(_COMMAND_TIMEOUT):
@@ -85,7 +91,7 @@ async def _read_output(process: Process, pipe: RawIOBase) -> tuple[bytes, int]:
 
 
 def split_command(command: str) -> list[str]:
-    """A program and its arguments. Raises UpstreamError."""
+    """Split a command into the program and its arguments. Raises UpstreamError."""
     with contextlib.suppress(ValueError):
         if words := shlex.split(command):
             return words
@@ -106,8 +112,11 @@ def _text(data: bytes, place: str) -> str:
 
 
 class CachedSecret:
-    """A secret that all logins of a cluster share. It is fetched by one of them while the others wait: at first, when
-    its time is over, and when it was refused. `fetch` returns it and when that time is over (`time.monotonic`)."""
+    """A secret that all logins of a cluster share.
+
+    One login fetches it while the others wait: at first, when it has expired, and after a refusal. `fetch` returns the
+    secret and the time of its expiry (`time.monotonic`).
+    """
 
     def __init__(self, fetch: Callable[[], Awaitable[tuple[str, float]]]) -> None:
         self._fetch = fetch
@@ -118,7 +127,7 @@ class CachedSecret:
         self._problem = ""
 
     async def get(self) -> str:
-        """Raises UpstreamError: the one that `fetch` raises, for a while without asking again."""
+        """Return the secret. Raises the UpstreamError of `fetch`, for a while without calling `fetch` again."""
         async with self._lock:
             if self._value is None or time.monotonic() >= self._until:
                 if self._backoff.is_waiting:
@@ -133,13 +142,15 @@ class CachedSecret:
             return self._value
 
     def forget(self) -> None:
-        """It was refused."""
+        """Drop the secret, because the broker has refused it."""
         self._value = None
 
 
 def refresh_time(token: str, expires_in: object = None) -> float:
-    """Until when to use a token, as of `time.monotonic`: by what came with it (seconds), or by its own claim if it is
-    a JWT (RFC 7519 §4.1.4)."""
+    """Return the time (`time.monotonic`) at which to fetch the next token.
+
+    It follows from `expires_in`, seconds from now, or from the token's own claim if it is a JWT (RFC 7519 §4.1.4).
+    """
     life = float(expires_in) if isinstance(expires_in, int | float) else _claimed_life(token)
     return time.monotonic() + (_UNKNOWN_LIFE if life is None else max(0.0, life) * _USED_FOR)
 

@@ -4,10 +4,10 @@ takes no memory before the bytes are there.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from functools import lru_cache
 from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 import cramjam
@@ -91,7 +91,7 @@ def decompress(data: Buffer, codec: int, limit: int = LIMIT) -> Buffer:
         raise malformed(f"codec {codec} is none that Kafka has")
     try:
         return _READERS[codec](memoryview(data), limit)
-    except (IndexError, StructError):
+    except (IndexError, struct.error):
         raise _cut_off(codec) from None
     except (cramjam.DecompressionError, zlib.error) as error:
         raise malformed(f"records that should be {NAMES[codec]} are not: {error}") from None

@@ -283,7 +283,8 @@ def test_the_exit_code_is_the_app_s(app: App, code: int) -> None:
         (
             ModuleNotFoundError("No module named 'cramjam'", name="cramjam"),
             1,
-            f"kproxy: this needs packages that are not installed (cramjam and crc32c): {install_command('cramjam crc32c')}\n",
+            "kproxy: this needs packages that are not installed (cramjam and crc32c):"
+            f" {install_command('cramjam crc32c')}\n",
         ),
         (
             ModuleNotFoundError("No module named 'kproxy.x'", name="kproxy.x"),

@@ -41,7 +41,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main() -> NoReturn:
-    """The console script."""
+    """Run the console script."""
     sys.exit(invoke(sys.argv[1:]))
 
 
@@ -72,7 +72,7 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The errors that a TaskGroup has wrapped, or the error itself."""
+    """Yield the errors that a TaskGroup has wrapped, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _causes(inner)
@@ -104,5 +104,5 @@ def _complain(code: int, *lines: str) -> int:
 
 
 def _lower(sentence: str) -> str:
-    """A sentence of click in the middle of a line."""
+    """Return a sentence of click for the middle of a line."""
     return sentence[:1].lower() + sentence[1:].rstrip(".")

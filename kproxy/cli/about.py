@@ -24,9 +24,9 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
         if not isinstance(command, click.Group):
             raise click.UsageError(f"'{about.command_path}' has no commands of its own", about)
         # Not the group's own method: to that of `kproxy`, an address is a command.
-        name, found, _ = click.Group.resolve_command(command, about, [word])
-        assert found is not None
-        command, about = found, click.Context(found, parent=about, info_name=name)
+        name, subcommand, _ = click.Group.resolve_command(command, about, [word])
+        assert subcommand is not None
+        command, about = subcommand, click.Context(subcommand, parent=about, info_name=name)
     click.echo(command.get_help(about))
     return 0
 

@@ -1,4 +1,4 @@
-"""Asking a kproxy that runs: the options that say where it is, whom to trust there, and the token."""
+"""The options with which a command asks a running kproxy: its address, trusted certificates, and the token."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ca_option = click.option(
 
 
 def admin_options(text: str) -> Callable[[Command], Command]:
-    """`--admin`, with this help, `--admin-ca` and `--admin-token-file`, for `asking`."""
-    where = click.option(
+    """Return a decorator that adds `--admin`, with this help, `--admin-ca` and `--admin-token-file`."""
+    admin = click.option(
         "--admin",
         default="127.0.0.1:19091",
         metavar="[https://]HOST:PORT",
@@ -48,17 +48,20 @@ def admin_options(text: str) -> Callable[[Command], Command]:
     )
 
     def decorate(command: Command) -> Command:
-        return where(ca_option(token(command)))
+        return admin(ca_option(token(command)))
 
     return decorate
 
 
 def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
-    """The client for what the options say. Raises UsageError, ConfigError."""
+    """Return the client that the options describe.
+
+    Raises UsageError, ConfigError.
+    """
     from kproxy.base.address import Address
     from kproxy.proxy.admin.client import AdminClient
 
-    https, where = without_scheme(admin)
+    https, address_text = without_scheme(admin)
     token = os.environ.get("KPROXY_ADMIN_TOKEN") or None
     if token_file is not None:
         if token is not None:
@@ -67,7 +70,7 @@ def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminC
             )
         token = _read(token_file)
     try:
-        address = Address.parse(where)
+        address = Address.parse(address_text)
     except ValueError as error:
         raise click.UsageError(f"--admin: {error}") from None
     try:
@@ -77,17 +80,17 @@ def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminC
 
 
 def without_scheme(admin: str) -> tuple[bool, str]:
-    """Whether what --admin says begins with https://, and the address."""
+    """Return whether --admin begins with https://, and the address in it."""
     return admin.startswith(HTTPS), admin.removeprefix("http://").removeprefix(HTTPS).removesuffix("/")
 
 
 def trusting_context(
     ca: Path | None, address: Address, password: str | None = None, key: str = "--admin-ca"
 ) -> ssl.SSLContext:
-    """What to ask this address with. Raises UsageError if the file, which `key` names, is no good.
+    """Return the TLS context for this address.
 
-    On this machine the name in a certificate of the file is not compared: it is that of a service, and nobody is on the
-    way.
+    Raises UsageError if the file, which `key` names, cannot be used. On this machine, the name in a certificate of the
+    file is not compared: it is that of a service, and the connection does not leave the machine.
     """
     from kproxy.proxy.admin import client
     from kproxy.proxy.admin.hosts import is_loopback

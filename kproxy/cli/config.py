@@ -1,4 +1,4 @@
-"""`kproxy config`: a configuration is checked, shown, described."""
+"""`kproxy config`: checks or shows a configuration, or prints its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kproxy wait` and `kproxy reload`: for a kproxy that runs."""
+"""`kproxy wait` and `kproxy reload`: commands for a running kproxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kproxy discover`: where brokers could be, and the command that leads to them."""
+"""`kproxy discover`: possible Kafka clusters, and the command for each."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def discover(
     from kproxy.inspect.discover import output, search
 
     places = list(search.search_places(Path(), context, namespace, only or search.PLACES))
-    found = [one for place in places for one in place.found]
+    candidates = [candidate for place in places for candidate in place.found]
     if start:
-        runs = [one for one in found if one.words[:1] == ("run",)]
+        runs = [candidate for candidate in candidates if candidate.words[:1] == ("run",)]
         if len(runs) != 1:
             for line in output.text(places):
                 click.echo(line, err=True)
@@ -61,4 +61,4 @@ def discover(
     else:
         for line in output.text(places):
             click.echo(line)
-    return 0 if found else 1
+    return 0 if candidates else 1

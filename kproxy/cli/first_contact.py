@@ -1,4 +1,4 @@
-"""First contact: `kproxy` alone, or `kproxy HOST:PORT`, shows the commands that matter, with the user's address."""
+"""The first contact: `kproxy` alone, or `kproxy HOST:PORT`, shows the main commands, with the user's address."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _COMMANDS = (
 
 
 def is_address(word: str) -> bool:
-    """Whether this is one bootstrap server, or several with commas between, and not a command."""
+    """Return True if this is one bootstrap server, or several with commas between, and not a command."""
     return all(_ADDRESS.fullmatch(part) for part in word.split(","))
 
 
 def show(words: Sequence[str] = ()) -> None:
-    """Print the commands, with these words behind each: the bootstrap servers and any options."""
+    """Print the commands, each followed by these words: the bootstrap servers and any options."""
     target = shlex.join(words or _EXAMPLE)
     click.echo("kproxy: use a Kafka cluster whose advertised broker addresses you cannot reach.\n")
     for purpose, command in _COMMANDS:
@@ -36,12 +36,12 @@ def show(words: Sequence[str] = ()) -> None:
 
 
 class FirstContact(click.Group):
-    """The group of all commands. An address in the place of a command shows which commands there are for it."""
+    """The group of all commands. An address in place of a command shows the commands for it."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; but an address leads to `show`."""
+        """Resolve as click does; but for an address, return a command that calls `show`."""
         if is_address(args[0]) and self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
             return args[0], _shows(args), []
         return super().resolve_command(ctx, args)

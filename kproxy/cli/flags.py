@@ -26,7 +26,7 @@ class ConfiguredOption(click.Option):
         self.setting = setting
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The words of a choice; files and directories, which the shell knows."""
+        """Return the words of a choice; for files and directories, let the shell complete."""
         kind = {"FILE": "file", "PATH": "file", "DIRECTORY": "dir"}.get(self.setting.kind.metavar.partition("|")[0])
         if kind is not None:
             return [CompletionItem(incomplete, type=kind)]
@@ -36,10 +36,10 @@ class ConfiguredOption(click.Option):
 
 
 class ConfiguredCommand(click.Command):
-    """A command with `-c FILE` and every option of the declaration that it `offers`; its callback gets them for
-    `given`.
+    """A command with `-c FILE` and each declared option for which `offers` returns True.
 
-    `defaults` has, by key, those that are other ones for this command. `takes_profile`: see `parse_args`.
+    Its callback passes the values to `given_options`. `defaults` has, by key, the defaults that differ for this
+    command. `takes_profile`: see `parse_args`.
     """
 
     _declared: list[click.Parameter] | None = None
@@ -58,7 +58,10 @@ class ConfiguredCommand(click.Command):
         self._offers = offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters. Built late: the declaration costs more time to import than the rest of the CLI."""
+        """Return all parameters.
+
+        They are built late: the declaration costs more time to import than the rest of the CLI.
+        """
         if self._declared is None:
             from kproxy.config.options import all_settings
 
@@ -74,8 +77,10 @@ class ConfiguredCommand(click.Command):
         return [*self._declared, *super().get_params(ctx)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, but every usage error knows its command: the parser's own ones do not. `@NAME` as the first
-        word is `-c` with the file of that profile."""
+        """Parse as click does, but give every usage error its command: those of the parser have none.
+
+        `@NAME` as the first word is `-c` with the file of that profile.
+        """
         if self._takes_profile and args and args[0].startswith("@"):
             from kproxy.cli.profiles import paths  # few need it
 
@@ -87,7 +92,7 @@ class ConfiguredCommand(click.Command):
             raise _known(error) or error from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options under the headings of their groups, those of the command itself first."""
+        """Write the options under the headings of their groups, those of the command itself first."""
 
         def group(parameter: click.Parameter) -> str:
             return parameter.setting.option.group if isinstance(parameter, ConfiguredOption) else "Options"
@@ -100,7 +105,7 @@ class ConfiguredCommand(click.Command):
 
 
 def _known(error: click.UsageError) -> click.UsageError | None:
-    """What to say of a flag that was removed, or with which everybody who can list processes would read a secret."""
+    """Return the error for a flag that was removed, or for a secret, which other users could read in `ps`."""
     if not isinstance(error, click.NoSuchOption):
         return None
     from kproxy.config.options import all_settings
@@ -135,7 +140,7 @@ def _options(setting: Setting, default_text: str | None) -> list[click.Parameter
 
 
 def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]:
-    """The file and the flags that were really given, as `kproxy.config.load` takes them."""
+    """Return the file and the flags that were given, as `kproxy.config.load` takes them."""
     flags: dict[str, object] = {}
     for name, value in values.items():
         if name == _FILE or value is None or value == () or (name.endswith(_OFF) and not value):
@@ -153,13 +158,15 @@ def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, 
 def command_words(
     file: Path | None,
     flags: Mapping[str, object],
-    wanted: Callable[[Setting], bool],
+    is_wanted: Callable[[Setting], bool],
     *,
     names_users: bool = True,
     mask_passwords: bool = True,
 ) -> Iterator[str]:
-    """What `given` has found, as the words of a command line again, without the passwords of URLs. What goes into a log
-    names no user."""
+    """Yield the result of `given_options` as words of a command line again, without the passwords of URLs.
+
+    `names_users` False: for a log, no user is named.
+    """
     from kproxy.config.hop import mask
     from kproxy.config.options import all_settings
 
@@ -167,20 +174,22 @@ def command_words(
         yield from ("-c", str(file))
     for setting in all_settings():
         value = flags.get(setting.name)
-        if value is None or not wanted(setting):
+        if value is None or not is_wanted(setting):
             continue
         if setting.is_switch:
             yield setting.flag if value else setting.option.off
             continue
         if setting.name == "sasl_username" and not names_users:
             value = "USER"
-        for one in value if isinstance(value, tuple) else (value,):
-            yield from (setting.option.short or setting.flag, mask(str(one)) if mask_passwords else str(one))
+        for item in value if isinstance(value, tuple) else (value,):
+            yield from (setting.option.short or setting.flag, mask(str(item)) if mask_passwords else str(item))
 
 
 def is_connection_option(setting: Setting) -> bool:
-    """Whether the option says which cluster it is, or how kproxy reaches it and logs in: what a command that only asks
-    the brokers needs."""
+    """Return True if an option says which cluster is used, or how kproxy connects to it and logs in.
+
+    These are the options that a command needs that only sends requests to brokers.
+    """
     from kproxy.config.declarations import CLUSTER, LOGIN, REACH, TLS
 
     return setting.option.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")

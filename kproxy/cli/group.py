@@ -1,4 +1,4 @@
-"""The command `kproxy` itself, and what several of its commands share."""
+"""The command `kproxy` itself, and code that several of its commands share."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ MODULES = {
 
 @dataclass(slots=True)
 class CliSession:
-    """What one run of the command knows; `debug` asks for the traceback of an unexpected error."""
+    """The state of one run of the command; `debug` asks for the traceback of an unexpected error."""
 
     debug: bool = False
 
 
 class _Commands(first_contact.FirstContact):
-    """Imports a command's module when the command is wanted: `kproxy run` starts sooner and is smaller."""
+    """Imports a command's module when the command is used: `kproxy run` starts sooner and is smaller."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(MODULES)
@@ -107,14 +107,13 @@ def kproxy(ctx: click.Context) -> int:
 
 
 def needs_unix(ctx: click.Context) -> None:
-    """Raises UsageError where kproxy has never been tried, and lacks what it uses of the system: signals, and files
-    that are locked."""
+    """Raise UsageError on Windows, where kproxy has never been tried, and which lacks signals and file locks."""
     if sys.platform == "win32":
         raise click.UsageError(f"{ctx.info_name} needs Linux or macOS; on Windows, use kproxy in WSL", ctx)
 
 
 def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
-    """`--timeout DURATION`, in seconds for the callback."""
+    """Return the option `--timeout DURATION`; the callback gets seconds."""
 
     def convert(_: click.Context, __: click.Parameter, value: str) -> float:
         from kproxy.config.quantities import duration
@@ -130,7 +129,7 @@ def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
 
 
 def show_tracebacks(ctx: click.Context, config: Config) -> None:
-    """Of unexpected errors, for those who ask for --log-level debug."""
+    """Show tracebacks of unexpected errors with --log-level debug."""
     session = ctx.find_object(CliSession)
     if session is not None and config.log_level == "debug":
         session.debug = True

@@ -81,7 +81,7 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
 
 
 def _variables(path: Path | None) -> dict[str, str]:
-    """The `.env` beside a file, as Docker Compose reads it."""
+    """Return the variables of the `.env` file beside a file, as Docker Compose reads it."""
     from kproxy.advice.lint.source import UnreadableError, read_source
     from kproxy.advice.lint.variables import parse_env
 

@@ -114,19 +114,25 @@ def ls(
 
 
 def _take_https(flags: dict[str, object], environment: dict[str, str]) -> bool:
-    """Whether --admin, or else KPROXY_ADMIN, begins with https://. Takes schemes away, which no server's option has."""
-    found = False
+    """Return True if --admin, or else KPROXY_ADMIN, begins with https://.
+
+    Remove the schemes, which no option of the server has.
+    """
+    is_https = False
     if admin := environment.get("KPROXY_ADMIN"):
-        found, environment["KPROXY_ADMIN"] = without_scheme(admin)
+        is_https, environment["KPROXY_ADMIN"] = without_scheme(admin)
     admin_flag = flags.get("admin")
     if isinstance(admin_flag, str):
-        found, flags["admin"] = without_scheme(admin_flag)
-    return found
+        is_https, flags["admin"] = without_scheme(admin_flag)
+    return is_https
 
 
 def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool) -> AdminClient | None:
-    """For the kproxy of this configuration. Its own certificate is trusted where no other file is given. Raises
-    ConfigError if a token that was asked for cannot be read; that of a kproxy of somebody else may be theirs alone."""
+    """Return the client for the kproxy of this configuration.
+
+    Its own certificate is trusted if no other file is given. Raises ConfigError if a token file that was asked for
+    cannot be read; that of another user's kproxy may be private to that user.
+    """
     from kproxy.base.errors import ConfigError
     from kproxy.inspect.listing import local_kproxy
     from kproxy.proxy.admin import bearer
@@ -156,25 +162,25 @@ def _list(config: Config, options: ListingOptions, client: AdminClient | None, p
     from kproxy.proxy.admin import neighbour
 
     served = neighbour.served_clusters_if_running(client)
-    found = []
+    results = []
     for cluster in config.clusters:
-        seen = asyncio.run(gather(cluster, options))
-        here = local_kproxy.serving(config.admin, served, seen.cluster_id)
+        snapshot_ = asyncio.run(gather(cluster, options))
+        serving = local_kproxy.serving(config.admin, served, snapshot_.cluster_id)
         if as_json:
             which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
-            found.append({**asjson.snapshot(seen, here, options), **which})
+            results.append({**asjson.snapshot(snapshot_, serving, options), **which})
             continue
         if len(config.clusters) > 1:
             not_active = "" if _is_active(cluster, served) else " (not active)"
             click.echo(f"== {cluster.title}{not_active}")
-        _print(text.snapshot(seen, here, options, _width(), partitions=partitions))
+        _print(text.snapshot(snapshot_, serving, options, _width(), partitions=partitions))
     if as_json:
-        click.echo(json.dumps(found if len(config.clusters) > 1 else found[0], indent=2))
+        click.echo(json.dumps(results if len(config.clusters) > 1 else results[0], indent=2))
     return 0
 
 
 def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
-    """Whether clients are led there: as the kproxy says that runs, or else the configuration."""
+    """Return True if clients are routed to this upstream, by the running kproxy, or else by the configuration."""
     for one in served:
         for upstream in one.upstreams:
             if (one.name, upstream.name) == (cluster.name, cluster.upstream):
@@ -198,8 +204,8 @@ def _compare(
         other = None if through is None else Address.parse(through, 9092)
     except ValueError as error:
         raise click.UsageError(f"--through: {error}") from None
-    told = neighbour.served_clusters_if_running(client) if len(config.clusters) > 1 else []
-    cluster = next((cluster for cluster in config.clusters if _is_active(cluster, told)), config.served[0])
+    served = neighbour.served_clusters_if_running(client) if len(config.clusters) > 1 else []
+    cluster = next((cluster for cluster in config.clusters if _is_active(cluster, served)), config.served[0])
     pair = asyncio.run(gather_pair(cluster, client, other, options))
     if as_json:
         click.echo(json.dumps(asjson.comparison(pair), indent=2))

@@ -8,7 +8,7 @@ from kproxy.cli.group import kproxy
 
 
 class _Later(click.Group):
-    """The group of another room."""
+    """The group of another wing, imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return _commands().list_commands(ctx)
@@ -16,7 +16,7 @@ class _Later(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """By that group, which knows what a wrong word may have meant."""
+        """Resolve with that group, which suggests similar commands."""
         return _commands().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

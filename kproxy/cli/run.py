@@ -1,4 +1,4 @@
-"""`kproxy run` and `kproxy exec`: being a proxy."""
+"""`kproxy run` and `kproxy exec`: the proxy itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     from kproxy.proxy.app.reload import ConfigSource
 
     typed = Invocation(
-        tuple(command_words(file, flags, lambda one: one.key != "map", names_users=False)),
+        tuple(command_words(file, flags, lambda setting: setting.key != "map", names_users=False)),
         tuple(command_words(file, flags, is_connection_option, names_users=False)),
     )
     return run_app(config, invocation=typed, source=ConfigSource.of(flags, os.environ, file))

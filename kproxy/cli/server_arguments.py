@@ -1,4 +1,4 @@
-"""The bootstrap servers as words of their own, in the place of `-b`: `kproxy run HOST:PORT`."""
+"""The bootstrap servers as arguments, in place of `-b`: `kproxy run HOST:PORT`."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ _WITH_PORT = re.compile(r".*:\d{1,5}", re.DOTALL)
 
 
 def servers_argument(command: Command) -> Command:
-    """`[HOST:PORT[,...]]`, once or several times, for `add`."""
+    """Add the argument `[HOST:PORT[,...]]...`, for `add_servers`."""
     return click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")(command)
 
 
 def add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
-    """Put the words into the flags, as `-b` does. Raises UsageError if they are given twice, or are no servers."""
+    """Put the arguments into the flags, as `-b` does.
+
+    Raises UsageError if they are given twice, or are no servers.
+    """
     if not servers:
         return
     if "bootstrap_servers" in flags:
         raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
     for word in servers:
-        if meant := _meant(word):
-            raise click.UsageError(meant)
+        if mistake := _meant(word):
+            raise click.UsageError(mistake)
     flags["bootstrap_servers"] = tuple(servers)
 
 
 def _meant(word: str) -> str:
-    """The mistake where a word is a file or a profile; "" if it may be a server."""
+    """Return the mistake if a word is a file or a profile; "" if it may be a server."""
     from kproxy.base.printable import one_line
     from kproxy.cli.profiles import paths
 
@@ -56,31 +59,34 @@ def _meant(word: str) -> str:
 
 
 class BeforeCommand(ConfiguredCommand):
-    """A command that runs another one: each HOST:PORT before that one's words, and before `--`, is a bootstrap server.
+    """A command that runs another one: each HOST:PORT before that one's words, and before `--`, is a server.
 
     A port is required here. Without it, `run.sh` would be a host.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As `ConfiguredCommand` does, and puts the servers among the parameters."""
+        """Parse as `ConfiguredCommand` does, and put the servers among the parameters."""
         profile = args[:1] if args and args[0].startswith("@") else []
         words, servers = args[len(profile) :], []
         while (at := self._first_word(ctx, words)) is not None and _is_server(words[at]):
             servers.append(words.pop(at))
-        rest = super().parse_args(ctx, [*profile, *words])
+        remaining = super().parse_args(ctx, [*profile, *words])
         ctx.params["servers"] = tuple(servers)
-        return rest
+        return remaining
 
     def _first_word(self, ctx: click.Context, words: Sequence[str]) -> int | None:
-        """The index of the first word that is no option and no option's value; None if `--` or nothing comes first."""
+        """Return the index of the first word that is no option and no option's value.
+
+        None if `--` or nothing comes first.
+        """
         (command,) = (parameter for parameter in self.params if isinstance(parameter, click.Argument))
         try:
-            rest = self.make_parser(ctx).parse_args(list(words))[0].get(str(command.name))
+            remaining = self.make_parser(ctx).parse_args(list(words))[0].get(str(command.name))
         except click.UsageError:  # `super().parse_args` says it
             return None
-        if not isinstance(rest, tuple) or not rest:  # a version of click has a value of its own for none
+        if not isinstance(remaining, tuple) or not remaining:  # a version of click has a value of its own for none
             return None
-        at = len(words) - len(rest)
+        at = len(words) - len(remaining)
         return None if words[at - 1 : at] == ["--"] else at
 
 

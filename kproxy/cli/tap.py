@@ -1,4 +1,4 @@
-"""`kproxy tap`: live requests and responses of a kproxy that runs."""
+"""`kproxy tap`: live requests and responses of a running kproxy."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def tap(
 
     Each line has the time, the client, its client id and software, the node, the API and its version, the sizes, the
     time to the response, the error, and which addresses kproxy has rewritten. Records, passwords and tokens are never
-    shown, nor written into the file of --pcap. Ctrl-C ends it. It costs nothing while nobody looks on. A reader that is
-    too slow is told how many lines it has missed.
+    shown, nor written into the file of --pcap. Ctrl-C ends it. It costs nothing while no reader is connected.
+    A reader that is too slow gets the number of lines that it has missed.
     """
     from kproxy.proxy.app import tapoutput
 
     if pcap is not None and (slow is not None or errors or as_json or summary):
         raise click.UsageError("--pcap cannot be combined with --slow, --errors, --json or --summary")
     query = {"cluster": cluster, "node": node, "api": api, "client": client, "slow": _seconds(slow)}
-    asked = {name: value for name, value in query.items() if value is not None}
+    query_given = {name: value for name, value in query.items() if value is not None}
     if errors:
-        asked["errors"] = "1"
-    other = admin_client(admin, admin_ca, admin_token_file)
+        query_given["errors"] = "1"
+    admin_endpoint = admin_client(admin, admin_ca, admin_token_file)
     if pcap is not None:
         from kproxy.proxy.app.pcap import LONGEST_LINE, write_capture
 
-        write_capture(other.stream("/tap/frames", asked, LONGEST_LINE), pcap, sys.stderr)
+        write_capture(admin_endpoint.stream("/tap/frames", query_given, LONGEST_LINE), pcap, sys.stderr)
         return 0
     show = tapoutput.write_json if as_json else tapoutput.write_table if summary else tapoutput.write_lines
-    show(other.stream("/tap", asked), sys.stdout)
+    show(admin_endpoint.stream("/tap", query_given), sys.stdout)
     return 0
 
 

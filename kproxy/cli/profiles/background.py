@@ -1,7 +1,7 @@
-"""A kproxy that goes on without a terminal: beginning it, ending it, those that there are.
+"""A kproxy that runs without a terminal: starting it, stopping it, finding it.
 
-What is known of one is in `running.json` beside its log: its process, told from later ones with the same id, and where
-it answers. The file is written once the process is there, and says nothing about whether it works: that is asked.
+The file `running.json` beside its log has its process, distinguished from later ones with the same id, and its admin
+endpoint. The file is written once the process exists, and says nothing about its health: for that, kproxy is asked.
 """
 
 from __future__ import annotations
@@ -36,67 +36,80 @@ _LONGEST_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class BackgroundKproxy:
-    """A kproxy in the background. `born`: what tells its process from others with the same id, see `process.birth`.
-    `since` is a Unix time. `cert`: the file of the certificate with which it is asked by HTTPS; "" for HTTP."""
+    """A kproxy in the background."""
 
     pid: int
     born: str
+    """Distinguishes the process from others with the same id, see `process.birth`."""
     admin: str
     since: float
+    """A Unix time."""
     cert: str = ""
+    """The file of its certificate, for HTTPS; "" for HTTP."""
 
     @property
     def lives(self) -> bool:
-        """Whether the process is still there."""
+        """True if the process still exists."""
         return start_time(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
 class AdminAccess:
-    """How the admin endpoint of a profile is asked: with this token, and with HTTPS if there is `tls`."""
+    """The access to the admin endpoint of a profile: this token, and HTTPS if there is `tls`."""
 
     token: str | None = None
     tls: ssl.SSLContext | None = None
 
     def client(self, kproxy: BackgroundKproxy, seconds: float) -> AdminClient:
-        """For asking this one. Raises ValueError if the token cannot be one."""
+        """Return a client of this kproxy.
+
+        Raises ValueError if the token cannot be one.
+        """
         return AdminClient(Address.parse(kproxy.admin), self.token, seconds, self.tls)
 
     def page(self, kproxy: BackgroundKproxy) -> str:
-        """Its address for a browser."""
+        """Return the address of its status page for a browser."""
         return f"{'http' if self.tls is None else 'https'}://{kproxy.admin}/"
 
 
 @dataclass(frozen=True, slots=True)
 class ExitedKproxy:
-    """It ended before it was ready: its exit code, None if the system has not kept it, and the last lines that it
-    logged."""
+    """A kproxy that has ended before it was ready."""
 
     code: int | None
+    """The exit code; None if the system has not kept it."""
     lines: Sequence[str]
+    """The last lines that it logged."""
 
 
 def running(name: str) -> BackgroundKproxy | None:
-    """That of a profile, if it lives."""
+    """Return the kproxy of a profile, if it runs."""
     try:
-        said = json.loads((paths.state_directory() / name / _FILE).read_text())
-        found = BackgroundKproxy(
-            int(said["pid"]), str(said["born"]), str(said["admin"]), float(said["since"]), str(said.get("cert", ""))
+        content = json.loads((paths.state_directory() / name / _FILE).read_text())
+        kproxy = BackgroundKproxy(
+            int(content["pid"]),
+            str(content["born"]),
+            str(content["admin"]),
+            float(content["since"]),
+            str(content.get("cert", "")),
         )
-        Address.parse(found.admin)
+        Address.parse(kproxy.admin)
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return found if 1 < found.pid < 2**31 and found.lives else None
+    return kproxy if 1 < kproxy.pid < 2**31 and kproxy.lives else None
 
 
 def log_of(name: str) -> Path:
-    """Where it logs."""
+    """Return the log file of a profile."""
     return paths.state_directory() / name / _LOG
 
 
 @contextlib.contextmanager
 def exclusive_lock() -> Iterator[None]:
-    """Nobody else begins or ends one meanwhile. Raises ConfigError."""
+    """Hold a lock, so that no other command starts or stops a profile meanwhile.
+
+    Raises ConfigError.
+    """
     path = paths.state_directory()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,14 +124,14 @@ def exclusive_lock() -> Iterator[None]:
 
 
 def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> BackgroundKproxy:
-    """Begin `kproxy run` with these words. It has no terminal, and outlives whoever began it."""
+    """Start `kproxy run` with these words. It has no terminal, and outlives the process that started it."""
     folder = paths.profile_directory(name)
     log = folder / _LOG
     if log.exists() and log.stat().st_size > _LONG_LOG:
         log.replace(folder / _FORMER_LOG)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log_fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        # Not `subprocess`, which expects that somebody waits for the process. In a session of its own, the end of a
+        # Not `subprocess`, which expects that its caller waits for the process. In a session of its own, the end of a
         # terminal, and Ctrl-C there, are not for it.
         pid = os.posix_spawn(
             sys.executable,
@@ -127,27 +140,30 @@ def start(name: str, words: Sequence[str], admin: str, cert: str = "") -> Backgr
             setsid=True,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, out, 1),
-                (os.POSIX_SPAWN_DUP2, out, 2),
+                (os.POSIX_SPAWN_DUP2, log_fd, 1),
+                (os.POSIX_SPAWN_DUP2, log_fd, 2),
             ],
         )
     finally:
-        os.close(out)
-    made = BackgroundKproxy(pid, start_time(pid) or "", admin, time.time(), cert)
-    text = json.dumps(asdict(made))
+        os.close(log_fd)
+    kproxy = BackgroundKproxy(pid, start_time(pid) or "", admin, time.time(), cert)
+    text = json.dumps(asdict(kproxy))
     temporary = folder / f"{_FILE}.new"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(text)
     temporary.replace(folder / _FILE)
-    return made
+    return kproxy
 
 
 def wait_ready(
     kproxy: BackgroundKproxy, asking: AdminAccess, log: Path, since: int, seconds: float
 ) -> ExitedKproxy | Sequence[str]:
-    """Of one that this process has begun, until it is ready: nothing; until so many seconds are over: why it is not, in
-    lines; until it has ended. `since` is how long the log was before."""
-    until = time.monotonic() + seconds
+    """Wait until a kproxy that this process has started is ready; then return an empty sequence.
+
+    Otherwise return why it is not ready after `seconds`, a line each, or how it has ended. `since` is the size of the
+    log before the start.
+    """
+    deadline = time.monotonic() + seconds
     client = asking.client(kproxy, 1.0)
     while True:
         try:
@@ -157,13 +173,16 @@ def wait_ready(
         if pid:
             return ExitedKproxy(os.waitstatus_to_exitcode(status), _last_lines(log, since))
         reasons = client.why_not_ready("one")
-        if not reasons or time.monotonic() >= until:
+        if not reasons or time.monotonic() >= deadline:
             return reasons
         time.sleep(_LOOK_EVERY)
 
 
 def bootstraps(kproxy: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str, str]]:
-    """The name of each cluster that it serves, and what clients use as their bootstrap server. Raises AdminError."""
+    """Return the name of each cluster that it serves, and the bootstrap server for clients.
+
+    Raises AdminError.
+    """
     status = asking.client(kproxy, 2.0).get("/status")
     try:
         clusters: Any = status["clusters"]  # type: ignore[index]
@@ -176,13 +195,13 @@ def bootstraps(kproxy: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[
 
 
 def stop(kproxy: BackgroundKproxy, seconds: float, forget: Callable[[], None]) -> bool:
-    """Let it end as SIGTERM does: it waits for what is in flight. Whether it has, within so many seconds."""
+    """Stop it with SIGTERM: it waits for requests in flight. Return True if it has ended within `seconds`."""
     with contextlib.suppress(ProcessLookupError):
         if kproxy.lives:
             os.kill(kproxy.pid, signal.SIGTERM)
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while kproxy.lives:
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             return False
         time.sleep(_LOOK_EVERY)
     forget()
@@ -190,12 +209,12 @@ def stop(kproxy: BackgroundKproxy, seconds: float, forget: Callable[[], None]) -
 
 
 def forget(name: str) -> None:
-    """Nothing runs under this name any more."""
+    """Remove the record of a kproxy that has ended."""
     (paths.state_directory() / name / _FILE).unlink(missing_ok=True)
 
 
 def _last_lines(log: Path, since: int) -> Sequence[str]:
-    """The last lines that were logged behind the first `since` bytes."""
+    """Return the last lines that were logged after the first `since` bytes."""
     try:
         with log.open("rb") as file:
             file.seek(max(since, log.stat().st_size - 64 * 1024))

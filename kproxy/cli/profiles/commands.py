@@ -58,8 +58,8 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
     file, name = paths.profile(profile), paths.name_of(profile)
     _, flags = given_options(values)
     with background.exclusive_lock():
-        one = background.running(name)
-        if one is None:
+        running_kproxy = background.running(name)
+        if running_kproxy is None:
             loaded = read(flags, os.environ, file)
             window = _window(name, loaded.config, loaded.origins)
             command = _command(file, flags, window, loaded.origins)
@@ -70,12 +70,12 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
             log = background.log_of(name)
             before = log.stat().st_size if log.exists() else 0
             cert = loaded.config.admin_tls_cert
-            begun = background.start(name, command, admin, "" if cert is None else str(cert.absolute()))
-    if one is not None:
-        click.echo(f"@{name} runs already, with process id {one.pid}")
-        _tell(name, one, _asking(read(flags, os.environ, file).config))
+            started = background.start(name, command, admin, "" if cert is None else str(cert.absolute()))
+    if running_kproxy is not None:
+        click.echo(f"@{name} runs already, with process id {running_kproxy.pid}")
+        _tell(name, running_kproxy, _asking(read(flags, os.environ, file).config))
         return 0
-    outcome = background.wait_ready(begun, asking, log, before, timeout)
+    outcome = background.wait_ready(started, asking, log, before, timeout)
     if isinstance(outcome, background.ExitedKproxy):
         background.forget(name)
         for line in outcome.lines:
@@ -85,7 +85,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
         return 1
     for reason in outcome:
         click.echo(f"kproxy: @{name} runs, but is not ready after {timeout:g} s: {reason}", err=True)
-    _tell(name, begun, asking)
+    _tell(name, started, asking)
     return 1 if outcome else 0
 
 
@@ -101,14 +101,14 @@ def down(profile: str, timeout: float) -> int:
     from kproxy.cli.profiles import background, paths
 
     name = paths.name_of(profile)
-    one = background.running(name)
-    if one is None:
+    running_kproxy = background.running(name)
+    if running_kproxy is None:
         click.echo(f"@{name} does not run in the background")
         return 0
-    if background.stop(one, timeout, lambda: background.forget(name)):
+    if background.stop(running_kproxy, timeout, lambda: background.forget(name)):
         click.echo(f"@{name} has ended")
         return 0
-    click.echo(f"kproxy: @{name} (process id {one.pid}) has not ended within {timeout:g} s", err=True)
+    click.echo(f"kproxy: @{name} (process id {running_kproxy.pid}) has not ended within {timeout:g} s", err=True)
     return 1
 
 
@@ -123,15 +123,15 @@ def list_() -> int:
         directory = paths.profiles_directory()
         click.echo(f"no profile in {directory}: write NAME.yaml there, a file as for -c, and 'kproxy up @NAME'")
     for name in names:
-        one = background.running(name)
-        if one is None:
+        running_kproxy = background.running(name)
+        if running_kproxy is None:
             click.echo(f"@{name}  does not run")
             continue
-        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since))
-        asking = _asking_of(name, one)
-        reasons = asking.client(one, 2.0).why_not_ready("one")
-        click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {one.pid}, since {since}")
-        for line in _where(name, one, asking):
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(running_kproxy.since))
+        asking = _asking_of(name, running_kproxy)
+        reasons = asking.client(running_kproxy, 2.0).why_not_ready("one")
+        click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {running_kproxy.pid}, since {since}")
+        for line in _where(name, running_kproxy, asking):
             click.echo(f"  {line}")
         for reason in reasons:
             click.echo(f"  not ready: {reason}")
@@ -139,7 +139,7 @@ def list_() -> int:
 
 
 def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], str]) -> Window | None:
-    """The profile's own ports, if it names none itself."""
+    """Return the profile's own ports, if it configures none itself."""
     from kproxy.base.errors import ConfigError
     from kproxy.cli.profiles import ports
 
@@ -156,14 +156,14 @@ def _window(name: str, config: Config, origins: Mapping[tuple[str | int, ...], s
 def _command(
     file: Path, flags: Mapping[str, object], window: Window | None, origins: Mapping[tuple[str | int, ...], str]
 ) -> list[str]:
-    """The words behind `kproxy run`. What flags say of secrets nobody can see: there are no such flags."""
-    found = list(command_words(file.absolute(), flags, lambda _: True, mask_passwords=False))
+    """Return the words after `kproxy run`. Secrets are not among them, because they have no flags."""
+    command = list(command_words(file.absolute(), flags, lambda _: True, mask_passwords=False))
     if window is not None:
         if ("clusters", 1) not in origins and ("clusters", 0, "listen") not in origins:
-            found += ["--listen", window.listen]
+            command += ["--listen", window.listen]
         if ("admin",) not in origins:
-            found += ["--admin", window.admin]
-    return found
+            command += ["--admin", window.admin]
+    return command
 
 
 def _write(file: Path, content: bytes, use: str) -> int:
@@ -193,7 +193,10 @@ def _where(name: str, one: BackgroundKproxy, asking: AdminAccess) -> Iterator[st
 
 
 def _asking(config: Config) -> AdminAccess:
-    """How the profile's kproxy is asked. Raises ConfigError and UsageError."""
+    """Return the access to the admin endpoint of the profile's kproxy.
+
+    Raises ConfigError and UsageError.
+    """
     from kproxy.cli.profiles.background import AdminAccess
     from kproxy.proxy.admin import bearer
 

@@ -1,7 +1,7 @@
-"""Which local ports a profile has that names none itself: a window of its own, the same at each start.
+"""The local ports of a profile that configures none itself: a window of its own, the same at each start.
 
-Window 1 begins at 19391: the admin endpoint, the listener behind it, the nodes' ports behind that. `kproxy run` has the
-window before it, from 19091 on.
+Window 1 begins at 19391: the admin endpoint, the next port for the listener, the following for the nodes. `kproxy run`
+has the window before it, from 19091 on.
 """
 
 from __future__ import annotations
@@ -38,27 +38,30 @@ class Window:
 
     @property
     def free(self) -> bool:
-        """Whether nobody has these two."""
+        """True if both ports are free."""
         return all(is_free(_HOST, port) for port in (self.first, self.first + 1))
 
 
 def window(name: str) -> Window:
-    """That of a profile that does not run: the one that it has had, or, if somebody listens there, the first that no
-    other profile has and nobody listens in. Raises ConfigError if there is none."""
-    had = _had(name)
-    if had is not None and had.free:
-        return had
-    taken = {one.first for other in _kept() if other != name and (one := _had(other)) is not None}
-    found = _first_free(taken)
-    if found is None:
+    """Return the window of a profile that does not run: its former one, or the first free one.
+
+    The former window is not used if another process listens there. The other must not belong to another profile. Raises
+    ConfigError if there is none.
+    """
+    former = _had(name)
+    if former is not None and former.free:
+        return former
+    taken = {other_window.first for other in _kept() if other != name and (other_window := _had(other)) is not None}
+    chosen = _first_free(taken)
+    if chosen is None:
         raise ConfigError(f"no window of ports is free from {_FIRST} on; give the profile 'listen' and 'admin'")
-    (paths.profile_directory(name) / _FILE).write_text(json.dumps({"first": found.first}))
-    return found
+    (paths.profile_directory(name) / _FILE).write_text(json.dumps({"first": chosen.first}))
+    return chosen
 
 
 def _first_free(taken: Collection[int]) -> Window | None:
     windows = (Window(_FIRST + _SIZE * number) for number in range(_WINDOWS))
-    return next((one for one in windows if one.first not in taken and one.free), None)
+    return next((window_ for window_ in windows if window_.first not in taken and window_.free), None)
 
 
 def _kept() -> list[str]:

@@ -1,4 +1,4 @@
-"""Files for systemd and launchd, with which they begin a profile's kproxy by themselves.
+"""Files with which systemd and launchd start a profile's kproxy.
 
 systemd.service(5), systemd.unit(5); launchd.plist(5).
 """
@@ -14,7 +14,7 @@ from kproxy.cli.profiles import paths
 
 
 def systemd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
-    """The unit of this user for `kproxy run` with these words: where it belongs, what is in it, and how to use it."""
+    """Return the unit of this user for `kproxy run` with these words: its path, its contents, and how to use it."""
     unit = f"kproxy-{name}.service"
     command = " ".join(_quoted(word) for word in (sys.executable, "-m", "kproxy", "run", *words))
     text = f"""[Unit]
@@ -34,7 +34,7 @@ WantedBy=default.target
 
 
 def launchd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
-    """The same for launchd on macOS."""
+    """Return the same for launchd on macOS."""
     label = f"kproxy.{name}"
     log = str(paths.profile_directory(name) / "log")
     content = {
@@ -50,6 +50,6 @@ def launchd(name: str, words: Sequence[str]) -> tuple[Path, bytes, str]:
 
 
 def _quoted(word: str) -> str:
-    """As systemd reads words: % and $ are its own, and so are quotes and backslashes."""
+    """Return a word as systemd reads it: % and $ are its own, and so are quotes and backslashes."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{text}"'

@@ -82,7 +82,7 @@ def _broker(told: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
     labels = config.get("Labels") or {}
     group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
     if group in ("bridge", "host", "podman"):
-        group = name  # of everybody
+        group = name  # a network of all containers, not of one application
     made = brokers.broker_from_properties(name, _settings(str(config["Image"]), config), published, address)
     if made is None:
         private = next((port.private for port in published if port.private in _KAFKA_PORTS), _KAFKA_PORTS[0])

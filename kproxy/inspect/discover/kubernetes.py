@@ -86,7 +86,7 @@ class _ResourceSearch:
                 said = await api.get(f"{group}{where}/{resource}?limit={_PAGE}{page}", limit)
             except KubeStatusError as error:
                 if error.status == 404 or (error.status == 403 and resource == "kafkas"):
-                    return []  # no such operator; or whoever may not see it may see its Services
+                    return []  # no such operator; or a user that may not see it may see its Services
                 if error.status == 410 and found:
                     break  # the server has forgotten the list by now
                 raise

@@ -159,7 +159,7 @@ def _found(what: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
         servers = ""
     if not servers or one_line(servers, len(servers)) != servers:
         return ClusterCandidate(what, (), (f"{at} has an address there that is none",))
-    notes = [f"as {at} says; kproxy has asked nobody"]
+    notes = [f"as {at} says; kproxy has not connected to it"]
     words = ["run", *(["--via", tool_cluster.via] if tool_cluster.via else []), "-b", servers]
     if tool_cluster.tls is not None:
         words.append("--tls")

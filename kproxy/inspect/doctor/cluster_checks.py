@@ -99,7 +99,7 @@ def _coordinator(examination: Examination) -> Iterator[DoctorFinding]:
     if error == GROUP_REFUSED:
         why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
         fix = fixes.group_rights(examination)
-        # Without --group, the group is one that nobody uses.
+        # Without --group, the group is one without members.
         yield DoctorFinding(
             Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, problem=examination.group is not None
         )

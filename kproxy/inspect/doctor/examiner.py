@@ -175,7 +175,7 @@ async def examine(
         key = NodeKey(endpoint.kind, endpoint.node_id)
         dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
         same = next((contact for contact in found.bootstrap if contact.address == dialled), None)
-        if same is not None:  # it was contacted already: nobody logs in twice
+        if same is not None:  # it was contacted already: kproxy does not log in twice
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
             return await of_nodes.contact(dialled, key, endpoint.advertised, more.note_settings)

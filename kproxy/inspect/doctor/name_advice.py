@@ -28,7 +28,7 @@ def looks_like(host: str) -> str:
         )
     if name.endswith(_PRIVATE):
         return "ends as names do that only the resolver of a private network knows, behind a VPN for example"
-    return "looks like a name for everybody: it is misspelt, is not in DNS yet, or only some private network has it"
+    return "looks like a public name: it is misspelt, is not in DNS yet, or only some private network has it"
 
 
 def advice_for_name(examination: Examination) -> str:

@@ -57,7 +57,7 @@ class _Gatherer:
     def __init__(self, config: ClusterConfig, options: ListingOptions, tasks: asyncio.TaskGroup) -> None:
         self._servers = config.bootstrap_servers
         self._wanted = options
-        self._topology = Topology(1, 65535)  # nobody listens: ports have no meaning here
+        self._topology = Topology(1, 65535)  # nothing listens: ports have no meaning here
         self._dialer = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
         self._explorer = Explorer(config, self._topology, self._dialer, self._learn)
 

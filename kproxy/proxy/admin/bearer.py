@@ -1,4 +1,4 @@
-"""The token of the admin endpoint: from its file, and whether a request shows it. It is never logged or shown."""
+"""The token of the admin endpoint: its file, and the check of requests. It is never logged or shown."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ log = logging.getLogger(__name__)
 
 # A token has some dozen characters; this stops a wrong path from filling the memory.
 _MOST = 64 * 1024
-# What others may not do with a file of this user, and with one of somebody else. Group read is the only way to a Secret
-# of Kubernetes, which is root's: 0440, and the group of fsGroup.
+# The mode bits that a file of this user must not have, and those that a file of another user must not have. Group read
+# is the only way to a Secret of Kubernetes, which is root's: 0440, and the group of fsGroup.
 _OWN, _FOREIGN = 0o077, 0o027
 
 
 def read_file(path: Path) -> str:
-    """The token in a file, which has that alone and perhaps the end of a line, and which others may not read. The file
-    may be a pipe. Raises ConfigError, which says what is wrong with the file, and never what was found there."""
+    """Return the token in a file, which has only the token and perhaps a line end, and is private to its owner.
+
+    The file may be a pipe. Raises ConfigError, which names the mistake, and never the contents of the file.
+    """
     return _read(path, lambda: path.open("rb"))
 
 
-def _read(path: Path, opened: Callable[[], BinaryIO]) -> str:
+def _read(path: Path, open_file: Callable[[], BinaryIO]) -> str:
     try:
-        with opened() as file:
+        with open_file() as file:
             _check_mode(path, file)
             data = file.read(_MOST)
     except OSError as error:
@@ -49,35 +51,51 @@ def _read(path: Path, opened: Callable[[], BinaryIO]) -> str:
 
 
 def _check_mode(path: Path, file: BinaryIO) -> None:
-    """Of the file that is open, not of a link to it. A pipe has its other end in a process, not in a folder."""
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode):
+    """Raise ConfigError if other users may use the file.
+
+    This checks the open file, not a link to it. The other end of a pipe is in a process, not in a directory, so a pipe
+    is not checked.
+    """
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
         return
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & (_OWN if _is_own(found) else _FOREIGN):
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & (_OWN if _is_own(status) else _FOREIGN):
         raise ConfigError(f"{path} is open to other users (mode {mode:04o}): chmod 600 {path}")
 
 
-def _is_own(found: os.stat_result) -> bool:
-    """Whether the file is this user's own, so that no group needs a right. In a container that runs as root, a Secret
-    is root's too; then its group is that of fsGroup, one of this process."""
-    if found.st_uid != os.geteuid():
+def _is_own(status: os.stat_result) -> bool:
+    """Return True if the file belongs to this user, so that no group needs a right.
+
+    In a container that runs as root, a Secret of Kubernetes is root's too; its group is then that of fsGroup, one of
+    this process.
+    """
+    if status.st_uid != os.geteuid():
         return False
-    return found.st_uid != 0 or found.st_gid == 0 or found.st_gid not in os.getgroups()
+    return status.st_uid != 0 or status.st_gid == 0 or status.st_gid not in os.getgroups()
 
 
 class TokenFile:
-    """The token of a file, read again when the file has changed. While that is no good, the token before counts."""
+    """The token of a file, which is read again when the file has changed.
+
+    If the changed file is wrong, the former token stays valid.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises ConfigError. The file may be a pipe, so this may take a while; a pipe is read once."""
+        """Read the file.
+
+        It may be a pipe, which is read once, and may take a while. Raises ConfigError.
+        """
         self._path = path
         self._state = self._look()
         self._is_followed = self._state is not None
         self._token = read_file(path)
 
     def current(self) -> str:
-        """The token as the file has it now. For an event loop: what is no file is not opened."""
+        """Return the current token in the file.
+
+        For an event loop: anything but a regular file is not opened.
+        """
         state = self._look()
         if state != self._state and self._is_followed:
             self._state = state
@@ -91,27 +109,30 @@ class TokenFile:
         return self._token
 
     def _look(self) -> tuple[int, ...] | None:
-        """What changes with the file, also where it is a link to others (as in Kubernetes); None: it is no file."""
+        """Return values that change with the file, also if it is a link (as in Kubernetes); None: no regular file."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             return None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return None
         # Its ctime too: a mode that was wrong may be right now.
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def has_token(authorization: str, token: str, *, basic: bool = False) -> bool:
-    """Whether an Authorization header has the token (RFC 6750 §2.1); with `basic` also as the password of any user
-    (RFC 7617 §2), which is how a browser can show it. Takes as long for any wrong one."""
-    scheme, _, rest = authorization.strip().partition(" ")
-    shown = rest.strip().encode("latin-1")
+    """Return True if an Authorization header has the token (RFC 6750 §2.1).
+
+    With `basic` also as the password of any user (RFC 7617 §2), which is how a browser can send it. It takes the same
+    time for any wrong token.
+    """
+    scheme, _, credentials = authorization.strip().partition(" ")
+    sent = credentials.strip().encode("latin-1")
     if basic and scheme.lower() == "basic":
         try:
-            shown = base64.b64decode(shown, validate=True).partition(b":")[2]
+            sent = base64.b64decode(sent, validate=True).partition(b":")[2]
         except binascii.Error:
             return False
     elif scheme.lower() != "bearer":
         return False
-    return hmac.compare_digest(shown, token.encode())
+    return hmac.compare_digest(sent, token.encode())

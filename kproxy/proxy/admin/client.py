@@ -1,7 +1,7 @@
-"""A client of the admin endpoint of another kproxy: for commands that look at one, or change what it does.
+"""A client of the admin endpoint of another kproxy, for commands that ask it or control it.
 
-It imports little, so that such a command starts fast. Whoever answers may be anybody: what is read is bounded in size
-and time, and shown escaped.
+It imports little, so that such a command starts fast. The server may be any program: the reply is bounded in size and
+time, and shown escaped.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from kproxy.base.errors import AdminError
 from kproxy.base.printable import one_line
 
 SECONDS = 5.0
-"""For one answer."""
+"""The time for one reply."""
 MAX_REPLY = 32 * 1024 * 1024
-"""Bytes of one answer: /status of the largest cluster has a few MiB."""
+"""The most bytes of one reply: /status of the largest cluster has a few MiB."""
 _MOST_TEXT = 64 * 1024
 _ASK_AGAIN = 0.1
-# However little time is left, an answer may take so many seconds: a handshake on a busy machine takes tenths.
+# Even if less time is left, a reply may take this many seconds: a handshake on a busy machine takes tenths.
 _LEAST = 1.0
-# A page without an end says something every few seconds.
+# A page without an end sends something every few seconds.
 _SILENT = 20.0
 _LONGEST_LINE = 1000
-# In the answer of a kproxy that speaks HTTPS to a client that does not.
+# A part of the reply of a kproxy that speaks HTTPS to a client that does not.
 _NEEDS_TLS = b"speaks HTTPS only"
-# What --admin of `kproxy run` may be, and where this machine asks it then.
+# Wildcard addresses that --admin of `kproxy run` may have, and the addresses to connect to then.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def tls_context(ca: Path | None, password: str | None = None) -> ssl.SSLContext:
-    """TLS for asking kproxies whose certificates this file has or vouches for; None: the system's. Raises ValueError
-    with one line if the file is no good."""
+    """Return a TLS context that trusts the certificates in this file; None: those of the system.
+
+    Raises ValueError with one line if the file cannot be used.
+    """
     from kproxy.net.tls.stores import load_trust  # few need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -68,7 +70,7 @@ class _HttpReply:
 
 
 class AdminClient:
-    """The kproxy whose admin endpoint is at `address`. Each question has a connection of its own."""
+    """A client of the kproxy whose admin endpoint is at `address`. Each request has its own connection."""
 
     def __init__(
         self,
@@ -78,8 +80,11 @@ class AdminClient:
         tls: ssl.SSLContext | None = None,
         server_name: str = "",
     ) -> None:
-        """With `tls` it is asked with HTTPS; `server_name` is the name in its certificate, if it is not the address's.
-        Raises ValueError if the token cannot be one; what it says does not have it."""
+        """Make a client; with `tls` it uses HTTPS.
+
+        `server_name` is the name in the certificate, if it is not the address's. Raises ValueError, without the token
+        in its text, if the token cannot be one.
+        """
         if token is not None and not re.fullmatch("[!-~]+", token):
             raise ValueError("the token is empty, or has characters that no token has")
         self.address = address
@@ -89,18 +94,25 @@ class AdminClient:
         self._seconds = seconds
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
-        """The JSON value of a page. Raises AdminError."""
+        """Return the JSON value of a page.
+
+        Raises AdminError.
+        """
         target = f"{path}?{urlencode(query)}" if query else path
         return self._json(self._ask("GET", target, None, self._seconds))
 
     def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
-        """Send a JSON value; the JSON value of the answer, which may have one of these statuses too. Raises
-        AdminError."""
+        """Send a JSON value, and return the JSON value of the reply.
+
+        `also` are further allowed statuses. Raises AdminError.
+        """
         return self._json(self._ask("POST", path, json.dumps(value).encode(), self._seconds), also)
 
     def stream(self, path: str, query: Mapping[str, str], longest: int = _MOST_TEXT) -> Iterator[bytes]:
-        """The lines of a page without an end, as they come, of so many bytes at most. Raises AdminError if there are
-        none, or they end."""
+        """Yield the lines of a page without an end, of at most `longest` bytes each.
+
+        Raises AdminError if the page cannot be read, or ends.
+        """
         host = _WILDCARDS.get(self.address.host, self.address.host)
         connection = http.client.HTTPConnection(host, self.address.port, timeout=_SILENT)
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
@@ -124,8 +136,10 @@ class AdminClient:
         raise AdminError(f"kproxy at {self.address} (--admin) has ended the connection")
 
     def reload(self, seconds: float) -> tuple[bool, Sequence[str]]:
-        """Let it read its configuration again; whether it took it over, and what it says, in lines. Raises
-        AdminError."""
+        """Request a reload; return whether the configuration was applied, and the lines of the reply.
+
+        Raises AdminError.
+        """
         answer = self._ask("POST", "/reload", None, seconds)
         if answer.status == 404 and any("/readyz" in line for line in answer.lines):  # kproxy names the pages it has
             way_out = "start it with --admin-reload, or send it SIGHUP"
@@ -135,17 +149,19 @@ class AdminClient:
         return answer.status == 200, answer.lines
 
     def wait_ready(self, seconds: float, requires: str) -> Sequence[str]:
-        """Ask until it is ready, for so long at most; why it is not, in lines, empty if it is. `requires`: all, one or
-        none of each cluster's nodes."""
-        until = time.monotonic() + seconds
-        while reasons := self._not_ready(requires, min(self._seconds, max(_LEAST, until - time.monotonic()))):
-            if time.monotonic() >= until:
+        """Ask until kproxy is ready, for at most `seconds`; return why it is not, a line each.
+
+        `requires`: all, one or none of each cluster's nodes. The result is empty if kproxy is ready.
+        """
+        deadline = time.monotonic() + seconds
+        while reasons := self._not_ready(requires, min(self._seconds, max(_LEAST, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
                 break
-            time.sleep(min(_ASK_AGAIN, max(0.0, until - time.monotonic())))
+            time.sleep(min(_ASK_AGAIN, max(0.0, deadline - time.monotonic())))
         return reasons
 
     def why_not_ready(self, requires: str) -> Sequence[str]:
-        """Ask once; the same."""
+        """Ask once whether kproxy is ready; return why it is not, a line each."""
         return self._not_ready(requires, self._seconds)
 
     def _not_ready(self, requires: str, seconds: float) -> Sequence[str]:
@@ -207,23 +223,24 @@ class AdminClient:
         return value
 
     def _refusal(self, answer: _HttpReply) -> str:
-        """What to do about an answer that is none; what kproxy itself says comes last."""
-        said = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
-        here = f"kproxy at {self.address} (--admin)"
+        """Return what to do about a reply that is an error; kproxy's own text comes last."""
+        text = answer.lines[0] if answer.lines else f"HTTP {answer.status}"
+        server = f"kproxy at {self.address} (--admin)"
         if answer.status == 400 and _NEEDS_TLS in answer.body:
-            return f"{here} speaks HTTPS only: give --admin https://{self.address}, and --admin-ca FILE if need be"
+            return f"{server} speaks HTTPS only: give --admin https://{self.address}, and --admin-ca FILE if need be"
         if answer.status == 401 and self._token is None:
-            return f"{here} requires a token: give it with --admin-token-file FILE or KPROXY_ADMIN_TOKEN"
+            return f"{server} requires a token: give it with --admin-token-file FILE or KPROXY_ADMIN_TOKEN"
         if answer.status == 401:
             return (
-                f"{here} refuses this token (--admin-token-file, KPROXY_ADMIN_TOKEN): give the one it was started with"
+                f"{server} refuses this token (--admin-token-file, KPROXY_ADMIN_TOKEN): give the one it was started"
+                " with"
             )
         if answer.status == 421:
             way_out = f"give its IP address, or start it with --admin-host {self.address.host}"
-            return f"{here} does not accept that host name: {way_out}"
+            return f"{server} does not accept that host name: {way_out}"
         if answer.status == 404:
-            return f"{here} has no such page; it may be an older kproxy or another server. It says: {said}"
-        return f"{here} refuses: {said}"
+            return f"{server} has no such page; it may be an older kproxy or another server. It says: {text}"
+        return f"{server} refuses: {text}"
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -237,14 +254,16 @@ class AdminClient:
 
 
 class _Deadline:
-    """A time limit for all that is done with a socket. Its own timeout is for each read, and whoever sends byte by byte
-    has any number of those."""
+    """A time limit for all operations of a socket.
+
+    The socket's own timeout is for each read, and a peer that sends byte by byte gets any number of those.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self.has_passed = False
         self.sock: socket.socket | None = None
-        """Which one it is: TLS makes another one of it."""
+        """The current socket: TLS wraps it in another one."""
 
     @contextmanager
     def of(self, sock: socket.socket) -> Iterator[None]:
@@ -254,7 +273,7 @@ class _Deadline:
             self.has_passed = True
             assert self.sock is not None
             with suppress(OSError):  # it has just been closed
-                # TLS's own shutdown would take the connection from under a read.
+                # TLS's own shutdown would close the connection under a read.
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
         watch = Timer(max(0.0, self._until - time.monotonic()), hang_up)
@@ -268,6 +287,6 @@ class _Deadline:
 
 def _why(error: Exception) -> str:
     if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
-        # Whose own words may repeat what was sent.
+        # Its own text may repeat what was sent.
         return "it does not speak HTTP, or closed the connection early"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: h11 judges the bytes, this module moves them and bounds what a peer can cost."""
+"""One HTTP/1.1 connection: h11 parses the bytes; this module moves them, and bounds what a peer can cost."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ EVENTS_AT_A_TIME = 32
 CHUNKING = 8
 """How many times its size a body may take in chunks: six times if each has one byte."""
 LINGER_SECONDS = 1.0
-"""How long bytes that nobody wants are read before closing: closing at once would reset the connection, and
-the peer might lose the answer that says what was wrong."""
+"""How long superfluous bytes are read before closing: closing at once would reset the connection, and the peer
+might lose the reply that names the fault."""
 
 HANDSHAKE_SECONDS = 5.0
 """From a connection to the end of its TLS handshake."""
@@ -46,7 +46,10 @@ NOT_HTTP = "this is kproxy's admin endpoint and speaks HTTP/1.1; Kafka clients c
 
 
 class AdminConnection:
-    """Requests one after the other; `closing` says whether the answer under way is the last."""
+    """The requests of one connection, one after the other.
+
+    `closing` returns True if the current reply must be the last one.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class AdminConnection:
         tls: AdminTls | None = None,
         complain: Callable[[str], None] = logger.debug,
     ) -> None:
-        """`complain` is told what is wrong with a peer that does not speak TLS as it should."""
+        """Make a connection; `complain` gets the fault of a peer that does not speak TLS as it should."""
         self._loop = asyncio.get_running_loop()
         self.idle = True
         """No request is under way, or not the whole of one: closing loses nothing."""
@@ -77,7 +80,10 @@ class AdminConnection:
         writer.transport.set_write_buffer_limits(high=0)
 
     async def serve(self) -> None:
-        """Until either side has enough. Nothing escapes: a peer's fault ends the connection, ours is logged."""
+        """Serve until either side closes.
+
+        No exception escapes: a fault of the peer ends the connection, a fault of kproxy is logged.
+        """
         try:
             if self._tls is not None and not await self._secure(self._tls):
                 return
@@ -100,7 +106,10 @@ class AdminConnection:
             await self._closed()
 
     async def _secure(self, tls: AdminTls) -> bool:
-        """Do the handshake; whether there may be requests. Raises OSError."""
+        """Do the TLS handshake; return True if requests may follow.
+
+        Raises OSError.
+        """
         secured = TlsStream(*self._streams, tls.current())
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
@@ -136,7 +145,7 @@ class AdminConnection:
         self.abort()
 
     async def _one_request(self, seconds: float) -> bool:
-        """Read and answer one; whether another may follow."""
+        """Read and answer one request; return True if another one may follow."""
         method = ""
         try:
             async with asyncio.timeout(seconds):
@@ -168,7 +177,7 @@ class AdminConnection:
         self.since = self._loop.time()
 
     async def _request(self) -> h11.Request | None:
-        """The next request's head; None when the peer has closed."""
+        """Return the head of the next request; None if the peer has closed."""
         size = len(self._http.trailing_data[0])
         while (event := self._http.next_event()) is h11.NEED_DATA:
             data = await self._reader.read(MAX_HEAD)
@@ -194,11 +203,11 @@ class AdminConnection:
             return text_reply(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, NOT_HTTP, {"Connection": "close"})
         headers: dict[str, str] = {}
         for name, value in head.headers:
-            known, text = headers.get(name.decode()), value.decode("latin-1")
-            headers[name.decode()] = f"{known}, {text}" if known else text
+            before, text = headers.get(name.decode()), value.decode("latin-1")
+            headers[name.decode()] = f"{before}, {text}" if before else text
         if "transfer-encoding" in headers and ("content-length" in headers or head.http_version < b"1.1"):
-            # Somebody on the way may see another end of it (RFC 9112 §6.1, request smuggling).
-            return text_reply(HTTPStatus.BAD_REQUEST, "nobody can tell where the body ends", {"Connection": "close"})
+            # A proxy on the way may see another end of it (RFC 9112 §6.1, request smuggling).
+            return text_reply(HTTPStatus.BAD_REQUEST, "the end of the body is ambiguous", {"Connection": "close"})
         try:
             request = Request.from_target(head.method.decode(), head.target.decode("latin-1"), headers, self._peer)
         except ValueError:
@@ -208,7 +217,10 @@ class AdminConnection:
         return await handle(self._pages, request, self._body)
 
     async def _body(self, most: int) -> bytes:
-        """The body of the request under way. Raises Refused if it is larger, too slow, or not HTTP."""
+        """Return the body of the current request.
+
+        Raises RequestRefused if it is larger than `most` bytes, too slow, or not HTTP.
+        """
         self._set_idle(idle=True)  # it is the peer's turn, and nothing has been done yet
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -243,8 +255,10 @@ class AdminConnection:
         return bytes(body)
 
     async def _send_stream(self, reply: Reply, stream: AsyncGenerator[bytes, None], *, with_body: bool) -> None:
-        """A reply without an end of its own: the connection is its. A peer that takes nothing for WRITE_SECONDS, or is
-        gone, ends it."""
+        """Send a reply without an end of its own, which uses up the connection.
+
+        It ends when the peer takes nothing for WRITE_SECONDS, or has gone.
+        """
         headers = {**_headers(reply), "Connection": "close"}
         response = h11.Response(
             status_code=reply.status, reason=reply.status.phrase.encode(), headers=list(headers.items())
@@ -254,7 +268,7 @@ class AdminConnection:
             if not with_body:
                 return
             async for data in stream:
-                if self._reader.at_eof() or self._closing():  # whoever reads a stream says nothing more
+                if self._reader.at_eof() or self._closing():  # the reader of a stream sends nothing more
                     return
                 self._writer.write(self._http.send(h11.Data(data=data)) or b"")
                 async with asyncio.timeout(WRITE_SECONDS):

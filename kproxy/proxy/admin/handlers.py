@@ -1,4 +1,4 @@
-"""What each path answers. Who may ask for it is told by the table in `routes`, and no page looks after that."""
+"""The reply of each path. The table in `routes` checks access; no handler does."""
 
 from __future__ import annotations
 
@@ -30,57 +30,58 @@ LineStream: TypeAlias = Callable[[Mapping[str, Sequence[str]]], AsyncGenerator[b
 
 @dataclass(frozen=True, slots=True)
 class AdminSources:
-    """Where the pages get what they show. All are called on the event loop and must not block."""
+    """The sources of the pages' contents. All are called on the event loop and must not block."""
 
     metrics: Metrics
     status: Callable[[], bytes]
-    """What `/status` shows, as JSON."""
+    """The JSON of `/status`."""
     readiness: Callable[[str | None], Readiness]
-    """Whether kproxy is ready; given what --ready-requires says in its place, or None. Raises ValueError for another
-    word."""
+    """The readiness of kproxy; the argument, if any, replaces --ready-requires. Raises ValueError if it is invalid."""
     quit: Callable[[], None] | None = None
-    """Ends kproxy in good order; None where nobody may ask for that."""
+    """Stops kproxy in good order; None if requests must not do that."""
     tap: LineStream | None = None
-    """Lines of what passes, for the query of a request. Raises ValueError if it says what there is not, and
-    kproxy.proxy.watch's TooMany."""
+    """Lines of exchanges, for the query of a request. Raises ValueError if the query has unknown fields, and
+    kproxy.proxy.watch's TooManyReaders."""
     hosts: Collection[str] = ()
-    """Names by which it may be asked, see `kproxy.proxy.admin.hosts`."""
+    """Accepted Host names, see `kproxy.proxy.admin.hosts`."""
     token: str | TokenFile | None = field(default=None, repr=False)
-    """What a request must show where its route needs a token; None: nobody has one."""
+    """The token that a request must have if its route needs one; None: there is no token."""
     require_token_for_reads: bool = False
-    """Whether pages that only show something need the token too."""
+    """Pages that only show something need the token too."""
     sessions: Callable[[], bytes] | None = None
-    """What `/sessions` shows, as JSON."""
+    """The JSON of `/sessions`."""
     live: Callable[[], AsyncGenerator[bytes, None]] | None = None
-    """Server-sent events for the page. Raises kproxy.proxy.watch's TooMany."""
+    """Server-sent events for the page. Raises kproxy.proxy.watch's TooManyReaders."""
     reload: Callable[[], Awaitable[ReloadResult]] | None = None
-    """Reads the configuration again; None where nobody may ask for that."""
+    """Reloads the configuration; None if requests must not do that."""
     frames: LineStream | None = None
-    """The same as `tap`, of copies of frames."""
+    """The same as `tap`, for copies of frames."""
 
     switches: Callable[[], bytes] | None = None
-    """What `/switch` shows, as JSON."""
+    """The JSON of `/switch`."""
     switch: Callable[[object], SwitchCommandResult] | None = None
-    """Does what the body of POST /switch says."""
+    """Executes the command in the body of POST /switch."""
     may_switch: Callable[[], bool] = lambda: True
-    """Whether there is anything now that the two are about."""
+    """Returns True if a cluster can be switched now."""
 
     def current_token(self) -> str | None:
-        """The token as it is now."""
+        """Return the token as it is now."""
         return self.token.current() if isinstance(self.token, TokenFile) else self.token
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`reasons` why it is not ready, a line each, empty when it is; `missing`: what cannot be reached even so."""
+    """The readiness of kproxy."""
 
     reasons: Sequence[str] = ()
+    """Why kproxy is not ready, a line each; empty if it is."""
     missing: Sequence[str] = ()
+    """Nodes that cannot be reached although kproxy is ready, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadResult:
-    """What came of a reload, in lines: what has changed, or why nothing has."""
+    """The outcome of a reload, in lines: the changes, or why there are none."""
 
     outcome: Literal["done", "refused", "busy"]
     lines: Sequence[str]
@@ -88,14 +89,14 @@ class ReloadResult:
 
 @dataclass(frozen=True, slots=True)
 class SwitchCommandResult:
-    """What a command for a switch came to, and the answer to it, as JSON."""
+    """The outcome of a command of a switch, and the reply to it, as JSON."""
 
     outcome: Literal["done", "refused", "nonsense"]
     body: bytes
 
 
 Handler: TypeAlias = Callable[[AdminSources, Request], Awaitable[Reply]]
-"""From the sources and the request."""
+"""Makes the reply from the sources and the request."""
 
 
 async def metrics(sources: AdminSources, request: Request) -> Reply:

@@ -1,7 +1,7 @@
-"""By which names the admin endpoint may be asked, and from where without a token. Pure.
+"""The Host names that the admin endpoint accepts, and the peers that need no token. Pure.
 
-A page of any site can make a browser ask a name of that site for `/status`, when that name leads to this machine for a
-moment (DNS rebinding). The Host that the browser sends is then that name, which is nobody's name for kproxy.
+A page of any site can make a browser request `/status` from a name of that site, if that name resolves to this machine
+for a moment (DNS rebinding). The Host header of the browser is then that name, which kproxy does not know.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ ANY = "*"
 
 
 def is_accepted(host: str, names: Collection[str]) -> bool:
-    """Whether a request with this Host header ("": none) is for kproxy. `names` are known, ANY among them all.
+    """Return True if kproxy accepts a request with this Host header ("": none); `names` are accepted, ANY accepts all.
 
-    - none: HTTP/1.0 and programs; browsers always send one
-    - an IP address: nobody's name can lead there in its place
-    - a name without a dot: localhost, services in Docker and Kubernetes; no site has one
+    These are always accepted: no Host (HTTP/1.0 and programs; browsers always send one); an IP address (no name can
+    take its place); and a name without a dot (localhost, services in Docker and Kubernetes; no site has one).
     """
     name = _without_port(host.strip().lower())
-    if not name or ANY in names or name in {known.lower() for known in names}:
+    if not name or ANY in names or name in {accepted.lower() for accepted in names}:
         return True
     if "." not in name and ":" not in name:
         return True
@@ -32,7 +31,7 @@ def is_accepted(host: str, names: Collection[str]) -> bool:
 
 
 def is_loopback(peer: str) -> bool:
-    """Whether a peer's IP address ("": unknown) is one that only this machine has, also as IPv6 writes IPv4's."""
+    """Return True if a peer's IP address ("": unknown) is a loopback address, also IPv4's as written in IPv6."""
     try:
         address = ipaddress.ip_address(peer)
     except ValueError:

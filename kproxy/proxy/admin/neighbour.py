@@ -1,4 +1,4 @@
-"""Another kproxy that may run on this machine: which clusters it says it serves, and whose ports an address is."""
+"""Another kproxy that may run on this machine: the clusters that it serves, and its local addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kproxy.proxy.status.model import ClusterStatus
 
 
 def served_clusters(client: AdminClient) -> Sequence[ClusterStatus]:
-    """Those that the kproxy with this admin endpoint serves. Raises AdminError if there is none."""
+    """Return the clusters of the kproxy with this admin endpoint.
+
+    Raises AdminError if no kproxy answers there.
+    """
     status = client.get("/status")
     try:
         return asjson.read(json.dumps(status).encode()).clusters
@@ -23,7 +26,7 @@ def served_clusters(client: AdminClient) -> Sequence[ClusterStatus]:
 
 
 def served_clusters_if_running(client: AdminClient | None) -> Sequence[ClusterStatus]:
-    """The same, without a difference between one that serves nothing and none."""
+    """Return the clusters of that kproxy; none if no kproxy answers there."""
     try:
         return [] if client is None else served_clusters(client)
     except AdminError:
@@ -31,14 +34,14 @@ def served_clusters_if_running(client: AdminClient | None) -> Sequence[ClusterSt
 
 
 def cluster_at(address: Address, served: Iterable[ClusterStatus]) -> ClusterStatus | None:
-    """The cluster whose clients use this address of the machine, as the kproxy says that serves it."""
+    """Return the cluster whose clients use this address of this machine, by what its kproxy says."""
     if not _is_here(address.host):
         return None
     return next((cluster for cluster in served if any(_same(address, local) for local in _locals(cluster))), None)
 
 
 def _locals(cluster: ClusterStatus) -> Iterable[str]:
-    """The addresses that clients are told."""
+    """Yield the local addresses of a cluster."""
     if cluster.bootstrap is not None:
         yield cluster.bootstrap
     yield from (node.local for node in cluster.present if node.bound)

@@ -1,4 +1,4 @@
-"""One request and the reply to it, as pages see them. Pure."""
+"""One request and the reply to it, as handlers see them. Pure."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 MAX_QUERY_FIELDS = 64
-"""Of one request; no page knows more than a few."""
+"""The most fields of one query; no page reads more than a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked: names of `headers` are in lower case.
-
-    `body` is the JSON value that came with it, None where the route takes none. It may be a secret, as headers may, so
-    neither is in the text of this object. `peer` is the IP address of who asks, "" where there is none. `withheld` says
-    to whom alone the page may tell what names brokers, if that is not this one: "only with the token".
-    """
+    """A request; names of `headers` are in lower case."""
 
     method: str
     path: str
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """They may have a secret, so they are not in the text of this object."""
     body: object = field(default=None, repr=False)
+    """The JSON value of the body; None if the route takes none. It may be a secret, too."""
     peer: str = ""
+    """The IP address of the client, "" if unknown."""
     withheld: str = ""
+    """Who alone may read what names brokers, if not this client: "only to requests with its token"."""
 
     @classmethod
     def from_target(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:
-        """From the target of the request line. Raises ValueError if its query has too many fields."""
+        """Make a request from the target of the request line.
+
+        Raises ValueError if its query has too many fields.
+        """
         path, _, query = target.partition("?")
         fields = parse_qs(query, max_num_fields=MAX_QUERY_FIELDS) if query else {}
         return cls(method, path, fields, headers, peer=peer)
@@ -44,12 +46,12 @@ class Request:
 
     @property
     def has_body(self) -> bool:
-        """Whether one was announced (RFC 9112 §6.3)."""
+        """True if a body was announced (RFC 9112 §6.3)."""
         return "transfer-encoding" in self.headers or self.content_length > 0
 
     @property
     def content_length(self) -> int:
-        """As it was announced; 0 where nothing was. The HTTP parser has judged that it is a number."""
+        """The announced length; 0 if none was. The HTTP parser has checked that it is a number."""
         return int(self.headers.get("content-length", "0"))
 
 
@@ -60,11 +62,11 @@ class Reply:
     content_type: str = TEXT
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncGenerator[bytes, None] | None = None
-    """What follows the body, until it ends or the peer is gone."""
+    """The stream that follows the body, until it ends or the peer has gone."""
 
 
 class RequestRefused(Exception):
-    """The request ends with this reply: no page is asked."""
+    """The request ends with this reply: no handler is called."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -72,5 +74,5 @@ class RequestRefused(Exception):
 
 
 def text_reply(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """A reply of one line of text."""
+    """Return a reply with one line of text."""
     return Reply(status, f"{text}\n".encode(), headers=headers or {})

@@ -1,8 +1,8 @@
-"""The table of pages, and the one function that enforces what it says: who may ask, how, with how large a body.
+"""The table of paths, and the one function that enforces its access rules.
 
-A page that needs no more is one function in `pages` and one line here. What a line does not say is refused: other
-methods, foreign hosts, bodies, and of browsers all but GET. What changes something needs the token, if there is one;
-without one, only this machine may ask for it.
+A simple path is one function in `handlers` and one line here. All that a line does not allow is refused: other methods,
+foreign hosts, bodies, and from browsers all methods but GET. Requests that change something need the token, if there is
+one; without one, only this machine may send them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
 
 
 class TokenRule(Enum):
-    """When a request must show the token. NEVER and READS are for pages that change nothing."""
+    """When a request must have the token. NEVER and READS are for pages that change nothing."""
 
     NEVER = "never"
     READS = "with --admin-require-token-for-reads"
@@ -47,23 +47,23 @@ def _always(sources: AdminSources) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AdminRoute:
-    """One page and one method (GET: HEAD too).
-
-    `changes` None: it changes something unless the method is GET. `token` None: READS, or IF_SET if it changes
-    something. `refuses_browsers` None: unless the method is GET. `any_host`: answered whatever the Host is, for probes,
-    which choose it. `most_body`: bytes that the JSON of a request may have; 0: it has none. `enabled`: whether there is
-    this route.
-    """
+    """One path and one method (GET includes HEAD)."""
 
     path: str
     page: Handler
     method: str = "GET"
     changes: bool | None = None
+    """The request changes something; None: unless the method is GET."""
     token: TokenRule | None = None
+    """None: READS, or IF_SET if the request changes something."""
     refuses_browsers: bool | None = None
+    """None: unless the method is GET."""
     any_host: bool = False
+    """Accept any Host, for probes, which choose it."""
     most_body: int = 0
+    """The most bytes of a request's JSON; 0: it has no body."""
     enabled: Callable[[AdminSources], bool] = _always
+    """Returns True if the route exists."""
 
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
@@ -90,13 +90,13 @@ TABLE: tuple[AdminRoute, ...] = (
     AdminRoute("/", handlers.home),
     AdminRoute("/metrics", handlers.metrics),
     AdminRoute("/livez", handlers.livez, token=TokenRule.NEVER, any_host=True),
-    # Whether kproxy is ready is no secret, only why it is not: `_withheld` says from whom the page keeps that.
+    # Whether kproxy is ready is no secret, only why it is not: `_withheld` decides who may read that.
     AdminRoute("/readyz", handlers.readyz, token=TokenRule.NEVER, any_host=True),
     AdminRoute("/status", handlers.status),
     AdminRoute("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
     AdminRoute("/live", handlers.live, enabled=lambda sources: sources.live is not None),
     AdminRoute("/tap", handlers.tap, enabled=lambda sources: sources.tap is not None),
-    # It changes nothing. But it shows the names of topics, groups and users: not to everybody who may see numbers.
+    # It changes nothing. But it shows the names of topics, groups and users, which is more than numbers.
     AdminRoute(
         "/tap/frames",
         handlers.frames,
@@ -106,7 +106,7 @@ TABLE: tuple[AdminRoute, ...] = (
     ),
     AdminRoute("/quit", handlers.quit, method="POST", enabled=lambda sources: sources.quit is not None),
     AdminRoute("/reload", handlers.reload, method="POST", enabled=lambda sources: sources.reload is not None),
-    # It names clients. And who can ask for it without the token would think that the switch will work without one.
+    # It names clients. And an operator who can read it without the token would think that the switch needs none either.
     AdminRoute(
         "/switch",
         handlers.switches,
@@ -126,9 +126,9 @@ TABLE: tuple[AdminRoute, ...] = (
 
 
 async def handle(sources: AdminSources, request: Request, read_body: ReadBody) -> Reply:
-    """The reply to a request. A fault in a page is logged and answered by 500.
+    """Return the reply to a request. A fault in a handler is logged and answered with 500.
 
-    `read_body` is called where the route takes a body and all else is as it should be, at most once. If it is not
+    `read_body` is called at most once, if the route takes a body and the head of the request is accepted. If it is not
     called, the rest of the request is unread.
     """
     try:
@@ -147,21 +147,26 @@ async def handle(sources: AdminSources, request: Request, read_body: ReadBody) -
 
 
 def _admit(sources: AdminSources, request: Request) -> AdminRoute:
-    """The route of a request that may be answered as far as its head tells. Raises Refused."""
-    there = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
-    # Before anything is told about the path: a page that rebinds its name must not learn what there is.
-    if not (there and all(route.any_host for route in there.values())) and not is_accepted(request.host, sources.hosts):
+    """Return the route of a request whose head is accepted.
+
+    Raises RequestRefused.
+    """
+    routes = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
+    # Check this before the path: a page that rebinds its name must not learn which paths exist.
+    if not (routes and all(route.any_host for route in routes.values())) and not is_accepted(
+        request.host, sources.hosts
+    ):
         _refuse(
             HTTPStatus.MISDIRECTED_REQUEST, "kproxy does not accept the Host of this request; --admin-host allows it"
         )
-    route = there.get("GET" if request.method == "HEAD" else request.method)
+    route = routes.get("GET" if request.method == "HEAD" else request.method)
     if request.has_body and (route is None or not route.most_body):
         _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request for this page must not have a body")
-    if not there:
+    if not routes:
         paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.enabled(sources))
         _refuse(HTTPStatus.NOT_FOUND, f"no such page; the pages are {paths}")
     if route is None:
-        allowed = ", ".join([*there, "HEAD"] if "GET" in there else there)
+        allowed = ", ".join([*routes, "HEAD"] if "GET" in routes else routes)
         _refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"this page allows {allowed}", {"Allow": allowed})
     # A page of any site can make a browser send a request, and cannot keep the browser from adding one of these: Origin
     # to each POST (Fetch, "append a request Origin header"), Sec-Fetch-Site to each request (Fetch Metadata).
@@ -195,19 +200,22 @@ def _check_token(route: AdminRoute, sources: AdminSources, request: Request) -> 
 
 
 def _withheld(sources: AdminSources, request: Request) -> str:
-    """To whom alone a page that everybody may ask for tells what names brokers; "": to this one."""
+    """Return who alone may read the names of brokers on a page that needs no token; "": this request may."""
     if not is_accepted(request.host, sources.hosts):
         return "only to a Host that --admin-host allows"
     if not sources.require_token_for_reads:
         return ""
-    token, shown = sources.current_token(), request.headers.get("authorization", "")
-    if token is not None and bearer.has_token(shown, token, basic=True):
+    token, sent = sources.current_token(), request.headers.get("authorization", "")
+    if token is not None and bearer.has_token(sent, token, basic=True):
         return ""
     return "only to requests with its token (--admin-require-token-for-reads)"
 
 
 async def _body(route: AdminRoute, request: Request, read_body: ReadBody) -> object:
-    """The JSON value of a request. Raises Refused."""
+    """Return the JSON value of a request.
+
+    Raises RequestRefused.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         text = f"the body must be JSON: send it with 'Content-Type: {JSON}', not packed"
@@ -224,9 +232,9 @@ def too_large_reply(most: int) -> Reply:
 def _parsed(body: bytes) -> object:
     try:
         value: object = json.loads(body.decode(), parse_constant=_no_json)
-        if b"\\u" in body:  # an escape of half a character (\ud800) makes text that nobody can write
+        if b"\\u" in body:  # an escape of half a character (\ud800) makes text that cannot be encoded
             json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):  # whose own words may quote it
+    except (ValueError, RecursionError):  # its own text may quote the body
         _refuse(HTTPStatus.BAD_REQUEST, "the body is not JSON in UTF-8" if body else "the body is empty; send JSON")
     return value
 

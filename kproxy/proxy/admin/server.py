@@ -1,4 +1,4 @@
-"""Bind, accept, count the connections, close."""
+"""The server of the admin endpoint: it binds, accepts, counts the connections, and closes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ CLOSE_SECONDS = 2.0
 
 
 async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | None = None) -> AdminServer:
-    """Bind and serve. Raises ConfigError when the address cannot be bound."""
+    """Bind and serve.
+
+    Raises ConfigError if the address cannot be bound.
+    """
     admin = AdminServer(pages, tls)
     try:
         listening = await _bound(admin, address)
@@ -70,19 +73,19 @@ class AdminServer:
 
     @property
     def address(self) -> Address:
-        """What is really bound, the port chosen where 0 was asked for. Not for use after `close`."""
+        """The bound address, with the chosen port if 0 was configured. Not for use after `close`."""
         assert self._listening is not None
         host, port = self._listening.sockets[0].getsockname()[:2]
         return Address(host, port)
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """Those that listen. Not for use after `close`."""
+        """The listening sockets. Not for use after `close`."""
         assert self._listening is not None
         return self._listening.sockets
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from accept to close; asyncio runs a task of this for each. Nothing escapes."""
+        """Serve one connection, from accept to close; asyncio runs a task of this for each. No exception escapes."""
         peer = writer.get_extra_info("peername")
         complain = partial(self._complain, str(peer[0]) if peer else "a peer")
         connection = AdminConnection(reader, writer, self.pages, lambda: self.closing, self._tls, complain)
@@ -98,20 +101,22 @@ class AdminServer:
             self._connections.pop(connection, None)
 
     def _complain(self, peer: str, what: str) -> None:
-        """Log what is wrong with a peer that does not speak TLS as it should."""
+        """Log the fault of a peer that does not speak TLS as it should."""
         logger.warning("admin: %s %s", peer, what, extra=about(peer, what))
 
     def _give_way(self) -> None:
-        """Cut off the connection that has waited longest for its next request, whole or half; if all are being
-        answered, the slowest. A probe asks at once and takes its answer at once, so it is never the one."""
-        connection = min(self._connections, key=lambda one: (not one.idle, one.since))
+        """Abort the connection that has waited longest for its next request; if all are busy, the slowest.
+
+        A probe sends its request at once and takes its reply at once, so it is never aborted.
+        """
+        connection = min(self._connections, key=lambda candidate: (not candidate.idle, candidate.since))
         task = self._connections.pop(connection)
         connection.abort()
         if task is not None:
             task.cancel()  # it may be making an answer
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Stop accepting, close what is idle, let answers under way finish for so long, then cut them off."""
+        """Stop accepting, close idle connections, give current replies `seconds` to finish, then abort them."""
         self.closing = True
         if self._listening is not None:
             self._listening.close()

@@ -1,7 +1,7 @@
-"""TLS on one admin connection, over the asyncio streams that carry it: the rest of the connection sees streams again.
+"""TLS on one admin connection, over its asyncio streams: the rest of the connection sees streams again.
 
-The first bytes are looked at before OpenSSL is: who speaks plain HTTP can then be told so. A handshake is a connection
-like any other to the limits of `server` and of `connection`.
+The first bytes are checked before OpenSSL gets them, so that a peer with plain HTTP gets a helpful reply. During the
+handshake, the limits of `server` and of `connection` apply as to any other connection.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _HANDSHAKE = b"\x16"
 
 
 class NotTls(Exception):
-    """The peer does not begin a handshake."""
+    """The peer does not begin a TLS handshake."""
 
 
 class TlsStream:
-    """A reader and a writer, both for plain bytes, over those of an encrypted connection."""
+    """A reader and a writer of plain bytes, over those of an encrypted connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
         self._reader = reader
@@ -40,7 +40,10 @@ class TlsStream:
         return self._writer.get_extra_info(name)
 
     async def handshake(self) -> bool:
-        """Whether it is done: False if the peer closed before it said anything. Raises NotTls, OSError."""
+        """Do the handshake; return False if the peer closed before it sent anything.
+
+        Raises NotTls, OSError.
+        """
         first = await self._reader.read(_PIECE)
         if not first:
             return False
@@ -62,9 +65,11 @@ class TlsStream:
             return True
 
     async def read(self, most: int) -> bytes:
-        """Some bytes; none where the peer has ended what it says, with TLS's own end or without: HTTP tells itself
-        whether something is missing. Raises OSError."""
-        if self._ended:  # nobody wants what still comes, so it need not be understood
+        """Return some bytes; none at the end of the stream, with TLS's own end or without.
+
+        HTTP itself tells whether something is missing. Raises OSError.
+        """
+        if self._ended:  # the remaining bytes are discarded, so they need not be decrypted
             return await self._reader.read(most)
         while True:
             try:
@@ -76,15 +81,18 @@ class TlsStream:
                 return b""
 
     def at_eof(self) -> bool:
-        """Whether the peer is gone, as far as is known without reading."""
+        """Return True if the peer has gone, as far as is known without reading."""
         return self._reader.at_eof()
 
     def write(self, data: bytes) -> None:
-        """To be sent by `drain`."""
+        """Queue bytes for `drain`."""
         self._unsent += data
 
     async def drain(self) -> None:
-        """Until the transport has room for more; with `high=0`, until the peer has all. Raises OSError."""
+        """Send the queued bytes, and wait until the transport has room for more.
+
+        With `high=0`: until the peer has taken everything. Raises OSError.
+        """
         while self._unsent:
             sent = self._tls.write(memoryview(self._unsent)[:_PIECE].tobytes())
             del self._unsent[:sent]
@@ -92,7 +100,7 @@ class TlsStream:
         await self._flush()
 
     def write_eof(self) -> None:
-        """Say that nothing follows."""
+        """Send the end of the stream."""
         self._say_end()
         self._writer.write_eof()
         self._ended = True

@@ -171,7 +171,7 @@ class App:
                     self._status,
                     self._readiness,
                     quit,
-                    lambda query: feed.subscribe(Filter.of(query)),
+                    lambda query: feed.subscribe(Filter.from_query(query)),
                     hosts,
                     self._token,
                     self._config.admin_require_token_for_reads,

@@ -80,7 +80,7 @@ class BrokerIdentifier:
     def login(self) -> LoginMode:
         """Who must log in to the brokers, if kproxy does not, as far as the brokers have shown it."""
         if self._answers_without_login:
-            return LoginMode.NOBODY
+            return LoginMode.NONE
         return LoginMode.CLIENTS if self._has_required_login else LoginMode.UNKNOWN
 
     @property

@@ -12,7 +12,7 @@ from kproxy.proxy.status.model import SessionStatus, Status
 
 @cache
 def _adapter() -> TypeAdapter[Status]:
-    return TypeAdapter(Status)  # made when somebody looks: at start nobody waits for it
+    return TypeAdapter(Status)  # made on the first request, so that the start does not wait for it
 
 
 def write(status: Status) -> bytes:

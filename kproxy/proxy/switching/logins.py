@@ -11,9 +11,13 @@ class LoginMode(StrEnum):
     """The party that logs in to the brokers of an upstream."""
 
     KPROXY = "kproxy"
+    """kproxy logs in (`sasl`), and refuses logins of clients."""
     CLIENTS = "clients"
-    NOBODY = "nobody"
+    """The brokers require a login, and each client brings its own."""
+    NONE = "none"
+    """The brokers answer without a login."""
     UNKNOWN = ""
+    """No broker has answered so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,14 @@ class ClientLogins:
 def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: ClientLogins) -> str:
     """Return why clients could not log in after a switch to upstream `name`, or ""."""
     clients_log_in = bool(clients.own) or active.login is LoginMode.CLIENTS
-    some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NOBODY) or bool(clients.none)
+    some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NONE) or bool(clients.none)
     if to.login is LoginMode.KPROXY and clients_log_in:
         return (
             f"its clients log in themselves{_some(clients.own)}, and kproxy itself logs in to {name} (sasl): it would"
             f" refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or let kproxy"
             " log in to both, and take the credentials from the clients before"
         )
-    if to.login is LoginMode.NOBODY and clients_log_in:
+    if to.login is LoginMode.NONE and clients_log_in:
         return (
             f"its clients log in themselves{_some(clients.own)}, and the brokers of {name} take no login: they would"
             f" refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"

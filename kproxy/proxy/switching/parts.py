@@ -79,7 +79,7 @@ def check_part(part: Part) -> None:
         if not client or len(client) > MAX_CLIENT_ID or one_line(client, MAX_CLIENT_ID) != client:
             raise ValueError(f"part {part.name}: a client id has 1 to {MAX_CLIENT_ID} printable characters")
         if client in (ANY_SUFFIX, NUMBER_SUFFIX):
-            raise ValueError(f"part {part.name}: {client} alone would be all clients, or nobody in particular")
+            raise ValueError(f"part {part.name}: {client} alone matches all clients, or none in particular")
 
 
 def overlap_problem(part: Part, others: Iterable[Part]) -> str:

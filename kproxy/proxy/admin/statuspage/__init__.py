@@ -4,7 +4,7 @@
 
 `page.html` is the frame, `page.css` how it looks, the scripts what it does; the first lines of `page.js` say how. They
 become one function, in the order of `_SCRIPTS`. What the page shows
-comes from `/live` and is somebody else's text: client ids, addresses, messages. So the headers allow this style and
+comes from `/live` and is text from outside: client ids, addresses, messages. So the headers allow this style and
 this script and no others, and the script never makes HTML of a text.
 """
 
@@ -22,9 +22,9 @@ _SCRIPTS = ("text.js", "lists.js", "state.js", "picture.js", "words.js", "page.j
 
 @cache
 def document() -> tuple[bytes, dict[str, str]]:
-    """The page in UTF-8 and its headers."""
-    here = files(__name__)
-    frame, style, *scripts = ((here / name).read_text("utf-8") for name in ("page.html", "page.css", *_SCRIPTS))
+    """Return the page in UTF-8 and its headers."""
+    directory = files(__name__)
+    frame, style, *scripts = ((directory / name).read_text("utf-8") for name in ("page.html", "page.css", *_SCRIPTS))
     script = '"use strict";\n(() => {\n' + "\n".join(scripts) + "})();\n"
     page = frame.replace(_STYLE, f"<style>{style}</style>").replace(_SCRIPT, f"<script>{script}</script>")
     policy = {

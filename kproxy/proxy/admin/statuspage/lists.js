@@ -21,7 +21,7 @@ function remember(key, value) {
 function forget() {
   for (const [key, one] of history.series) if (history.slot - one.last > SECONDS) history.series.delete(key);
 }
-/** The last five minutes as means of three seconds; NaN where nobody looked. */
+/** The last five minutes as means of three seconds; NaN where no page was open. */
 function points(key) {
   const one = history.series.get(key), made = new Array(POINTS).fill(NaN);
   if (one === undefined) return made;

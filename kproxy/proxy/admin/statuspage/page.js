@@ -92,7 +92,7 @@ async function lost() {
   let status = 0;
   try {
     status = (await fetch("live", { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(3000) })).status;
-  } catch { /* nobody answers: that is said already */ }
+  } catch { /* no answer: the page says so already */ }
   if (mine !== asked || lostAt === null || paused || document.hidden) return;
   if (status === 503) state("off", "too many viewers", `kproxy answers, but too many pages watch it already. Close one of them; this page tries again by itself.${old()}`);
   else if (status === 401) state("off", "needs the token", `kproxy wants its token. Load this page again, and give the token as the password of any user.${old()}`);

@@ -1,6 +1,7 @@
-"""A cluster as the copier sees it: who leads what, and a connection to each broker.
+"""A client of one cluster: its metadata, and a connection to each broker.
 
-Connections are kept from one slice to the next. One that failed is forgotten, and with it what was known of leaders.
+The client keeps its connections from one slice to the next. After a failure it forgets the failed connections and all
+metadata.
 """
 
 from __future__ import annotations
@@ -17,127 +18,144 @@ from kproxy.migrate.copier.requests import parse_response
 
 
 class ClusterClient:
-    """Reached by one local address of kproxy's."""
+    """A client of the cluster behind one local address of kproxy."""
 
     def __init__(self, bootstrap: str) -> None:
         addresses = [Address.parse(part.strip()) for part in bootstrap.split(",")]
         self.bootstrap = bootstrap
         self._bootstrap = [(address.host, address.port) for address in addresses]
-        self._links: dict[tuple[str, int], BrokerConnection] = {}
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     # Connections
 
-    def _link(self, address: tuple[str, int]) -> BrokerConnection:
-        link = self._links.get(address)
-        if link is None or not link.is_open:
-            link = self._links[address] = BrokerConnection(*address)
-        return link
+    def _connect(self, address: tuple[str, int]) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = self._connections[address] = BrokerConnection(*address)
+        return connection
 
     def connect_any(self) -> BrokerConnection:
-        """To some broker. Raises UpstreamError if none can be reached."""
-        for link in self._links.values():
-            if link.is_open and not link.in_flight:
-                return link
+        """Return a connection to any broker.
+
+        Raises UpstreamError if no broker can be reached.
+        """
+        for connection in self._connections.values():
+            if connection.is_open and not connection.in_flight:
+                return connection
         failure: Exception | None = None
         for address in [*self._bootstrap, *self._brokers.values()]:
             try:
-                return self._link(address)
+                return self._connect(address)
             except UpstreamError as error:
                 failure = failure or error
         assert failure is not None
         raise failure
 
     def connect_leader(self, topic: str, partition: int) -> BrokerConnection:
-        """To the broker that leads this partition. Raises UpstreamError and Refused."""
+        """Return a connection to the leader of a partition.
+
+        Raises UpstreamError and BrokerError.
+        """
         if (topic, partition) not in self._leaders:
             self.refresh_metadata([topic])
         leader = self._leaders.get((topic, partition), -1)
         if leader not in self._brokers:
-            raise UpstreamError("unreachable", f"nobody leads partition {partition} of {topic} now")
-        return self._link(self._brokers[leader])
+            raise UpstreamError("unreachable", f"{topic}-{partition} has no leader now")
+        return self._connect(self._brokers[leader])
 
     def connect_coordinator(self, transactional_id: str) -> BrokerConnection:
-        """To the broker that keeps this id's transactions. Raises UpstreamError and Refused."""
+        """Return a connection to the transaction coordinator of a transactional id.
+
+        Raises UpstreamError and BrokerError.
+        """
         address = self._coordinators.get(transactional_id)
         if address is None:
             body = self.connect_any().request(
                 requests.FIND_COORDINATOR, 1, requests.encode_find_coordinator(transactional_id, 1)
             )
             error, _, address = parse_response(requests.read_find_coordinator, body)
-            raise_for_code(error, f"who coordinates transactions of {transactional_id}")
+            raise_for_code(error, f"finding the transaction coordinator of {transactional_id}")
             self._coordinators[transactional_id] = address
-        return self._link(address)
+        return self._connect(address)
 
     def invalidate(self) -> None:
-        """Whoever led or coordinated may not any more; connections on which answers are missing cannot be used."""
+        """Forget leaders and coordinators, and close connections that wait for a response or have failed."""
         self._leaders.clear()
         self._coordinators.clear()
-        for address, link in list(self._links.items()):
-            if link.in_flight or not link.is_open:
-                link.close()
-                del self._links[address]
+        for address, connection in list(self._connections.items()):
+            if connection.in_flight or not connection.is_open:
+                connection.close()
+                del self._connections[address]
 
     def close(self) -> None:
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
 
-    # What it has
+    # Metadata and offsets
 
     def refresh_metadata(self, topics: Iterable[str] | None = None) -> requests.ClusterMetadata:
-        """Ask who leads these topics' partitions, or all. A topic that is not there has its error code."""
+        """Read the metadata of these topics, or of all topics if None.
+
+        A topic that does not exist has its error code in the result. Raises UpstreamError and WireError.
+        """
         names = None if topics is None else list(topics)
-        link = self.connect_any()
-        version = link.version(requests.METADATA)
-        body = link.request(requests.METADATA, version, requests.encode_metadata(version, names))
-        layout = parse_response(requests.read_metadata, version, body)
-        if not layout.brokers:
-            raise UpstreamError("unreachable", f"the cluster behind {self.bootstrap} has no broker now")
-        self._brokers = layout.brokers
-        for topic, (_, partitions) in layout.topics.items():
-            for led in partitions:
-                self._leaders[topic, led.index] = led.leader
-        return layout
+        connection = self.connect_any()
+        version = connection.version(requests.METADATA)
+        body = connection.request(requests.METADATA, version, requests.encode_metadata(version, names))
+        metadata = parse_response(requests.read_metadata, version, body)
+        if not metadata.brokers:
+            raise UpstreamError("unreachable", f"the metadata of the cluster behind {self.bootstrap} has no broker")
+        self._brokers = metadata.brokers
+        for topic, (_, partitions) in metadata.topics.items():
+            for partition_metadata in partitions:
+                self._leaders[topic, partition_metadata.index] = partition_metadata.leader
+        return metadata
 
     def list_offsets(
         self, partitions: Iterable[tuple[str, int]], which: int, *, committed: bool = True
     ) -> dict[tuple[str, int], int]:
-        """The first offset (EARLIEST) or the last stable one (LATEST) of each; without `committed`, LATEST is the high
-        watermark. A partition of which its leader does not tell, or that has none, is left out. Raises UpstreamError
-        and WireError."""
-        asked: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        wanted = list(partitions)
-        unknown = {topic for topic, partition in wanted if (topic, partition) not in self._leaders}
-        if unknown:
-            self.refresh_metadata(sorted(unknown))
-        for topic, partition in wanted:
-            asked[self._leaders.get((topic, partition), -1)][topic].append(partition)
-        found: dict[tuple[str, int], int] = {}
-        for leader, topics in asked.items():
-            if leader in self._brokers:
-                found |= self._offsets_of(leader, topics, which, committed)
-        return found
+        """Return the first offset (EARLIEST) or the last stable offset (LATEST) of each partition.
 
-    def _offsets_of(
+        Without `committed`, LATEST is the high watermark. The result lacks partitions without a leader and partitions
+        for which the leader returned an error. Raises UpstreamError and WireError.
+        """
+        partitions_by_leader: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        requested = list(partitions)
+        unknown_topics = {topic for topic, partition in requested if (topic, partition) not in self._leaders}
+        if unknown_topics:
+            self.refresh_metadata(sorted(unknown_topics))
+        for topic, partition in requested:
+            partitions_by_leader[self._leaders.get((topic, partition), -1)][topic].append(partition)
+        offsets: dict[tuple[str, int], int] = {}
+        for leader, topics in partitions_by_leader.items():
+            if leader in self._brokers:
+                offsets |= self._list_offsets_of_leader(leader, topics, which, committed)
+        return offsets
+
+    def _list_offsets_of_leader(
         self, leader: int, topics: Mapping[str, list[int]], which: int, committed: bool
     ) -> dict[tuple[str, int], int]:
         try:
-            body = self._link(self._brokers[leader]).request(
+            body = self._connect(self._brokers[leader]).request(
                 requests.LIST_OFFSETS, 2, requests.encode_list_offsets(topics, which, committed=committed)
             )
         except UpstreamError:
             self.invalidate()
             return {}
-        told = parse_response(requests.read_list_offsets, body)
-        if any(error for error, _ in told.values()):
+        results = parse_response(requests.read_list_offsets, body)
+        if any(error for error, _ in results.values()):
             self._leaders.clear()
-        return {where: offset for where, (error, offset) in told.items() if not error}
+        return {topic_partition: offset for topic_partition, (error, offset) in results.items() if not error}
 
     def partition_count(self, topic: str) -> int:
-        """How many a topic has. Raises Refused if it is not there."""
-        error, led = self.refresh_metadata([topic]).topics.get(topic, (3, ()))
+        """Return the number of partitions of a topic.
+
+        Raises BrokerError if the topic does not exist.
+        """
+        error, partition_metadata = self.refresh_metadata([topic]).topics.get(topic, (3, ()))
         raise_for_code(error, f"topic {topic}")
-        return len(led)
+        return len(partition_metadata)

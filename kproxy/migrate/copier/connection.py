@@ -1,6 +1,7 @@
-"""One connection to a broker, blocking: a Spark task does one thing at a time.
+"""A blocking connection to one broker.
 
-The broker is reached through kproxy, so there is neither TLS nor a login here.
+It is blocking because a Spark task does one thing at a time. The connection goes through kproxy, so it needs neither
+TLS nor a login.
 """
 
 from __future__ import annotations
@@ -16,33 +17,38 @@ from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.protocol.wire.request import CLIENT_ID
 
-# How long a broker may take for anything, in seconds.
-PATIENCE = 30.0
-# The largest answer: a Fetch asks for less, but one batch always comes whole, and brokers may allow large ones.
-_LARGEST = 512 * 1024 * 1024
-# So much is read at once: many answers to Produce, and the beginning of one to Fetch.
-_AT_ONCE = 16 * 1024
+# Timeout of each send and receive, in seconds.
+TIMEOUT = 30.0
+# Maximum size of a response. A Fetch asks for less, but a broker always sends the first batch whole.
+_MAX_RESPONSE = 512 * 1024 * 1024
+# Size of the read buffer: room for many Produce responses, and for the beginning of a Fetch response.
+_BUFFER_SIZE = 16 * 1024
 _FIRST = Struct(">ii")
 _HEADER = Struct(">ihhih")
 
 
 class BrokerConnection:
-    """Requests go out at once; their answers come in the same order, each as a memoryview without its correlation
-    id."""
+    """A connection that sends requests at once and returns their responses in the same order.
 
-    def __init__(self, host: str, port: int, patience: float = PATIENCE) -> None:
-        """Raises UpstreamError."""
+    A response is a memoryview of the bytes after its correlation id.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float = TIMEOUT) -> None:
+        """Connect, and read the API versions of the broker.
+
+        Raises UpstreamError and WireError.
+        """
         self.address = f"{host}:{port}"
         self.is_open = True
         self.versions: dict[int, range] = {}
-        self._waiting: deque[int] = deque()
+        self._in_flight: deque[int] = deque()
         self._next = 0
-        self._read = memoryview(bytearray(_AT_ONCE))
-        self._at = self._end = 0  # what of it has come and was not taken
+        self._buffer = memoryview(bytearray(_BUFFER_SIZE))
+        self._start = self._end = 0  # the bytes in the buffer that were read and not returned
         try:
-            self._socket = connect(host, port, patience)
+            self._socket = connect(host, port, timeout)
         except OSError as error:
-            raise self._lost(error) from None
+            raise self._close_with(error) from None
         try:
             self.versions = parse_response(read_versions, self.request(API_VERSIONS, 0, b""))
         except BaseException:
@@ -51,27 +57,33 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
-        return len(self._waiting)
+        """The number of requests without a response."""
+        return len(self._in_flight)
 
     def version(self, key: int) -> int:
-        """The newest one that both have. Raises WireError."""
-        both = [version for version in VERSIONS[key] if version in self.versions.get(key, ())]
-        if not both:
-            raise malformed(f"the broker at {self.address} is too old or too new for kproxy (API key {key})")
-        return both[-1]
+        """Return the newest version of an API that the broker and kproxy both support.
+
+        Raises WireError if there is none.
+        """
+        supported = [version for version in VERSIONS[key] if version in self.versions.get(key, ())]
+        if not supported:
+            raise malformed(f"the broker at {self.address} supports no version of API key {key} that kproxy supports")
+        return supported[-1]
 
     def send(self, key: int, version: int, *body: Buffer) -> None:
-        """Raises UpstreamError."""
+        """Send a request.
+
+        Raises UpstreamError.
+        """
         size = sum(map(len, body))
-        rest = CLIENT_ID + b"\0" if version >= APIS[key].flexible else CLIENT_ID  # no tagged fields
-        head = _HEADER.pack(_HEADER.size - 4 + len(rest) + size, key, version, self._next, len(CLIENT_ID))
-        self._waiting.append(self._next)
+        client_id = CLIENT_ID + b"\0" if version >= APIS[key].flexible else CLIENT_ID  # no tagged fields
+        header = _HEADER.pack(_HEADER.size - 4 + len(client_id) + size, key, version, self._next, len(CLIENT_ID))
+        self._in_flight.append(self._next)
         self._next = (self._next + 1) & 0x7FFFFFFF
         try:
-            self._send([head + rest, *body])
+            self._send([header + client_id, *body])
         except OSError as error:
-            raise self._lost(error) from None
+            raise self._close_with(error) from None
 
     def _send(self, parts: Sequence[Buffer]) -> None:
         sent = self._socket.sendmsg(parts)
@@ -83,58 +95,62 @@ class BrokerConnection:
                 sent -= len(part)
 
     def receive(self) -> memoryview:
-        """The next answer. Raises UpstreamError and WireError."""
+        """Return the next response.
+
+        Raises UpstreamError and WireError.
+        """
         try:
-            if self._end - self._at < _FIRST.size:
-                self._more(INT32.size)  # of a frame without a correlation id, no more would come
-                if INT32.unpack_from(self._read, self._at)[0] < 4:
+            if self._end - self._start < _FIRST.size:
+                self._fill_buffer(INT32.size)  # a frame that is too short may have no more bytes
+                if INT32.unpack_from(self._buffer, self._start)[0] < 4:
                     raise malformed(f"{self.address} does not answer as a Kafka broker")
-                self._more(_FIRST.size)
-            size, correlation_id = _FIRST.unpack_from(self._read, self._at)
-            if not 4 <= size <= _LARGEST or correlation_id != self._waiting.popleft():
+                self._fill_buffer(_FIRST.size)
+            size, correlation_id = _FIRST.unpack_from(self._buffer, self._start)
+            if not 4 <= size <= _MAX_RESPONSE or correlation_id != self._in_flight.popleft():
                 raise malformed(f"{self.address} does not answer as a Kafka broker")
-            self._at += _FIRST.size
-            answer = memoryview(bytearray(size - 4))
-            here = min(self._end - self._at, size - 4)
-            answer[:here] = self._read[self._at : self._at + here]
-            self._at += here
-            if here < size - 4:
-                self._fill(answer, here, size - 4)
+            self._start += _FIRST.size
+            response = memoryview(bytearray(size - 4))
+            buffered = min(self._end - self._start, size - 4)
+            response[:buffered] = self._buffer[self._start : self._start + buffered]
+            self._start += buffered
+            if buffered < size - 4:
+                self._fill(response, buffered, size - 4)
         except OSError as error:
-            raise self._lost(error) from None
+            raise self._close_with(error) from None
         except BaseException:
             self.close()
             raise
-        return answer
+        return response
 
-    def _more(self, least: int) -> None:
-        """The first bytes of the next answer, `least` of them, and what else is there already."""
-        left = self._end - self._at
-        self._read[:left] = self._read[self._at : self._end]
-        self._at, self._end = 0, self._fill(self._read, left, least)
+    def _fill_buffer(self, minimum: int) -> None:
+        """Read into the buffer until it has `minimum` bytes of the next response."""
+        unread = self._end - self._start
+        self._buffer[:unread] = self._buffer[self._start : self._end]
+        self._start, self._end = 0, self._fill(self._buffer, unread, minimum)
 
-    def _fill(self, into: memoryview, got: int, least: int) -> int:
-        """Behind the first `got` bytes, until there are `least`; returns how many there are then."""
-        while got < least:
-            more = self._socket.recv_into(into[got:])
-            if not more:
+    def _fill(self, buffer: memoryview, received: int, minimum: int) -> int:
+        """Read until the buffer has `minimum` bytes, of which `received` exist, and return how many it has."""
+        while received < minimum:
+            chunk = self._socket.recv_into(buffer[received:])
+            if not chunk:
                 raise ConnectionResetError("the broker closed the connection")
-            got += more
-        return got
+            received += chunk
+        return received
 
     def request(self, key: int, version: int, *body: Buffer) -> memoryview:
-        """Both. Nothing else may be in flight."""
+        """Send a request and return its response. No other request may be in flight."""
         self.send(key, version, *body)
         return self.receive()
 
-    def _lost(self, error: OSError) -> UpstreamError:
+    def _close_with(self, error: OSError) -> UpstreamError:
+        """Close the connection and return the error to raise."""
         self.close()
         if isinstance(error, TimeoutError):
             return UpstreamError("timeout", f"{self.address} does not answer")
         return UpstreamError("closed", f"{self.address}: {error.strerror or error}")
 
     def close(self) -> None:
-        """It cannot be used again."""
+        """Close the socket; the connection cannot be used again."""
         self.is_open = False
         if hasattr(self, "_socket"):
             self._socket.close()

@@ -1,8 +1,8 @@
-"""Copying slices: fetch, make batches of it, write them and the new state in one transaction.
+"""Copies slices: fetches batches, and writes them and the new state in one transaction.
 
-One slice is one loop: the state that the target has committed says where to begin; each transaction moves it on.
-Whatever fails on the way, the next attempt begins at the committed state with a new epoch. So nothing is written twice
-or left out, whoever is killed and however often.
+A slice is one loop: it begins at the state that the target has committed, and each transaction moves that state on.
+After any failure the next attempt begins at the committed state with a new epoch. So no record is written twice or left
+out, whichever process is killed, and however often.
 """
 
 from __future__ import annotations
@@ -39,58 +39,58 @@ from kproxy.protocol.records.header import Batch
 from kproxy.protocol.records.producebatches import produce_batches
 from kproxy.protocol.records.readcommitted import filter_committed
 
-# A transaction ends after so many bytes or seconds: its markers make holes in the target's offsets, and readers of the
+# Maximum size and duration of a transaction: its markers make gaps in the target's offsets, and consumers of the
 # target see its records at its end.
 _TRANSACTION, _TRANSACTION_SECONDS = 64 * 1024 * 1024, 10.0
 _NEVER = 1 << 63  # a slice ends between two batches
 
 
 class Copier:
-    """Of one process. Its connections serve one slice after the other."""
+    """Copies the slices of one process, with the same connections."""
 
     def __init__(self, source: ClusterClient, target: ClusterClient, job: Job) -> None:
         self._source, self._target, self._job = source, target, job
 
     def copy(self, slice: Slice) -> SliceResult:
-        """Never raises for what a cluster or the network does: the outcome says it."""
+        """Copy a slice. Errors of a cluster or of the network are in the result, and are not raised."""
         began = time.monotonic()
-        until = began + slice.seconds
-        seen = SliceProgress()
+        deadline = began + slice.seconds
+        progress = SliceProgress()
         attempts, stuck, final = 0, "", False
         for pause in backoff():
             attempts += 1
-            run = _Attempt(self._source, self._target, self._job, slice, until, seen)
+            attempt = _Attempt(self._source, self._target, self._job, slice, deadline, progress)
             stuck, final = "", False
             try:
-                run.run()
+                attempt.run()
             except KproxyError as error:
                 stuck, final = str(error), not is_retriable(error)
-                run.give_up()
+                attempt.abort()
                 if isinstance(error, SourceStartMoved):
                     break
-            seen.state = run.state or seen.state
-            if not stuck or final or time.monotonic() + pause >= until:
+            progress.state = attempt.state or progress.state
+            if not stuck or final or time.monotonic() + pause >= deadline:
                 break
             time.sleep(pause)
         return SliceResult(
             slice.topic,
             slice.partition,
-            seen.state or slice.state,
-            seen.records,
-            seen.size,
+            progress.state or slice.state,
+            progress.records,
+            progress.size,
             time.monotonic() - began,
-            seen.log_start,
-            seen.stable,
+            progress.log_start,
+            progress.stable,
             stuck,
             final,
             attempts,
-            dict(seen.batch_counts),
+            dict(progress.batch_counts),
         )
 
 
 @dataclass(slots=True)
 class SliceProgress:
-    """What the attempts at one slice have done together."""
+    """The work of all attempts at one slice together."""
 
     state: PartitionState | None = None
     records: int = 0
@@ -101,168 +101,187 @@ class SliceProgress:
 
 
 class _Attempt:
-    """One attempt."""
+    """One attempt to copy a slice."""
 
     def __init__(
-        self, source: ClusterClient, target: ClusterClient, job: Job, slice: Slice, until: float, seen: SliceProgress
+        self,
+        source: ClusterClient,
+        target: ClusterClient,
+        job: Job,
+        slice: Slice,
+        deadline: float,
+        progress: SliceProgress,
     ) -> None:
         self.state: PartitionState | None = None  # what is committed
         self._source, self._target, self._job, self._slice = source, target, job, slice
-        self._until, self._seen = until, seen
+        self._deadline, self._progress = deadline, progress
         self._producer = TransactionalProducer(target, transactional_id(job.name, slice.topic, slice.partition))
         self._key = state_key("partition", slice.topic, slice.partition)
         self._state_partition = state_partition(self._key, job.state_partitions)
-        self._log = SourceLog(source, slice, until)
+        self._log = SourceLog(source, slice, deadline)
         self._began = time.monotonic()
-        self._taken = 0
+        self._copied_size = 0
 
     def run(self) -> None:
-        """Raises UpstreamError and WireError."""
+        """Copy until the slice ends.
+
+        Raises UpstreamError and WireError.
+        """
         slice, producer = self._slice, self._producer
-        producer.start(self._until)
-        self.state = self._committed()
-        step = _Transaction(self.state, slice.skip_to)
-        self._seen.state = self.state
-        # Once at least, however long the start took: then there is something to say.
-        while step.position < slice.upto and self._taken < slice.size and (not self._taken or self._has_time()):
-            answer, found, after = self._fetch(step.position)
-            goes_on = after < slice.upto and self._taken + len(answer.records) < slice.size
-            if goes_on:
-                self._log.send_fetch(after)  # while these are written, the next are on their way
-            self._write(step, answer, found)
-            step.position = after
-            if step.size >= _TRANSACTION or time.monotonic() - step.began >= _TRANSACTION_SECONDS:
-                step = self._commit(step)
-            self._keep_rate()
-        if step.position > self.state.source_next:
-            self._commit(step)
+        producer.init_transactions(self._deadline)
+        self.state = self._read_state()
+        transaction = _Transaction(self.state, slice.skip_to)
+        self._progress.state = self.state
+        # At least once, however long the start took, so that the attempt makes progress.
+        while (
+            transaction.position < slice.upto
+            and self._copied_size < slice.size
+            and (not self._copied_size or self._has_time())
+        ):
+            response, fetched, next_position = self._fetch(transaction.position)
+            has_more = next_position < slice.upto and self._copied_size + len(response.records) < slice.size
+            if has_more:
+                self._log.send_fetch(next_position)  # fetch the next batches while these are written
+            self._write(transaction, response, fetched)
+            transaction.position = next_position
+            if transaction.size >= _TRANSACTION or time.monotonic() - transaction.began >= _TRANSACTION_SECONDS:
+                transaction = self._commit(transaction)
+            self._limit_rate()
+        if transaction.position > self.state.source_next:
+            self._commit(transaction)
         self._log.drain()
 
     def _has_time(self) -> bool:
-        return time.monotonic() < self._until
+        return time.monotonic() < self._deadline
 
-    def _committed(self) -> PartitionState:
-        """What the target has, now that nobody else can write it any more."""
+    def _read_state(self) -> PartitionState:
+        """Return the committed state of the target, which no other producer can change any more."""
         slice, job = self._slice, self._job
         value = read_value(self._target, job.state_topic, self._state_partition, slice.state_offset, self._key)
         if value is not None:
             state = PartitionState.from_json(value)
         else:
             state = slice.state or PartitionState(slice.target_topic, slice.begin, slice.begin, 0)
-        self._same(state)
+        self._check_topics(state)
         origin, destination = (
             merge_identities(state.origin, slice.origin),
             merge_identities(state.destination, slice.destination),
         )
         return replace(state, origin=origin, destination=destination)
 
-    def _same(self, state: PartitionState) -> None:
-        """Raises Stopped if the state is that of other topics."""
+    def _check_topics(self, state: PartitionState) -> None:
+        """Raise CopyBlocked if the state belongs to other topics."""
         slice = self._slice
         if state.target_topic != slice.target_topic:
             raise CopyBlocked(
-                f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} until now, and would"
-                f" go on in {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
+                f"partition {slice.partition} of {slice.topic} was copied to {state.target_topic} before, and the file"
+                f" now names {slice.target_topic}: undo the change of topics.rename, or give the migration another name"
             )
-        for then, now, what, side in (
+        for recorded, current, topic, side in (
             (state.origin, slice.origin, slice.topic, "source"),
             (state.destination, slice.destination, slice.target_topic, "target"),
         ):
-            if identities_differ(then, now):
+            if identities_differ(recorded, current):
                 raise CopyBlocked(
-                    f"{what} on the {side} is not the topic of which the copy has got to offset {state.source_next}:"
-                    " it was deleted and made anew, or the file names another cluster; give the migration another name"
-                    " to begin again"
+                    f"{topic} on the {side} is not the topic that was copied up to offset {state.source_next}: it was"
+                    " deleted and recreated, or the file names another cluster. To copy again, give the migration"
+                    " another name"
                 )
 
     def _fetch(self, position: int) -> tuple[requests.FetchResponse, list[Batch], int]:
         state, log = self.state, self._log
         assert state is not None
         try:
-            return log.fetch(position, begun=state.source_next > state.source_begin)
+            return log.fetch(position, has_copied=state.source_next > state.source_begin)
         finally:
-            self._seen.log_start, self._seen.stable = log.start, log.stable
+            self._progress.log_start, self._progress.stable = log.start, log.stable
 
     # The target
 
-    def _write(self, step: _Transaction, answer: requests.FetchResponse, found: list[Batch]) -> None:
+    def _write(self, transaction: _Transaction, response: requests.FetchResponse, fetched: list[Batch]) -> None:
         slice, producer = self._slice, self._producer
-        self._log.check_gaps(step.position, found)
+        self._log.check_gaps(transaction.position, fetched)
         topic, partition = slice.target_topic, slice.partition
-        batches = filter_committed(found, answer.aborted)
+        batches = filter_committed(fetched, response.aborted)
         stamp = producer.stamp(topic, partition)
         for piece in produce_batches(
-            batches, first=step.position, end=_NEVER, limit=slice.max_batch_size, producer=stamp
+            batches, first=transaction.position, end=_NEVER, limit=slice.max_batch_size, producer=stamp
         ):
-            if not step.data:
-                step.data = True
-                producer.add({topic: [partition], self._job.state_topic: [self._state_partition]})
-            producer.send(topic, partition, piece.buffers, piece.count, step.acknowledged(piece.runs, self._behind))
-            step.records += piece.count
-            step.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), step.checksum)
-            self._seen.batch_counts[piece.method] += 1
-        step.size += len(answer.records)
-        self._taken += len(answer.records)
+            if not transaction.data:
+                transaction.data = True
+                producer.add_partitions({topic: [partition], self._job.state_topic: [self._state_partition]})
+            producer.send(
+                topic,
+                partition,
+                piece.buffers,
+                piece.count,
+                transaction.acknowledged(piece.runs, self._check_truncation),
+            )
+            transaction.records += piece.count
+            transaction.checksum = crc32c(pack(f">{len(piece.checksums)}I", *piece.checksums), transaction.checksum)
+            self._progress.batch_counts[piece.method] += 1
+        transaction.size += len(response.records)
+        self._copied_size += len(response.records)
 
-    def _behind(self, base: int) -> None:
-        """Raises Stopped if the target's log is shorter than it was."""
+    def _check_truncation(self, base: int) -> None:
+        """Raise CopyBlocked if the target's log is shorter than before."""
         assert self.state is not None
         if base < self.state.target_next:
             raise CopyBlocked(
                 truncation_text(self._slice.target_topic, self._slice.partition, base, self.state.target_next)
             )
 
-    def _commit(self, step: _Transaction) -> _Transaction:
-        """Write the state, end the transaction; the next begins."""
+    def _commit(self, transaction: _Transaction) -> _Transaction:
+        """Write the state, commit the transaction, and return the next one."""
         producer, job, slice = self._producer, self._job, self._slice
         assert self.state is not None
         producer.flush()
-        known = self.state
-        whole = OffsetMap([*known.map, *step.map])
+        previous = self.state
+        offset_map = OffsetMap([*previous.map, *transaction.map])
         state = replace(
-            known,
-            source_next=step.position,
-            records=known.records + step.records,
-            size=known.size + step.size,
-            target_next=whole.targets[-1] + whole.counts[-1] if whole else known.target_next,
-            checksum=step.checksum,
-            skipped=known.skipped + step.skipped,
-            map=whole,
+            previous,
+            source_next=transaction.position,
+            records=previous.records + transaction.records,
+            size=previous.size + transaction.size,
+            target_next=offset_map.targets[-1] + offset_map.counts[-1] if offset_map else previous.target_next,
+            checksum=transaction.checksum,
+            skipped=previous.skipped + transaction.skipped,
+            map=offset_map,
             at=time.time_ns() // 1_000_000,
         )
-        written = []
-        if len(whole) and len(whole.to_bytes()) >= SEAL_THRESHOLD:
+        entries = []
+        if len(offset_map) and len(offset_map.to_bytes()) >= SEAL_THRESHOLD:
             state, piece = state.seal()
-            written.append((state_key("map", slice.topic, slice.partition, piece.sources[0]), encode_map_piece(piece)))
-        written.append((self._key, state.to_json()))
-        producer.add({job.state_topic: [self._state_partition]})
-        producer.write(job.state_topic, self._state_partition, written, state.at)
+            entries.append((state_key("map", slice.topic, slice.partition, piece.sources[0]), encode_map_piece(piece)))
+        entries.append((self._key, state.to_json()))
+        producer.add_partitions({job.state_topic: [self._state_partition]})
+        producer.send_records(job.state_topic, self._state_partition, entries, state.at)
         producer.commit()
         self.state = state
-        self._seen.records += step.records
-        self._seen.size += step.size
+        self._progress.records += transaction.records
+        self._progress.size += transaction.size
         return _Transaction(state)
 
-    def _keep_rate(self) -> None:
-        """Wait until no more than `rate` bytes a second have been taken."""
+    def _limit_rate(self) -> None:
+        """Wait until at most `rate` bytes a second have been copied."""
         if self._slice.rate:
-            ahead = self._taken / self._slice.rate - (time.monotonic() - self._began)
-            if ahead > 0:
-                time.sleep(min(ahead, _TRANSACTION_SECONDS))
+            pause = self._copied_size / self._slice.rate - (time.monotonic() - self._began)
+            if pause > 0:
+                time.sleep(min(pause, _TRANSACTION_SECONDS))
 
-    # The end
+    # After a failure
 
-    def give_up(self) -> None:
-        """After a failure: leave nothing open, as far as can be, and forget who led."""
+    def abort(self) -> None:
+        """Abort after a failure, if possible, and forget the metadata."""
         self._source.invalidate()
         try:
             self._producer.abort()
         except KproxyError:
-            self._target.invalidate()  # the next attempt, or the coordinator after a minute, ends the transaction
+            self._target.invalidate()  # the next attempt ends the transaction, or the coordinator after its timeout
 
 
 class _Transaction:
-    """What one transaction has until now."""
+    """The work of one transaction so far."""
 
     __slots__ = ("began", "checksum", "data", "map", "position", "records", "size", "skipped")
 
@@ -275,12 +294,12 @@ class _Transaction:
         self.data = False
         self.began = time.monotonic()
 
-    def acknowledged(self, runs: Sequence[tuple[int, int, int]], judge: Callable[[int], None]) -> Callable[[int], None]:
-        """Notes where these records are, when the target has told the offset of the first, and `judge` accepts it."""
+    def acknowledged(self, runs: Sequence[tuple[int, int, int]], check: Callable[[int], None]) -> Callable[[int], None]:
+        """Return a callback that adds the runs of a batch to the map, once `check` accepts its base offset."""
 
         def note(base: int) -> None:
-            judge(base)
-            for source, at, count in runs:
-                self.map.add(source, base + at, count)
+            check(base)
+            for source, target, count in runs:
+                self.map.add(source, base + target, count)
 
         return note

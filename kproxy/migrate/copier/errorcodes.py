@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as the copier meets them: what each is called, and what is to be done then."""
+"""Kafka's error codes that the copier may receive: their names, which are retriable, and advice for the others."""
 
 from __future__ import annotations
 
@@ -62,15 +62,16 @@ NAMES: Mapping[int, str] = {
     120: "TRANSACTION_ABORTABLE",
 }
 
-# It passes: a leader moves, a coordinator loads, a broker starts. The copier asks again, from its committed state on.
+# Codes of conditions that end: a leader moves, a coordinator loads, a broker starts. The copier retries from its
+# committed state.
 RETRIABLE = frozenset(
     {-1, 3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 45, 46, 48, 49, 51, 52, 56, 59, 74, 75, 78, 89, 100, 120}
 )
 FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
 
-# What a user can do about an answer that does not pass.
+# What a user can do about a code that is not retriable.
 ADVICE: Mapping[int, str] = {
-    2: "the target found a batch broken: the network or this machine's memory changes bytes; look at both",
+    2: "the target received a corrupt batch: check the network and the memory of this machine",
     10: "raise max.message.bytes of the target topic to the source's: kproxy migrate prepare does it",
     18: "raise max.message.bytes and segment.bytes of the target topic: kproxy migrate prepare does it",
     29: "allow this principal Read on the source topic, and Write on the target topic and the state topic",
@@ -78,22 +79,22 @@ ADVICE: Mapping[int, str] = {
     32: "open message.timestamp.before.max.ms and message.timestamp.after.max.ms of the target topic:"
     " kproxy migrate prepare does it",
     43: "the target topic has an old message.format.version: raise it to 0.11 or later",
-    44: "a policy of the target's refuses the batch: ask who runs that cluster",
+    44: "a policy of the target cluster refuses the batch: ask the operator of that cluster",
     50: "raise transaction.max.timeout.ms of the target's brokers to a minute",
     53: "allow this principal Write and Describe on transactional ids that begin with kproxy-migration-",
-    76: "the source's codec is unknown to the target: set compression.type of the target topic",
-    87: "the target refuses the record; a compacted topic takes none without a key: copy into one with"
+    76: "the target does not support the codec of the source: set compression.type of the target topic",
+    87: "the target refuses the record; a compacted topic accepts no record without a key: copy to a topic with"
     " cleanup.policy=delete",
 }
 
 
 def error_name(code: int) -> str:
-    """What Kafka calls it."""
+    """Return Kafka's name of an error code."""
     return NAMES.get(code, f"error {code}")
 
 
 class BrokerError(WireError):
-    """A broker's answer is an error. `code` is Kafka's."""
+    """An error code in a broker's response. `code` is Kafka's error code."""
 
     def __init__(self, code: int, what: str) -> None:
         self.code = code
@@ -102,16 +103,16 @@ class BrokerError(WireError):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether it helps to try again."""
+        """True if another attempt may succeed."""
         return self.code in RETRIABLE
 
 
 class ProducerFenced(BrokerError):
-    """Somebody else copies this partition, or this process was thought dead."""
+    """Another producer has taken this transactional id, or the coordinator has expired it."""
 
 
 def raise_for_code(code: int, what: str) -> None:
-    """Raises Refused or Fenced, unless the code is 0."""
+    """Raise BrokerError or ProducerFenced, unless the code is 0."""
     if code in FENCED:
         raise ProducerFenced(code, what)
     if code:

@@ -1,8 +1,8 @@
-"""Which record of the target is which record of the source, for one partition.
+"""The offset map of a partition: which record of the target is which record of the source.
 
-A *run* is a piece in which both sides count on by one: `count` records from `source` and from `target` on. Runs are in
-order and do not overlap. Where the source has a gap (control batches, aborted transactions, compaction) or the target
-has one (the copier's own transaction markers), a run ends.
+A *run* is a range in which the offsets of both sides increase by one: `count` records that start at `source` and at
+`target`. Runs are in order and do not overlap. A run ends where the source has a gap (control batches, aborted
+transactions, compaction) or the target has one (transaction markers of the copier).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kproxy.protocol.wire.primitives import malformed
 
 
 class OffsetMap:
-    """Runs of one partition. Memory: 24 bytes a run."""
+    """The runs of one partition. Each run takes 24 bytes of memory."""
 
     __slots__ = ("counts", "sources", "targets")
 
@@ -37,11 +37,14 @@ class OffsetMap:
 
     @property
     def records(self) -> int:
-        """How many records it knows."""
+        """The number of records in all runs."""
         return sum(self.counts)
 
     def add(self, source: int, target: int, count: int) -> None:
-        """The next run. Raises ValueError if it does not come after the last one on both sides."""
+        """Append a run.
+
+        Raises ValueError if the run does not come after the last run on both sides.
+        """
         if count <= 0:
             raise ValueError(f"a run of {count} records")
         if self.sources:
@@ -58,52 +61,58 @@ class OffsetMap:
         self.counts.append(count)
 
     def to_target(self, source: int) -> int | None:
-        """Where this very record is; None if it was not copied."""
-        at = bisect_right(self.sources, source) - 1
-        if at < 0 or source >= self.sources[at] + self.counts[at]:
+        """Return the target offset of a record of the source, or None if the record was not copied."""
+        index = bisect_right(self.sources, source) - 1
+        if index < 0 or source >= self.sources[index] + self.counts[index]:
             return None
-        return self.targets[at] + source - self.sources[at]
+        return self.targets[index] + source - self.sources[index]
 
     def next_target(self, source: int) -> int | None:
-        """Where the next record is that was copied, from `source` on; None if there is none yet."""
+        """Return the target offset of the first copied record at or after a source offset, or None if there is none."""
         exact = self.to_target(source)
         if exact is not None:
             return exact
-        after = bisect_right(self.sources, source)
-        return self.targets[after] if after < len(self.targets) else None
+        index = bisect_right(self.sources, source)
+        return self.targets[index] if index < len(self.targets) else None
 
     def to_bytes(self) -> bytes:
-        """The runs as unsigned varints: for each the records left out on the source and on the target since the run
-        before, and how many it has. The first run counts from 0 on both sides."""
-        out = bytearray()
+        """Encode the runs as unsigned varints.
+
+        Each run has three numbers: the offsets left out on the source and on the target since the run before, and the
+        number of records. The first run counts from 0 on both sides.
+        """
+        data = bytearray()
         source_end = target_end = 0
         for source, target, count in self:
             for number in (source - source_end, target - target_end, count):
                 while number > 0x7F:
-                    out.append(number & 0x7F | 0x80)
+                    data.append(number & 0x7F | 0x80)
                     number >>= 7
-                out.append(number)
+                data.append(number)
             source_end, target_end = source + count, target + count
-        return bytes(out)
+        return bytes(data)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> OffsetMap:
-        """What `to_bytes` made. Raises WireError for anything else."""
-        made = cls()
+        """Decode the bytes of `to_bytes`.
+
+        Raises WireError for anything else.
+        """
+        offset_map = cls()
         numbers = list(_numbers(data))
         if len(numbers) % 3:
             raise malformed("an offset map ends in the middle of a run")
         source = target = 0
-        for at in range(0, len(numbers), 3):
-            source_gap, target_gap, count = numbers[at : at + 3]
+        for index in range(0, len(numbers), 3):
+            source_gap, target_gap, count = numbers[index : index + 3]
             source += source_gap
             target += target_gap
             if not count > 0 or source + count >= 1 << 63 or target + count >= 1 << 63:
                 raise malformed("an offset map has a run that no partition can have")
-            made.add(source, target, count)
+            offset_map.add(source, target, count)
             source += count
             target += count
-        return made
+        return offset_map
 
 
 def _numbers(data: bytes) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Trying again while it may help: leaders move, coordinators load, brokers start."""
+"""Retries with backoff, for errors that end: leaders move, coordinators load, brokers start."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from kproxy.migrate.copier.errorcodes import BrokerError
 T = TypeVar("T")
 
 # Between two attempts, in seconds.
-_FIRST, _LONGEST = 0.1, 3.0
+_MIN_PAUSE, _MAX_PAUSE = 0.1, 3.0
 
 
 def is_retriable(error: KproxyError) -> bool:
-    """Whether another attempt may help."""
+    """Return True if another attempt may succeed."""
     if isinstance(error, BrokerError):
         return error.is_retriable
     return isinstance(error, UpstreamError)
 
 
 def backoff() -> Iterator[float]:
-    """How long to wait before each further attempt, in seconds."""
-    pause = _FIRST
+    """Yield the pause before each further attempt, in seconds."""
+    pause = _MIN_PAUSE
     while True:
         yield pause
-        pause = min(2 * pause, _LONGEST)
+        pause = min(2 * pause, _MAX_PAUSE)
 
 
-def retry(cluster: ClusterClient, ask: Callable[[], T], seconds: float) -> T:
-    """What `ask` returns. Raises what it raised last, if that does not pass or `seconds` are over."""
-    until = time.monotonic() + seconds
+def retry(cluster: ClusterClient, call: Callable[[], T], seconds: float) -> T:
+    """Return the result of `call`, retried for at most `seconds`.
+
+    Raises the last error of `call` if it is not retriable, or if the time is over.
+    """
+    deadline = time.monotonic() + seconds
     for pause in backoff():
         try:
-            return ask()
+            return call()
         except KproxyError as error:
-            if not is_retriable(error) or time.monotonic() + pause >= until:
+            if not is_retriable(error) or time.monotonic() + pause >= deadline:
                 raise
         cluster.invalidate()
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""What a task is given to do, and what it says of it. Both travel between Spark's driver and its tasks."""
+"""The input and the result of a copy task. Both travel between Spark's driver and its tasks."""
 
 from __future__ import annotations
 
@@ -7,65 +7,73 @@ from dataclasses import dataclass, field
 
 from kproxy.migrate.copier.state import PartitionState
 
-# What a topic takes as a batch if nobody said otherwise: the default of max.message.bytes.
+# Maximum size of a batch: the default of max.message.bytes.
 DEFAULT_MAX_BATCH = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all tasks of a migration have in common. `state_topic` is on the target and has `state_partitions`."""
+    """The settings that all tasks of a migration share."""
 
     name: str
     state_topic: str
+    """The state topic, on the target."""
     state_partitions: int
+    """Number of partitions of the state topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A piece of one partition of the source: from where the copy of it has got to, up to the offset `upto`, or until
-    about `size` bytes or `seconds` are over.
+    """A part of one partition of the source: from the committed position up to the offset `upto`.
 
-    `begin`: where the copy begins if there is no state yet. `skip_to`: what is before may be left out.
-    `state_from`: the task reads its partition of the state topic from this offset on, as the driver has read it up to
-    there and found `state`. `sparse`: offsets may be missing, since the topic is compacted, or the user allows it.
-    `origin`, `destination`: which topics these are now (`state.identity`). `largest`: what the target takes as a batch,
-    in bytes. `rate`: bytes a second, 0 for as fast as can be.
+    A slice also ends after about `size` bytes or `seconds`.
     """
 
     topic: str
     partition: int
     target_topic: str
     begin: int
+    """Offset at which the copy begins if there is no state yet."""
     upto: int
     size: int
     seconds: float
     state: PartitionState | None = None
+    """State of the partition as the driver has read it, or None."""
     state_offset: int = 0
+    """Offset in the state topic from which the task reads newer states."""
     skip_to: int = 0
+    """The copy may leave out offsets before this one."""
     allows_gaps: bool = False
+    """True if offsets may be missing: the topic is compacted, or the user allows gaps."""
     max_batch_size: int = DEFAULT_MAX_BATCH
+    """Maximum size of a batch of the target topic, in bytes."""
     rate: float = 0.0
+    """Maximum rate in bytes a second; 0 is no limit."""
     origin: str = ""
+    """Current identity of the source topic (`state.topic_identity`)."""
     destination: str = ""
+    """Current identity of the target topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """`state` is what the target has committed, None if nothing; the copy goes on from there.
-
-    `stuck`: why it could not go on, in words. With `final` it does not help to try again. `log_start` and `stable`: of
-    the source's partition, when it was last asked, -1 if it was not. `ways`: batches written, by the way they took.
-    """
+    """The result of copying a slice."""
 
     topic: str
     partition: int
     state: PartitionState | None
+    """State that the target has committed, None if there is none. The copy continues from it."""
     records: int = 0
     size: int = 0
     seconds: float = 0.0
     log_start: int = -1
+    """Log start offset of the source partition, -1 if unknown."""
     stable: int = -1
+    """Last stable offset of the source partition, -1 if unknown."""
     stuck: str = ""
+    """Reason why the copy of this partition could not continue, "" if it could."""
     is_final: bool = False
+    """True if another attempt cannot succeed."""
     attempts: int = 1
     batch_counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of batches written, by the method that wrote them."""

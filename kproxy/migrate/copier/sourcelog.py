@@ -1,6 +1,6 @@
-"""Reading one partition of the source: its batches in order, and what is wrong with a log that cannot be copied.
+"""Reads one partition of the source: its batches in order, and the reasons why a log cannot be copied.
 
-While batches are written, the next ones are on their way.
+While the copier writes batches, the next Fetch is in flight.
 """
 
 from __future__ import annotations
@@ -19,127 +19,145 @@ from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch, read_batches
 from kproxy.protocol.wire.primitives import Buffer
 
-# What is fetched at once, in bytes.
-_FETCH = 8 * 1024 * 1024
-_LEAST = 64 * 1024
-# How long the broker waits for something to come, in milliseconds.
+# Maximum and minimum size of a Fetch, in bytes.
+_MAX_FETCH = 8 * 1024 * 1024
+_MIN_FETCH = 64 * 1024
+# How long the broker waits for new records, in milliseconds.
 _WAIT_MS = 500
 
 
 class CopyBlocked(WireError):
-    """The partition cannot be copied on, and only a person can decide what to do."""
+    """The copy of this partition cannot continue until the operator decides what to do."""
 
     def __init__(self, text: str) -> None:
         super().__init__("stopped", text)
 
 
 class SourceStartMoved(UpstreamError):
-    """The source has deleted what the copy was to begin with: it begins later. The driver plans it again."""
+    """The source has deleted the first records of a slice before they were copied; the driver plans it again."""
 
     def __init__(self, text: str) -> None:
         super().__init__("other", text)
 
 
 class SourceLog:
-    """`start` and `stable`: the log's first offset and its last stable one, when it was last asked, -1 before."""
+    """The log of one partition of the source.
 
-    def __init__(self, cluster: ClusterClient, slice: Slice, until: float) -> None:
+    `start` and `stable` are the log start offset and the last stable offset of the last response, -1 before the first.
+    """
+
+    def __init__(self, cluster: ClusterClient, slice: Slice, deadline: float) -> None:
         self.start = self.stable = -1
-        self._cluster, self._slice, self._until = cluster, slice, until
-        self._fetching: BrokerConnection | None = None
-        self._where = f"partition {slice.partition} of {slice.topic}"
+        self._cluster, self._slice, self._deadline = cluster, slice, deadline
+        self._pending: BrokerConnection | None = None
+        self._partition_name = f"partition {slice.partition} of {slice.topic}"
 
     def send_fetch(self, offset: int) -> None:
-        """Have the batches from this offset on sent."""
+        """Send a Fetch request for the batches from this offset."""
         slice = self._slice
-        link = self._cluster.connect_leader(slice.topic, slice.partition)
-        version = link.version(requests.FETCH)
-        size = max(_LEAST, min(_FETCH, slice.size, int(2 * slice.rate) or _FETCH))
-        link.send(
+        connection = self._cluster.connect_leader(slice.topic, slice.partition)
+        version = connection.version(requests.FETCH)
+        size = max(_MIN_FETCH, min(_MAX_FETCH, slice.size, int(2 * slice.rate) or _MAX_FETCH))
+        connection.send(
             requests.FETCH,
             version,
             requests.encode_fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
         )
-        self._fetching = link
+        self._pending = connection
 
-    def fetch(self, position: int, *, begun: bool) -> tuple[requests.FetchResponse, list[Batch], int]:
-        """What is there from `position` on, at least a batch: its batches, and where the next ones begin. `begun`:
-        whether something was copied before. Raises Stopped, Later, Refused and UpstreamError."""
+    def fetch(self, position: int, *, has_copied: bool) -> tuple[requests.FetchResponse, list[Batch], int]:
+        """Return the response from `position`, its batches (at least one), and the offset of the next batch.
+
+        `has_copied`: whether records of this partition were copied before. Raises CopyBlocked, SourceStartMoved,
+        BrokerError and UpstreamError.
+        """
         while True:
-            if self._fetching is None:
+            if self._pending is None:
                 self.send_fetch(position)
-            answer = self._answer()
-            self.start, self.stable = answer.start, answer.stable
-            if answer.error == OFFSET_OUT_OF_RANGE or position < answer.start:
-                raise self._out_of_range(position, answer, begun)
-            raise_for_code(answer.error, f"{self._where} on the source")
-            found = _all_batches(answer.records)
-            if found:
-                return answer, found, found[-1].last_offset + 1
-            if time.monotonic() >= self._until:
+            response = self._receive()
+            self.start, self.stable = response.start, response.stable
+            if response.error == OFFSET_OUT_OF_RANGE or position < response.start:
+                raise self._out_of_range(position, response, has_copied)
+            raise_for_code(response.error, f"{self._partition_name} on the source")
+            fetched = _list_batches(response.records)
+            if fetched:
+                return response, fetched, fetched[-1].last_offset + 1
+            if time.monotonic() >= self._deadline:
                 raise UpstreamError(
-                    "timeout", f"{self._where} on the source has records from offset {position} on, but gives none"
+                    "timeout",
+                    f"{self._partition_name} on the source has records from offset {position}, but its broker returns"
+                    " none",
                 )
 
-    def _answer(self) -> requests.FetchResponse:
-        link, self._fetching = self._fetching, None
-        assert link is not None
-        return parse_response(requests.read_fetch, link.version(requests.FETCH), link.receive())
+    def _receive(self) -> requests.FetchResponse:
+        connection, self._pending = self._pending, None
+        assert connection is not None
+        return parse_response(requests.read_fetch, connection.version(requests.FETCH), connection.receive())
 
-    def _out_of_range(self, position: int, answer: requests.FetchResponse, begun: bool) -> KproxyError:
-        slice, where = self._slice, self._where
-        ends = self._cluster.list_offsets([(slice.topic, slice.partition)], requests.EARLIEST)
-        start = ends.get((slice.topic, slice.partition), answer.start)
+    def _out_of_range(self, position: int, response: requests.FetchResponse, has_copied: bool) -> KproxyError:
+        slice, name = self._slice, self._partition_name
+        starts = self._cluster.list_offsets([(slice.topic, slice.partition)], requests.EARLIEST)
+        start = starts.get((slice.topic, slice.partition), response.start)
         self.start = start
-        if start > position and not begun:
+        if start > position and not has_copied:
             return SourceStartMoved(
-                f"{where}: the source deletes records while the copy begins: it begins at offset {start}"
+                f"{name}: the source deletes records while the copy begins: the log now begins at offset {start}"
             )
         if start > position:
             return CopyBlocked(
-                f"{where}: the source has deleted offsets {position} to {start - 1} before they were copied (retention,"
-                " or DeleteRecords); the copy does not leave them out by itself: accept the loss with"
+                f"{name}: the source has deleted offsets {position} to {start - 1} before they were copied (retention,"
+                " or DeleteRecords). The copy leaves out no records by itself. To accept the loss:"
                 f" --skip-deleted {slice.topic}:{slice.partition}:{start}"
             )
         return CopyBlocked(
-            f"{where}: the copy has got to offset {position}, and the source ends before it: its log was truncated"
-            " (unclean leader election), or the topic was made anew; the target has records that the source has not"
+            f"{name}: the copy is at offset {position}, and the source ends before it: the log was truncated"
+            " (unclean leader election), or the topic was recreated; the target has records that the source does not"
+            " have"
         )
 
     def drain(self) -> None:
-        """Take what was asked for and is not wanted, so that the connection can be used again."""
-        if self._fetching is not None:
-            self._answer()
+        """Receive a response that is not needed, so that the connection can be used again."""
+        if self._pending is not None:
+            self._receive()
 
-    def check_gaps(self, position: int, found: list[Batch]) -> None:
-        """Raises Stopped if offsets are missing that nothing explains. Transactions' markers and aborted batches are
-        batches as well, so in a log that is not compacted one begins where the one before ends."""
+    def check_gaps(self, position: int, fetched: list[Batch]) -> None:
+        """Raise CopyBlocked if offsets are missing without a reason.
+
+        Transaction markers and aborted batches are batches too. So in a log that is not compacted, each batch begins
+        where the batch before ends.
+        """
         if self._slice.allows_gaps:
             return
         expected = position
-        for batch in found:
-            first = _first(batch)
-            if first > expected:
+        for batch in fetched:
+            first_offset = _first_offset(batch)
+            if first_offset > expected:
                 raise CopyBlocked(
-                    f"{self._where}: the source has no offsets {expected} to"
-                    f" {first - 1}, and the topic is not compacted; the copy does not leave them out by"
-                    " itself: if the topic was compacted once, say so with topics.gaps in the file"
+                    f"{self._partition_name}: the source has no offsets {expected} to"
+                    f" {first_offset - 1}, and the topic is not compacted; the copy leaves out no offsets by"
+                    " itself: if the topic was compacted before, set topics.gaps in the file"
                 )
             expected = batch.last_offset + 1
 
 
-def _all_batches(content: Buffer) -> list[Batch]:
-    """There can be 100,000. The garbage collector would go through them again and again while they become more, and
-    takes half of the time; they have no cycles."""
-    collecting = gc.isenabled()
+def _list_batches(content: Buffer) -> list[Batch]:
+    """Return all batches of a response, of which there can be 100,000.
+
+    The garbage collector is off meanwhile: it would scan the growing list again and again, which takes half of the
+    time, and batches have no cycles.
+    """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         return list(read_batches(memoryview(content)))
     finally:
-        if collecting:
+        if was_enabled:
             gc.enable()
 
 
-def _first(batch: Batch) -> int:
-    """The offset of the first record. The header of a compressed message of magic 0 and 1 has that of the last one."""
+def _first_offset(batch: Batch) -> int:
+    """Return the offset of the first record of a batch.
+
+    The header of a compressed message of magic 0 and 1 has the offset of its last record.
+    """
     return decode_records(batch)[0].offset if batch.magic < 2 and batch.codec else batch.base_offset

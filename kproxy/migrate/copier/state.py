@@ -1,7 +1,7 @@
-"""What the state topic on the target keeps, and its form: JSON in keys and values, so that any Kafka client shows it.
+"""The records of the state topic on the target: JSON in keys and values, so that any Kafka client shows them.
 
-The copier writes `State` in the transaction that has the records themselves, so it is never wrong about them. The
-offset map grows; its last runs stand in the state, and when they are many they are *sealed* as a piece of their own.
+The copier writes a state in the transaction of the records themselves, so a state is never wrong about them. The offset
+map grows: the state has its last runs, and when they become many, the copier *seals* them as a separate piece.
 """
 
 from __future__ import annotations
@@ -16,68 +16,77 @@ from typing import Any
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.protocol.wire.primitives import malformed
 
-# How many bytes of offset map stand in the state before they are sealed.
+# Size of the runs in a state above which they are sealed, in bytes.
 SEAL_THRESHOLD = 16 * 1024
-# How many partitions a new state topic has.
+# Number of partitions of a new state topic.
 STATE_PARTITIONS = 16
 
 
 def state_topic_name(name: str) -> str:
-    """The state topic of the migration with this name."""
+    """Return the name of the state topic of a migration."""
     return f"kproxy-migration-{name}"
 
 
 def transactional_id(name: str, topic: str, partition: int) -> str:
-    """Whoever copies this partition of the source uses this id: a later one fences an earlier one. No name of a
-    migration or topic has a slash, so no two partitions have one id."""
+    """Return the transactional id for copying one partition of the source.
+
+    A later producer with this id fences an earlier one. No name of a migration or topic contains a slash, so no two
+    partitions share an id.
+    """
     return f"kproxy-migration-{name}/{topic}/{partition}"
 
 
 def topic_identity(cluster_id: str, topic_id: str) -> str:
-    """Of a topic; what a broker does not tell is left out. A topic that is made anew has another id (KIP-516)."""
+    """Return the identity of a topic; parts that the broker did not return are empty.
+
+    A recreated topic has another topic id (KIP-516).
+    """
     return f"{cluster_id}/{topic_id}"
 
 
-def identities_differ(one: str, other: str) -> bool:
-    """Whether two identities are those of two topics: what only one of them knows tells nothing."""
-    pairs = zip(one.split("/"), other.split("/"), strict=False)
+def identities_differ(identity: str, other: str) -> bool:
+    """Return True if two identities belong to two topics. A part that only one identity has proves nothing."""
+    pairs = zip(identity.split("/"), other.split("/"), strict=False)
     return any(left and right and left != right for left, right in pairs)
 
 
-def merge_identities(one: str, other: str) -> str:
-    """An identity with all that either of two knows, which do not differ."""
-    if not (one and other):
-        return one or other
-    return "/".join(left or right for left, right in zip(one.split("/"), other.split("/"), strict=False))
+def merge_identities(identity: str, other: str) -> str:
+    """Return an identity with the parts of two identities that do not differ."""
+    if not (identity and other):
+        return identity or other
+    return "/".join(left or right for left, right in zip(identity.split("/"), other.split("/"), strict=False))
 
 
-def truncation_text(topic: str, partition: int, end: int, upto: int) -> str:
-    """Words for a partition of the target that ends before the records that were copied to it."""
+def truncation_text(topic: str, partition: int, end: int, copied_end: int) -> str:
+    """Return the message for a target partition that ends before the last copied record."""
     return (
-        f"partition {partition} of {topic} on the target ends at offset {end}, and records were copied up to {upto}:"
-        " its log was truncated (unclean leader election), or the topic was made anew; give the migration another name"
-        " to begin again"
+        f"partition {partition} of {topic} on the target ends at offset {end}, but records were copied up to"
+        f" {copied_end}: the log was truncated (unclean leader election), or the topic was recreated. To copy again,"
+        " give the migration another name"
     )
 
 
 def state_key(*parts: str | int) -> bytes:
-    """A key: a kind ("partition", "map", …) and of what."""
+    """Return a key: a kind ("partition", "map", …) and its topic, partition or name."""
     return json.dumps(list(parts), separators=(",", ":")).encode()
 
 
 def parse_key(key: bytes) -> list[Any]:
-    """What `key` was made of. Raises WireError if nothing was."""
+    """Return the parts of a key.
+
+    Raises WireError if `state_key` did not make it.
+    """
     try:
-        found = json.loads(key)
+        parts = json.loads(key)
     except ValueError:
-        found = None
-    if not isinstance(found, list) or not found:
+        parts = None
+    if not isinstance(parts, list) or not parts:
         raise malformed("the state topic has a key that kproxy did not write")
-    return found
+    return parts
 
 
 def state_partition(key: bytes, partitions: int) -> int:
-    """In which partition of the state topic the records of a key are. The pieces of a map are with their state."""
+    """Return the partition of the state topic for a key. Map pieces are in the partition of their state."""
     parts = parse_key(key)[:3]
     if parts[0] == "map":
         parts[0] = "partition"
@@ -86,33 +95,36 @@ def state_partition(key: bytes, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """How far one partition of the source has been copied.
-
-    `source_next`: the source's offset from which the copy goes on. `target_next`: one beyond the last record's offset
-    on the target. `source_begin`: the first offset that was there when the copy began. `records`, `size`: copied, the
-    size in bytes as on the source's wire. `checksum`: the CRC-32C of the checksums of all batches taken, in their
-    order. `skipped`: offsets that the source had deleted before, and that the user allowed to leave out. `origin`,
-    `destination`: which topics these are (`identity`). `map`: the runs that are not sealed yet. `at`: milliseconds
-    since 1970. `target_begin`: what lies before this offset on the target, and not in the map, was there before.
-    """
+    """How far one partition of the source has been copied."""
 
     target_topic: str
     source_begin: int
+    """First offset of the source when the copy began."""
     source_next: int
+    """Source offset at which the copy continues."""
     target_next: int
+    """Target offset after the last copied record."""
     records: int = 0
     size: int = 0
+    """Copied bytes, as on the source's wire."""
     checksum: int = 0
+    """CRC-32C of the checksums of all copied batches, in order."""
     skipped: int = 0
+    """Offsets that the source had deleted, and that the user allowed to leave out."""
     at: int = 0
+    """Milliseconds since 1970."""
     origin: str = ""
+    """Identity of the source topic (`topic_identity`)."""
     destination: str = ""
+    """Identity of the target topic."""
     map: OffsetMap = field(default_factory=OffsetMap)
+    """The runs that are not sealed yet."""
     target_begin: int = 0
+    """Records of the target before this offset that are not in the map existed before the copy."""
 
     def to_json(self) -> bytes:
-        """The value of the state's record."""
-        said = {
+        """Return the value of the state's record."""
+        fields = {
             "v": 1,
             "target_topic": self.target_topic,
             "source_begin": self.source_begin,
@@ -128,30 +140,33 @@ class PartitionState:
             "map": b64encode(self.map.to_bytes()).decode(),
             "target_begin": self.target_begin,
         }
-        return json.dumps(said).encode()
+        return json.dumps(fields).encode()
 
     @classmethod
     def from_json(cls, value: bytes) -> PartitionState:
-        """What `to_json` made. Raises WireError for anything else."""
-        said = _object(value)
+        """Parse a value of `to_json`.
+
+        Raises WireError for anything else.
+        """
+        fields = _parse_object(value)
         try:
-            if said["v"] != 1:
+            if fields["v"] != 1:
                 raise malformed("the state was written by a newer kproxy: update this one")
-            numbers = {name: said[name] for name in _NUMBERS} | {"target_begin": said.get("target_begin", 0)}
+            numbers = {name: fields[name] for name in _NUMBERS} | {"target_begin": fields.get("target_begin", 0)}
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
                 raise ValueError
             return cls(
-                str(said["target_topic"]),
-                origin=str(said["origin"]),
-                destination=str(said["destination"]),
-                map=OffsetMap.from_bytes(b64decode(said["map"], validate=True)),
+                str(fields["target_topic"]),
+                origin=str(fields["origin"]),
+                destination=str(fields["destination"]),
+                map=OffsetMap.from_bytes(b64decode(fields["map"], validate=True)),
                 **numbers,
             )
         except (KeyError, ValueError, TypeError):
             raise malformed("the state topic has a record that kproxy did not write") from None
 
     def seal(self) -> tuple[PartitionState, OffsetMap]:
-        """The same state without runs, and its runs as a piece that is written beside it."""
+        """Return the state without runs, and its runs as a piece of the map."""
         return replace(self, map=OffsetMap()), self.map
 
 
@@ -159,24 +174,27 @@ _NUMBERS = ("source_begin", "source_next", "target_next", "records", "size", "ch
 
 
 def encode_map_piece(piece: OffsetMap) -> bytes:
-    """The value of a sealed piece of the map."""
+    """Return the value of a sealed piece of the map."""
     return json.dumps({"v": 1, "map": b64encode(piece.to_bytes()).decode()}).encode()
 
 
 def decode_map_piece(value: bytes) -> OffsetMap:
-    """What `piece_to_json` made. Raises WireError for anything else."""
-    said = _object(value)
+    """Parse a value of `encode_map_piece`.
+
+    Raises WireError for anything else.
+    """
+    fields = _parse_object(value)
     try:
-        return OffsetMap.from_bytes(b64decode(said["map"], validate=True))
+        return OffsetMap.from_bytes(b64decode(fields["map"], validate=True))
     except (KeyError, ValueError, TypeError):
         raise malformed("the state topic has a record that kproxy did not write") from None
 
 
-def _object(value: bytes) -> Mapping[str, Any]:
+def _parse_object(value: bytes) -> Mapping[str, Any]:
     try:
-        said = json.loads(value)
+        fields = json.loads(value)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise malformed("the state topic has a record that kproxy did not write")
-    return said
+    return fields

@@ -1,8 +1,8 @@
-"""Reading the state topic.
+"""Reads the state topic.
 
-Readers of committed records wait for every open transaction of a partition, also for those of tasks that died. So
-kproxy reads everything and keeps what transactions have written until their marker is there: what was committed is seen
-at once, whoever else has something open.
+A read_committed consumer waits for each open transaction of a partition, also for those of tasks that died. So kproxy
+reads all records, and keeps the records of a transaction until its marker comes: it sees committed records at once,
+while other transactions are open.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kproxy.migrate.copier.state import PartitionState, decode_map_piece, parse_
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches
 
-# What is asked for at once, in bytes, and how long the broker may think, in milliseconds.
-_AT_ONCE, _WAIT_MS = 4 * 1024 * 1024, 200
-# So often nothing may come although there should be something.
-_EMPTY = 50
-# How long a topic may be unknown that was created just now, and a leader missing, in seconds.
-_YOUNG, _PATIENCE = 3.0, 30.0
+# Size of a Fetch in bytes, and how long the broker may wait for records, in milliseconds.
+_FETCH_SIZE, _WAIT_MS = 4 * 1024 * 1024, 200
+# Maximum number of empty responses in a row before the end of the log.
+_MAX_EMPTY_FETCHES = 50
+# How long a new topic may be unknown, and how long a leader may be missing, in seconds.
+_NEW_TOPIC_TIMEOUT, _TIMEOUT = 3.0, 30.0
 
 
 class StateLog:
-    """One partition of the state topic, as far as it was read. `values` has what is committed, by key."""
+    """One partition of the state topic. `values` has the committed values by key, as far as the log was read."""
 
     def __init__(
         self, topic: str, partition: int, begin: int = 0, key_filter: Callable[[bytes], bool] | None = None
@@ -41,17 +41,20 @@ class StateLog:
         self._topic, self._partition, self._key_filter = topic, partition, key_filter
         self._next = begin
         self._open: dict[int, list[tuple[bytes, bytes | None]]] = {}  # by producer id
-        self._since: dict[int, int] = {}
+        self._open_since: dict[int, int] = {}
 
     @property
     def resume_offset(self) -> int:
-        """Somebody who has `values` and reads from this offset on misses nothing."""
-        return min([self._next, *self._since.values()])
+        """The offset from which a reader that has `values` must read on."""
+        return min([self._next, *self._open_since.values()])
 
     def read(self, cluster: ClusterClient) -> None:
-        """Up to what is there now. Raises UpstreamError, Refused and WireError."""
-        link = cluster.connect_leader(self._topic, self._partition)
-        version = link.version(requests.FETCH)
+        """Read up to the current end.
+
+        Raises UpstreamError, BrokerError and WireError.
+        """
+        connection = cluster.connect_leader(self._topic, self._partition)
+        version = connection.version(requests.FETCH)
         end, empty = -1, 0
         while end < 0 or self._next < end:
             body = requests.encode_fetch(
@@ -59,77 +62,86 @@ class StateLog:
                 self._topic,
                 self._partition,
                 self._next,
-                size=_AT_ONCE,
+                size=_FETCH_SIZE,
                 wait_ms=_WAIT_MS if end > 0 else 0,
                 committed=False,
             )
-            answer = parse_response(requests.read_fetch, version, link.request(requests.FETCH, version, body))
-            if answer.error == 1 and answer.start > self._next:  # begins later: records were compacted, or deleted
-                self._next = answer.start
+            response = parse_response(requests.read_fetch, version, connection.request(requests.FETCH, version, body))
+            if (
+                response.error == 1 and response.start > self._next
+            ):  # the log begins later: records were compacted or deleted
+                self._next = response.start
                 continue
-            raise_for_code(answer.error, f"partition {self._partition} of {self._topic}")
-            end = answer.high if end < 0 else end
+            raise_for_code(response.error, f"partition {self._partition} of {self._topic}")
+            end = response.high if end < 0 else end
             before = self._next
-            for batch in read_batches(memoryview(answer.records)):
-                self._take(batch)
+            for batch in read_batches(memoryview(response.records)):
+                self._add_batch(batch)
             empty = 0 if self._next > before else empty + 1
-            if empty > _EMPTY:
-                raise WireError("malformed", f"{self._topic} has records that its broker does not give")
+            if empty > _MAX_EMPTY_FETCHES:
+                raise WireError(
+                    "malformed", f"{self._topic}-{self._partition} has records that its broker does not return"
+                )
 
-    def _take(self, batch: Batch) -> None:
+    def _add_batch(self, batch: Batch) -> None:
         if batch.base_offset < self._next and batch.last_offset < self._next:
             return
         self._next = batch.last_offset + 1
         if batch.is_control:
-            written = self._open.pop(batch.producer_id, [])
-            self._since.pop(batch.producer_id, None)
+            pending = self._open.pop(batch.producer_id, [])
+            self._open_since.pop(batch.producer_id, None)
             if batch.control == COMMIT:
-                self._apply(written)
+                self._apply(pending)
             return
-        pairs = [(one.key or b"", one.value) for one in decode_records(batch)]
-        found = [pair for pair in pairs if self._key_filter is None or self._key_filter(pair[0])]
+        pairs = [(record.key or b"", record.value) for record in decode_records(batch)]
+        matching = [pair for pair in pairs if self._key_filter is None or self._key_filter(pair[0])]
         if not batch.is_transactional:
-            self._apply(found)
+            self._apply(matching)
             return
-        self._since.setdefault(batch.producer_id, batch.base_offset)
-        self._open.setdefault(batch.producer_id, []).extend(found)
+        self._open_since.setdefault(batch.producer_id, batch.base_offset)
+        self._open.setdefault(batch.producer_id, []).extend(matching)
 
-    def _apply(self, written: list[tuple[bytes, bytes | None]]) -> None:
-        for name, value in written:
+    def _apply(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
+        for key, value in pairs:
             if value is None:
-                self.values.pop(name, None)
+                self.values.pop(key, None)
             else:
-                self.values[name] = value
+                self.values[key] = value
 
 
 class StateTopic:
-    """The whole of it."""
+    """All partitions of the state topic."""
 
     def __init__(self, cluster: ClusterClient, topic: str, key_filter: Callable[[bytes], bool] | None = None) -> None:
-        """Raises Refused if it is not there, and UpstreamError."""
+        """Raise BrokerError if the topic does not exist, and UpstreamError."""
         self._cluster = cluster
         self.logs = [
             StateLog(topic, partition, key_filter=key_filter) for partition in range(cluster.partition_count(topic))
         ]
 
     def read(self) -> None:
-        """What came since. Raises UpstreamError, Refused and WireError."""
+        """Read the new records.
+
+        Raises UpstreamError, BrokerError and WireError.
+        """
         for log in self.logs:
             log.read(self._cluster)
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        """All, by key."""
-        return {name: value for log in self.logs for name, value in log.values.items()}
+        """All committed values by key."""
+        return {key: value for log in self.logs for key, value in log.values.items()}
 
 
 def count_state_partitions(cluster: ClusterClient, name: str) -> int:
-    """How many partitions the state topic of this migration has. Raises ConfigError if it is not there; UpstreamError
-    and WireError."""
+    """Return the number of partitions of the state topic of a migration.
+
+    Raises ConfigError if the topic does not exist; UpstreamError and WireError.
+    """
     topic = state_topic_name(name)
     try:
-        # A broker may not know yet what was created just now.
-        return retry(cluster, lambda: cluster.partition_count(topic), _YOUNG)
+        # A broker may not know yet a topic that was created just now.
+        return retry(cluster, lambda: cluster.partition_count(topic), _NEW_TOPIC_TIMEOUT)
     except BrokerError as error:
         if error.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise
@@ -139,21 +151,23 @@ def count_state_partitions(cluster: ClusterClient, name: str) -> int:
 def read_state_topic(
     cluster: ClusterClient, name: str, key_filter: Callable[[bytes], bool] | None = None
 ) -> StateTopic:
-    """The state topic of this migration, read to its end, although a leader may move meanwhile. Raises ConfigError if
-    it is not there; UpstreamError and WireError."""
+    """Read the state topic of a migration to its end; retry while a leader moves.
+
+    Raises ConfigError if the topic does not exist; UpstreamError and WireError.
+    """
     count_state_partitions(cluster, name)
 
-    def once() -> StateTopic:
+    def read() -> StateTopic:
         topic = StateTopic(cluster, state_topic_name(name), key_filter)
         topic.read()
         return topic
 
-    return retry(cluster, once, _PATIENCE)
+    return retry(cluster, read, _TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedPartition:
-    """What was copied of one partition of the source, as `State` has it, with the whole offset map."""
+    """The copied part of one partition of the source, as `PartitionState` has it, with the complete offset map."""
 
     topic: str
     partition: int
@@ -171,31 +185,35 @@ class CopiedPartition:
 
 
 def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], CopiedPartition]:
-    """From what a state topic has. Raises WireError if it does not fit together."""
+    """Return the copied partitions from the values of a state topic.
+
+    Raises WireError if the values contradict each other.
+    """
     pieces: defaultdict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
     states: dict[tuple[str, int], PartitionState] = {}
     verified: dict[tuple[str, int], int] = {}
-    for name, value in values.items():
-        match parse_key(name):
+    for key, value in values.items():
+        match parse_key(key):
             case ["map", str(topic), int(partition), int(begin)]:
                 pieces[topic, partition].append((begin, value))
             case ["partition", str(topic), int(partition)]:
                 states[topic, partition] = PartitionState.from_json(value)
             case ["verified", str(topic), int(partition)]:
-                verified[topic, partition] = _upto(value)
-    found = {}
+                verified[topic, partition] = _verified_end(value)
+    copied_partitions = {}
     for (topic, partition), state in states.items():
-        whole = OffsetMap()
+        offset_map = OffsetMap()
         for _, piece in sorted(pieces[topic, partition]):
-            _append(whole, decode_map_piece(piece))
-        _append(whole, state.map)
-        if whole.records != state.records:
+            _append_runs(offset_map, decode_map_piece(piece))
+        _append_runs(offset_map, state.map)
+        if offset_map.records != state.records:
             raise WireError(
                 "malformed",
-                f"the offset map of partition {partition} of {topic} has {whole.records} records, and {state.records}"
-                " were copied: the state topic has lost records; was its cleanup.policy changed from compact?",
+                f"the offset map of partition {partition} of {topic} has {offset_map.records} records, but"
+                f" {state.records} were copied: the state topic has lost records; was its cleanup.policy changed from"
+                " compact?",
             )
-        found[topic, partition] = CopiedPartition(
+        copied_partitions[topic, partition] = CopiedPartition(
             topic,
             partition,
             state.target_topic,
@@ -204,24 +222,24 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, in
             state.target_next,
             state.records,
             state.size,
-            whole,
+            offset_map,
             verified.get((topic, partition), 0),
             state.target_begin,
             state.origin,
             state.destination,
         )
-    return found
+    return copied_partitions
 
 
-def _append(whole: OffsetMap, piece: OffsetMap) -> None:
+def _append_runs(offset_map: OffsetMap, piece: OffsetMap) -> None:
     for run in piece:
         try:
-            whole.add(*run)
+            offset_map.add(*run)
         except ValueError:
             raise WireError("malformed", "the state topic has two pieces of one offset map that overlap") from None
 
 
-def _upto(value: bytes) -> int:
+def _verified_end(value: bytes) -> int:
     try:
         return int(json.loads(value)["upto"])
     except (ValueError, KeyError, TypeError):
@@ -229,8 +247,10 @@ def _upto(value: bytes) -> int:
 
 
 def read_copied_partitions(target: str, name: str) -> dict[tuple[str, int], CopiedPartition]:
-    """Of the migration with this name, from its target cluster. Raises ConfigError if nothing was prepared there;
-    UpstreamError, WireError."""
+    """Read the copied partitions of a migration from its target cluster.
+
+    Raises ConfigError if the migration was not prepared there; UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
         topic = read_state_topic(cluster, name)
@@ -239,8 +259,8 @@ def read_copied_partitions(target: str, name: str) -> dict[tuple[str, int], Copi
     return parse_copied_partitions(topic.values)
 
 
-def read_value(cluster: ClusterClient, topic: str, partition: int, begin: int, name: bytes) -> bytes | None:
-    """The newest value of one key, if it came since the offset `begin`."""
-    log = StateLog(topic, partition, begin, lambda found: found == name)
+def read_value(cluster: ClusterClient, topic: str, partition: int, begin: int, key: bytes) -> bytes | None:
+    """Return the newest value of a key that was written since the offset `begin`, or None."""
+    log = StateLog(topic, partition, begin, lambda candidate: candidate == key)
     log.read(cluster)
-    return log.values.get(name)
+    return log.values.get(key)

@@ -47,10 +47,10 @@ def write_records(job: Job, producer: TransactionalProducer, records: Records) -
     for name, value in records.items():
         payload = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
         by_partition.setdefault(state_partition(name, job.state_partitions), []).append((name, payload))
-    producer.add({job.state_topic: list(by_partition)})
+    producer.add_partitions({job.state_topic: list(by_partition)})
     timestamp = time.time_ns() // 1_000_000
     for partition, written in by_partition.items():
-        producer.write(job.state_topic, partition, written, timestamp)
+        producer.send_records(job.state_topic, partition, written, timestamp)
     producer.commit()
 
 
@@ -64,11 +64,11 @@ def write_once(target: str, job: Job, records: Records, suffix: str) -> None:
         producer = TransactionalProducer(cluster, f"kproxy-migration-{job.name}/{suffix}")
 
         def once() -> None:
-            producer.start(time.monotonic() + _PATIENCE)
+            producer.init_transactions(time.monotonic() + _PATIENCE)
             write_records(job, producer, records)
             # A coordinator says that a transaction has ended before its markers are written. It gives no new epoch
             # before they are.
-            producer.start(time.monotonic() + _PATIENCE)
+            producer.init_transactions(time.monotonic() + _PATIENCE)
 
         retry(cluster, once, _PATIENCE)
     finally:
@@ -164,7 +164,7 @@ class CopyDriver:
                     f" {current.get('host')}: end it first, or take its place with --take-over"
                 )
             record = current
-        retry(self._target, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
+        retry(self._target, lambda: self._producer.init_transactions(time.monotonic() + _PATIENCE), _PATIENCE)
         self.heartbeat()
 
     def request_handover(self, target: str, seconds: float) -> None:
@@ -214,7 +214,7 @@ class CopyDriver:
     def use_cluster(self, target: ClusterClient) -> None:
         """Continue with other connections, as a separate thread must."""
         self._target = target
-        self._producer.move(target)
+        self._producer.use_cluster(target)
 
     def heartbeat_if_due(self, **fields: Any) -> None:
         """Call `heartbeat` if the last one was some seconds ago."""
@@ -258,7 +258,7 @@ class CopyDriver:
         if record and not is_own:
             raise ProducerFenced(90, "the driver's record")
         try:
-            self._producer.start(time.monotonic() + BEAT_INTERVAL)
+            self._producer.init_transactions(time.monotonic() + BEAT_INTERVAL)
         except ProducerFenced:
             raise
         except KproxyError:

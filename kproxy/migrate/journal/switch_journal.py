@@ -210,7 +210,7 @@ class SwitchJournal:
 
     def take_over(self) -> SwitchEntry | None:
         """Fence all other drivers, and return the last record. Raises as `read` does."""
-        retry(self._cluster, lambda: self._producer.start(time.monotonic() + _PATIENCE), _PATIENCE)
+        retry(self._cluster, lambda: self._producer.init_transactions(time.monotonic() + _PATIENCE), _PATIENCE)
         return self.read()
 
     def write(self, entry: SwitchEntry, seconds: float = _PATIENCE) -> SwitchEntry:
@@ -246,7 +246,7 @@ class SwitchJournal:
             current = _read_last(self._cluster, self._job.name, self._job.state_partitions)
             if current not in (self.last, entry):
                 raise self._taken_over()
-            self._producer.start(until)
+            self._producer.init_transactions(until)
         except ProducerFenced:
             raise self._taken_over() from None
         except ConfigError:

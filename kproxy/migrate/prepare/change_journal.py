@@ -199,7 +199,7 @@ class ChangeJournal:
     def _start(self) -> tuple[Job, TransactionalProducer]:
         job = Job(self._name, self._topic, self._cluster.partition_count(self._topic))
         producer = TransactionalProducer(self._cluster, f"kproxy-migration-{self._name}/prepare")
-        producer.start(time.monotonic() + _PATIENCE)
+        producer.init_transactions(time.monotonic() + _PATIENCE)
         return job, producer
 
     def _with_retries(self, ask: Callable[[], T]) -> T:

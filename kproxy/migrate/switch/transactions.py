@@ -121,4 +121,4 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
 
 def _end_transaction(cluster: ClusterClient, transactional_id: str, until: float) -> None:
     producer = TransactionalProducer(cluster, transactional_id)
-    retry(cluster, lambda: producer.start(until), max(0.0, until - time.monotonic()))
+    retry(cluster, lambda: producer.init_transactions(until), max(0.0, until - time.monotonic()))

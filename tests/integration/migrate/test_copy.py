@@ -339,7 +339,7 @@ def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
     outcome = Copier(source, target, job).copy(Slice(topic, 0, topic, 0, 100, 1 << 30, 60.0))
     source.close()
     target.close()
-    assert "it begins at offset 40" in outcome.stuck
+    assert "the log now begins at offset 40" in outcome.stuck
     assert not outcome.is_final
     assert site.copy(what).done
     assert site.problems(what) == {}

@@ -1,4 +1,4 @@
-"""`python -m bench`: all of it, `--quick`: under 50 seconds. The last line is one JSON object."""
+"""`python -m bench` runs all benchmarks, `--quick` a few in under 50 seconds. The last line is one JSON object."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def _chosen(options: argparse.Namespace) -> list[Load]:
 
 
 def _peers(options: argparse.Namespace) -> list[Peer]:
-    """Those asked for by name are measured with every load, variants otherwise with a few, and not with --quick."""
+    """Return the peers and the loads to measure them with.
+
+    Peers that are asked for by name run every load; variants run a few, and none with --quick.
+    """
     peers = standard_peers()
     present = {peer.name for peer in peers}
     if HAPROXY not in present:
@@ -107,7 +110,7 @@ def _say(text: str) -> None:
 
 
 class _Run:
-    """One run, from the first process to the last; `result` is what goes to the JSON file."""
+    """One run, from the first process to the last; `result` becomes the JSON file."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -149,7 +152,7 @@ class _Run:
                 self.result[name] = measure(self._options.rounds, _progress, _say)
 
     def save(self, seconds: float) -> str:
-        """Write what was measured until now; returns it."""
+        """Write and return the results so far."""
         self.result["bars"] = bars.judge(self.result)
         self.result["seconds"] = round(seconds, 1)
         text = json.dumps(self.result)
@@ -181,8 +184,8 @@ class _Run:
         glob, result = self._options.only or "*", self.result.setdefault("migrate", {})
         wanted = functools.partial(fnmatch.fnmatch, pat=glob)
         migrate.measure(result, self._options.quick, self._options.rounds, wanted, _progress, _say)
-        found = result.setdefault("verify", {})
-        verify.measure(found, self._options.quick, self._options.rounds, wanted, _progress, _say)
+        verify_result = result.setdefault("verify", {})
+        verify.measure(verify_result, self._options.quick, self._options.rounds, wanted, _progress, _say)
 
     def _size(self, broker: StubBroker) -> None:
         sizes = Sizes(self._directory, self._cores, broker.pid, self._files, _progress)
@@ -202,7 +205,7 @@ def _interrupted(number: int, _: object) -> None:
 
 
 def main() -> int:
-    """Measure, print, write the file; the exit code."""
+    """Measure, print, and write the file; return the exit code."""
     options = _options()
     if options.list:
         _say("\n".join(load.name for load in LOADS))

@@ -1,4 +1,4 @@
-"""What kproxy is meant to reach, and whether a run says that it does. Nothing fails where it does not."""
+"""Targets for kproxy, and whether a run meets them. A missed target fails nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_MOST, _AT_LEAST = "≤", "≥"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The worst of some figures shall be at most, or at least, so much."""
+    """A target: the worst of some figures must be at most, or at least, a limit."""
 
     what: str
     sense: str
@@ -33,7 +33,7 @@ class Bar:
     unit: str = ""
 
     def judge(self, result: Result) -> dict[str, Any] | None:
-        """The bar with its figure, where that was measured, and whether it is met; None if it was not measured."""
+        """Return the target with its figure, and whether it is met; None if it was not measured."""
         figures = self.figures(result)
         if not figures:
             return None
@@ -50,7 +50,7 @@ class Bar:
 
 
 def _ratios(figure: str, *loads: str) -> Figures:
-    """kproxy's to HAProxy's, of each load whose name fits."""
+    """Return kproxy's ratio to HAProxy for each load whose name matches."""
     return lambda result: dict(_each_ratio(result, figure, loads))
 
 
@@ -82,7 +82,7 @@ def _clients(result: Result) -> Mapping[str, float]:
 
 
 def _metadata_cpu(result: Result) -> Mapping[str, float]:
-    """Milliseconds for each answer beyond those that HAProxy takes to move it."""
+    """Return milliseconds for each answer beyond those that HAProxy takes to move it."""
     added = {}
     for name, entry in result["loads"].items():
         peers = entry["peers"]
@@ -92,7 +92,7 @@ def _metadata_cpu(result: Result) -> Mapping[str, float]:
 
 
 def _memory(result: Result) -> Mapping[str, float]:
-    """MiB under every load, the idle and the stalled ones too."""
+    """Return MiB under every load, with idle and stalled clients too."""
     loads = {
         name: entry["peers"][KPROXY]["rss_mib"] for name, entry in result["loads"].items() if KPROXY in entry["peers"]
     }
@@ -149,12 +149,12 @@ BARS = (
 
 
 def judge(result: Result) -> list[dict[str, Any]]:
-    """Every bar that the result has figures for, in order."""
+    """Judge every target that the result has figures for, in order."""
     return [judged for bar in BARS if (judged := bar.judge(result)) is not None]
 
 
 def table(judged: list[dict[str, Any]]) -> str:
-    """The bars as text: a line for each."""
+    """Return the targets as text, a line for each."""
     lines = [f"{'bar':54}{'':>12}{'figure':>10}"]
     for bar in judged:
         verdict = "met   " if bar["met"] else "MISSED"

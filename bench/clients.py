@@ -1,8 +1,8 @@
-"""Real clients and real brokers: Kafka's own perf tests and librdkafka, through nothing, HAProxy and kproxy.
+"""Real clients and real brokers: Kafka's own perf tests and librdkafka, directly, through HAProxy and kproxy.
 
-One cluster of three brokers serves all paths, by a listener for each: HAProxy changes no address, so the brokers
-advertise its ports on HAPROXY; on CLIENT they advertise names that resolve nowhere, which only kproxy helps. Nothing
-is pinned to a core here.
+One cluster of three brokers serves all paths, with a listener for each. HAProxy changes no address, so the brokers
+advertise its ports on HAPROXY; on CLIENT they advertise names that resolve nowhere, which only kproxy rewrites. No
+process is pinned to a core here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRODUCED = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms a
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """One way to the brokers."""
+    """One path to the brokers."""
 
     name: str
     bootstrap: str
@@ -53,25 +53,47 @@ class _Clients:
 
     def java_produce(self, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
         output = self._java(
-            "kafka-producer-perf-test", "--topic", topic, "--num-records", str(count), "--record-size", str(size),
-            "--throughput", "-1", "--warmup-records", str(count // 3), "--bootstrap-server", path.bootstrap,
-            "--command-property", f"acks={acks}", "batch.size=131072", "linger.ms=5", f"max.request.size={2 << 20}",
-        )  # fmt: skip
-        found = _PRODUCED.findall(output)
-        if not found:
+            "kafka-producer-perf-test",
+            "--topic",
+            topic,
+            "--num-records",
+            str(count),
+            "--record-size",
+            str(size),
+            "--throughput",
+            "-1",
+            "--warmup-records",
+            str(count // 3),
+            "--bootstrap-server",
+            path.bootstrap,
+            "--command-property",
+            f"acks={acks}",
+            "batch.size=131072",
+            "linger.ms=5",
+            f"max.request.size={2 << 20}",
+        )
+        throughputs = _PRODUCED.findall(output)
+        if not throughputs:
             raise BenchError(f"kafka-producer-perf-test through {path.name}: {output[-500:]}")
-        return float(found[-1][0]) * size / 1e6
+        return float(throughputs[-1][0]) * size / 1e6
 
     def java_consume(self, path: _Path, topic: str, size: int, count: int) -> float:
         output = self._java(
-            "kafka-consumer-perf-test", "--bootstrap-server", path.bootstrap, "--topic", topic,
-            "--num-records", str(count), "--timeout", "60000",
-        )  # fmt: skip
+            "kafka-consumer-perf-test",
+            "--bootstrap-server",
+            path.bootstrap,
+            "--topic",
+            topic,
+            "--num-records",
+            str(count),
+            "--timeout",
+            "60000",
+        )
         rows = [line.split(",") for line in output.splitlines() if line.count(",") >= 9]
         if len(rows) < 2:
             raise BenchError(f"kafka-consumer-perf-test through {path.name}: {output[-500:]}")
         row = dict(zip((name.strip() for name in rows[-2]), rows[-1], strict=False))
-        # Without the time that joining the group takes.
+        # Without the time to join the group.
         return float(row["fetch.nMsg.sec"]) * size / 1e6
 
     def librdkafka_produce(self, path: _Path, topic: str, size: int, count: int, acks: str) -> float:
@@ -99,7 +121,7 @@ class _Clients:
         return done.stdout
 
     def replace_topic(self, old: str, new: str) -> None:
-        """Delete a topic, if it is there, and make another: a name is free again only a while after."""
+        """Delete a topic, if it exists, and create another: a deleted name is free again only after a while."""
         self._run("topic", self._cluster.direct_bootstrap, new, str(_PARTITIONS), old)
 
 
@@ -124,9 +146,17 @@ def _haproxy(cluster: Any, directory: Path) -> Iterator[_Path | None]:
 @contextmanager
 def _kproxy(cluster: Any, directory: Path) -> Iterator[_Path]:
     command = [
-        sys.executable, "-m", "kproxy", "run", "--bootstrap-servers", cluster.bootstrap,
-        "--listen", f"127.0.0.1:{_KPROXY_PORT}", "--admin", f"127.0.0.1:{_KPROXY_PORT - 1}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "kproxy",
+        "run",
+        "--bootstrap-servers",
+        cluster.bootstrap,
+        "--listen",
+        f"127.0.0.1:{_KPROXY_PORT}",
+        "--admin",
+        f"127.0.0.1:{_KPROXY_PORT - 1}",
+    ]
     with (directory / "kproxy-clients.log").open("wb") as log:
         process = start(command, [], stdout=log, stderr=log)
     try:
@@ -137,14 +167,14 @@ def _kproxy(cluster: Any, directory: Path) -> Iterator[_Path]:
 
 
 def memory() -> Path | None:
-    """Where a cluster's data is, if the machine has the room; else None, and it is on a disk."""
+    """Return a directory in memory for a cluster's data if the machine has room; else None, and the data is on disk."""
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM else None
 
 
 def compare(
     directory: Path, rounds: int, progress: Callable[[str], None], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """MB of records per second of each client and path, medians, and the ratios to HAProxy's and direct's."""
+    """Return MB of records per second of each client and path, medians, and ratios to HAProxy's and direct's."""
     from kproxy.base.errors import KproxyError
     from kproxy.dev.devcluster import DevCluster, ListenerSpec
 
@@ -195,13 +225,13 @@ class _Rounds:
         self._taken: _Taken = {}
 
     def warm_up(self) -> None:
-        """Brokers are slow at first: one short turn that does not count."""
+        """Run one short turn that does not count, because brokers are slow at first."""
         size = 1_000
         self.turn(0, size, _RECORDS[size] // 5)
         self.take()
 
     def turn(self, first: int, size: int, count: int) -> None:
-        """One run of everything with `count` records of `size` bytes; which path is `first` changes."""
+        """Run everything once with `count` records of `size` bytes; `first` selects the first path."""
         first %= len(self._paths)
         order = [*self._paths[first:], *self._paths[:first]]
         clients = self._clients
@@ -220,12 +250,12 @@ class _Rounds:
                 self._note(f"{name}-consume-{size}B", path, run, size * consumed)
 
     def take(self) -> _Taken:
-        """What was measured since it was taken last."""
+        """Return the measurements since the last call."""
         taken, self._taken = self._taken, {}
         return taken
 
     def _new_topic(self) -> str:
-        """For all that one client does in one turn."""
+        """Create a topic for all runs of one client in one turn."""
         old, new = f"bench-{self._topics}", f"bench-{self._topics + 1}"
         self._topics += 1
         self._clients.replace_topic(old, new)

@@ -1,6 +1,6 @@
-"""The driver of a switch with many kproxies, which are simulated: how long it takes to hold, flip, commit and release.
+"""The driver of a switch with many simulated kproxies: the time to hold, flip, commit and release.
 
-The work in between (copy, compare, positions) is left out, as it does not depend on how many kproxies there are.
+The work in between (copy, compare, positions) is left out, because it does not depend on the number of kproxies.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driv
 
 COUNTS = (3, 100, 1000)
 _FIRST_PORT = 20000
-# The longest hold that there is: clients give up at 30 s.
+# The longest possible hold: clients give up at 30 s.
 _HOLD_S = 25.0
 
 
 class _Journal:
-    """Nowhere: what the target's brokers take for it is not the driver's time."""
+    """A journal that is written nowhere: the target brokers' time is not the driver's time."""
 
     def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry:
         return entry
 
 
 def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, Any]:
-    """Medians by how many kproxies there are: seconds of all, of the hold, and of CPU of the driver."""
+    """Return medians by number of kproxies: seconds of the whole switch, of the hold, and of the driver's CPU."""
     result = {}
     for count in COUNTS:
         taken = []
         for turn in range(rounds):
             progress(f"{count} kproxies {turn + 1}")
             taken.append(_run(count))
-        result[str(count)] = {name: round(statistics.median(one[name] for one in taken), 3) for name in taken[0]}
+        result[str(count)] = {
+            name: round(statistics.median(round_result[name] for round_result in taken), 3) for name in taken[0]
+        }
         figures = ", ".join(f"{name} {value:.3g}" for name, value in result[str(count)].items())
         say(f"a switch of {count} simulated kproxies: {figures}")
     return result

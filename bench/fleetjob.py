@@ -1,6 +1,6 @@
-"""Simulated kproxies, as a process: their pages /switch, each at a port of its own, by the real state machine.
+"""Simulated kproxies, as a process: their pages /switch on a port each, with the real state machine.
 
-python -m bench.fleetjob COUNT PORT     from PORT on; prints it when all listen; ends by a signal
+python -m bench.fleetjob COUNT PORT     uses ports from PORT on; prints PORT when all listen; a signal ends it
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Simulated:
         self.state = ParticipantState("blue")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request."""
+        """Serve one request."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             size = int(head.partition("content-length:")[2].partition("\r\n")[0] or 0)
-            status, said = self._answer(await reader.readexactly(min(size, _MOST)))
-            body = json.dumps(said).encode()
+            status, document = self._answer(await reader.readexactly(min(size, _MOST)))
+            body = json.dumps(document).encode()
             writer.write(
                 f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
                 "Connection: close\r\n\r\n".encode()
@@ -55,11 +55,16 @@ class Simulated:
         return "409 Conflict" if step.problem else "200 OK", {"problem": step.problem, "cluster": self._shown()}
 
     def _shown(self) -> dict[str, object]:
-        upstreams = {name: {"cluster_id": found, "problem": ""} for name, found in UPSTREAMS.items()}
+        upstreams = {name: {"cluster_id": cluster_id, "problem": ""} for name, cluster_id in UPSTREAMS.items()}
         return {
-            "name": "default", **asjson.state_as_json(self.state), "unanswered": 0, "held": 0, "upstreams": upstreams,
-            "doubts": [], "clients": [],
-        }  # fmt: skip
+            "name": "default",
+            **asjson.state_as_json(self.state),
+            "unanswered": 0,
+            "held": 0,
+            "upstreams": upstreams,
+            "doubts": [],
+            "clients": [],
+        }
 
 
 async def _serve(count: int, first: int) -> None:

@@ -1,4 +1,4 @@
-"""For how long a switch holds writes: three kproxies, a hundred producers, two Kafka clusters and Spark, all real."""
+"""The time for which a switch holds writes: three kproxies, a hundred producers, two clusters, Spark, all real."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _TIMEOUT_S = 120.0
 
 
 def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, float]:
-    """Medians, in seconds: of the hold and its parts, and the longest wait of a record; records of all rounds that
-    failed, were lost or came twice."""
+    """Measure the hold and its parts, and the longest wait of a record.
+
+    Returns medians in seconds, and the records of all rounds that failed, were lost or were duplicated.
+    """
     from kproxy.base.errors import KproxyError
     from kproxy.dev.devcluster import DevCluster
     from tests.harness.clients.spark import connector, session, settings, spark_home
@@ -41,10 +43,11 @@ def measure(rounds: int, progress: Callable[[str], None], say: Callable[[str], N
     except KproxyError as error:
         raise BenchError(f"a switch: {error}") from None
     return {
-        name: sum(one[name] for one in taken) if name in ("records", "wrong") else
-        round(statistics.median(one[name] for one in taken), 3)
+        name: sum(round_result[name] for round_result in taken)
+        if name in ("records", "wrong")
+        else round(statistics.median(round_result[name] for round_result in taken), 3)
         for name in taken[0]
-    }  # fmt: skip
+    }
 
 
 def _round(spark: Any, source: str, target: str) -> dict[str, float]:
@@ -71,13 +74,13 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
         token.write_text(TOKEN)
         token.chmod(0o600)
         section = SwitchSection(
-            KproxySelection(tuple(one.admin for one in kproxies)), "green", token_file=token, hold_seconds=25
+            KproxySelection(tuple(kproxy.admin for kproxy in kproxies)), "green", token_file=token, hold_seconds=25
         )
         servers = ({"bootstrap-servers": source}, {"bootstrap-servers": target})
         migration = Migration(*servers, unique("mv"), topics=TopicSelection((topic,)), switch=section)
         with ClusterPair(migration, endpoints) as sides:
             Preparation(sides, sides.examine(0.0), lambda _: None).run()
-        words = [topic, str(CLIENTS), *(one.bootstrap for one in kproxies)]
+        words = [topic, str(CLIENTS), *(kproxy.bootstrap for kproxy in kproxies)]
         process = start(
             [sys.executable, "-m", "bench.heldjob", *words], [], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -85,27 +88,42 @@ def _round(spark: Any, source: str, target: str) -> dict[str, float]:
             assert process.stdout is not None
             if process.stdout.readline() != b"flows\n":
                 raise BenchError("the producers do not write")
-            said: list[str] = []
+            problems: list[str] = []
             with open_fleet(section) as those:
-                came = switch_clients(
-                    spark, migration, endpoints, those, section, said.append,
-                    lambda found: said.extend(f"{one.severity}: {one.subject}: {one.text}" for one in found),
-                    lambda _: None, dry_run=False, reversible=False, until=lambda kept: kept.close(),
-                )  # fmt: skip
+                switch_result = switch_clients(
+                    spark,
+                    migration,
+                    endpoints,
+                    those,
+                    section,
+                    problems.append,
+                    lambda findings: problems.extend(
+                        f"{finding.severity}: {finding.subject}: {finding.text}" for finding in findings
+                    ),
+                    lambda _: None,
+                    dry_run=False,
+                    reversible=False,
+                    until=lambda journal: journal.close(),
+                )
             if (
-                came.drive_result is None
-                or came.drive_result.end is not CoordinatorOutcome.RELEASED
-                or came.drive_result.held_seconds is None
+                switch_result.drive_result is None
+                or switch_result.drive_result.end is not CoordinatorOutcome.RELEASED
+                or switch_result.drive_result.held_seconds is None
             ):
-                raise BenchError(f"it was not switched: {'; '.join(said[-5:])}")
+                raise BenchError(f"it was not switched: {'; '.join(problems[-5:])}")
             outcome = json.loads(process.communicate(b"end\n", timeout=_TIMEOUT_S)[0])
         finally:
             stop(process)
         values = [row[2] for number in range(_PARTITIONS) for row in rows(target, topic, number)]
         wrong = len(outcome["failed"]) + abs(outcome["acked"] - len(values)) + len(values) - len(set(values))
-        took = came.timings
-        assert took is not None
+        timings = switch_result.timings
+        assert timings is not None
         return {
-            "held": came.drive_result.held_seconds, "copy": took.copy, "verify": took.verify,
-            "translate": took.translate, "longest": outcome["longest_s"], "records": outcome["acked"], "wrong": wrong,
-        }  # fmt: skip
+            "held": switch_result.drive_result.held_seconds,
+            "copy": timings.copy,
+            "verify": timings.verify,
+            "translate": timings.translate,
+            "longest": outcome["longest_s"],
+            "records": outcome["acked"],
+            "wrong": wrong,
+        }

@@ -1,4 +1,4 @@
-"""Many librdkafka producers, as a process: idempotent, a record each every so often, until its input ends.
+"""Many idempotent librdkafka producers, as a process: each writes a record at intervals until its input ends.
 
 python -m bench.heldjob TOPIC COUNT BOOTSTRAP…      prints "flows" when all have written; last one JSON object
 """
@@ -17,7 +17,7 @@ _PAUSE = 0.1
 
 
 def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
-    """What became of the records: how many were acknowledged, why others were not, the longest wait of one."""
+    """Return how many records were acknowledged, the errors of the others, and the longest wait of one."""
     outcome: dict[str, Any] = {"acked": 0, "failed": [], "longest_s": 0.0}
     wrote: set[int] = set()
 
@@ -37,25 +37,27 @@ def run(topic: str, count: int, bootstraps: list[str]) -> dict[str, Any]:
     producers = [
         Producer(
             {
-                "bootstrap.servers": bootstraps[number % len(bootstraps)], "client.id": f"p{number}",
-                "enable.idempotence": True, "log_level": 0,
+                "bootstrap.servers": bootstraps[number % len(bootstraps)],
+                "client.id": f"p{number}",
+                "enable.idempotence": True,
+                "log_level": 0,
             }
         )
         for number in range(count)
-    ]  # fmt: skip
-    told = False
+    ]
+    announced = False
     while not select.select([sys.stdin], [], [], 0)[0]:
         began = time.monotonic()
-        for number, one in enumerate(producers):
+        for number, producer in enumerate(producers):
             send(number)
-            one.poll(0)
-        if not told and len(wrote) == count:
-            told = True
+            producer.poll(0)
+        if not announced and len(wrote) == count:
+            announced = True
             sys.stdout.write("flows\n")
             sys.stdout.flush()
         time.sleep(max(0.0, _PAUSE - (time.monotonic() - began)))
-    for one in producers:
-        one.flush(120)
+    for producer in producers:
+        producer.flush(120)
     return outcome
 
 

@@ -1,7 +1,7 @@
-"""librdkafka as a process of its own.
+"""librdkafka as a separate process.
 
 python -m bench.librdkafka produce|consume BOOTSTRAP TOPIC SIZE COUNT ACKS    prints the seconds it took
-python -m bench.librdkafka topic BOOTSTRAP NEW PARTITIONS OLD                 makes a topic and deletes another
+python -m bench.librdkafka topic BOOTSTRAP NEW PARTITIONS OLD                 creates a topic and deletes another
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def produce(bootstrap: str, topic: str, size: int, count: int, acks: str) -> float:
-    """Seconds from the first record to the last acknowledgement."""
+    """Return the seconds from the first record to the last acknowledgement."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -44,7 +44,7 @@ def produce(bootstrap: str, topic: str, size: int, count: int, acks: str) -> flo
 
 
 def consume(bootstrap: str, topic: str, count: int) -> float:
-    """Seconds from the first record to the last."""
+    """Return the seconds from the first record to the last."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -57,7 +57,7 @@ def consume(bootstrap: str, topic: str, count: int) -> float:
     consumer.subscribe([topic])
     got, began, deadline = 0, 0.0, time.monotonic() + 120
     while got < count:
-        # The first alone, as the clock starts with it; never more than there are, which would wait until the timeout.
+        # The first record alone, as the clock starts with it; never more than exist, which would wait for the timeout.
         records = consumer.consume(min(10_000, count - got) if began else 1, timeout=1)
         if not began and records:
             began = time.perf_counter()
@@ -73,7 +73,7 @@ def consume(bootstrap: str, topic: str, count: int) -> float:
 
 
 def topic(bootstrap: str, new: str, partitions: int, old: str) -> None:
-    """Replicated to every broker, so that acks=all has somebody to wait for."""
+    """Create a topic with replicas on every broker, so that acks=all waits for followers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     replicas = len(admin.list_topics(timeout=30).brokers)
     settings = {"max.message.bytes": str(2 << 20), "file.delete.delay.ms": "0"}

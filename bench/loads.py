@@ -11,7 +11,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 class Kind(Enum):
-    """What matters in a load, and so what is shown of it."""
+    """The kind of a load. It decides which figures are shown."""
 
     BULK = "bulk"  # bytes: MB/s and CPU-seconds per GB
     FRAMES = "frames"  # frames/s and CPU-seconds per million
@@ -24,7 +24,7 @@ class Kind(Enum):
 class Load:
     """Requests of one kind on some connections, `depth` of them in flight on each.
 
-    `key` are the few that tell most: all of --quick, and what a variant of a peer is measured with.
+    `key` loads are the few most important ones: all of --quick, and those for variants of a peer.
     """
 
     name: str
@@ -44,7 +44,7 @@ def _size(size: int) -> str:
 
 
 def _bulk() -> list[Load]:
-    """Five requests in flight, as the Java producer has it. One partition."""
+    """Return loads with five requests in flight, as the Java producer has, on one partition."""
     loads = []
     for what, request in (("fetch", Request(FETCH, 12)), ("produce", Request(PRODUCE, 9))):
         for size in (16 * KIB, 64 * KIB, MIB):
@@ -63,7 +63,10 @@ def _bulk() -> list[Load]:
 
 
 def _partitions() -> list[Load]:
-    """What a walk over the frame costs: v17 and v12 (produce) may name new leaders at their end (KIP-951)."""
+    """Return loads that show the cost of walking a frame.
+
+    Produce v17 and Fetch v12 may name new leaders at their end (KIP-951).
+    """
     loads = []
     for version in (12, 17):
         for partitions in (1, 50, 500):
@@ -96,12 +99,18 @@ def _small() -> list[Load]:
 
 
 def _metadata() -> list[Load]:
-    """Ten brokers; every client asks for everything, again and again."""
+    """Return loads with ten brokers, where every client requests all metadata again and again."""
     return [
-        Load(f"metadata-{partitions}-c{connections}", Kind.METADATA, Request(METADATA, 12, partitions), connections, 1,
-             key=(partitions, connections) == (100_000, 16))
+        Load(
+            f"metadata-{partitions}-c{connections}",
+            Kind.METADATA,
+            Request(METADATA, 12, partitions),
+            connections,
+            1,
+            key=(partitions, connections) == (100_000, 16),
+        )
         for partitions, connections in ((10, 16), (1_000, 16), (10_000, 16), (100_000, 16), (100_000, 100))
-    ]  # fmt: skip
+    ]
 
 
 LOADS = (*_bulk(), *_partitions(), *_small(), *_metadata())

@@ -21,7 +21,7 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG = 1
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _CONGESTION_CONTROL = "reno"
-# What the kernel may be told in the new namespace. Connections that were closed must not use up the ports.
+# Kernel settings in the new namespace. Closed connections must not use up the ports.
 _SETTINGS = {
     "net/ipv4/tcp_congestion_control": _CONGESTION_CONTROL,
     "net/ipv4/ip_local_port_range": "33000 65535",
@@ -33,12 +33,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on; the text says why, for people."""
+    """The benchmark cannot continue; the text has the reason, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Which core each part runs on.
+    """The core that each part runs on.
 
     Relays have the core `proxy` alone. The load generator and the stub broker share one if there are only two.
     """
@@ -61,10 +61,10 @@ class Cores:
 
 
 def enter_namespace() -> None:
-    """Move this process and its children to a network namespace of their own, with nothing but loopback.
+    """Move this process and its children to a private network namespace with only loopback.
 
-    Congestion control is reno there: a host whose default is BBR paces loopback, and that distorts every figure.
-    The namespace is gone when the last process is. Raises BenchError if the system does not allow it.
+    Congestion control is reno there: a host whose default is BBR paces loopback, and that distorts every figure. The
+    namespace ends with its last process. Raises BenchError if the system does not allow it.
     """
     if not hasattr(os, "sched_setaffinity"):
         raise BenchError("the benchmark needs Linux")
@@ -93,7 +93,7 @@ def _bring_loopback_up() -> None:
 
 
 def raise_file_limit() -> int:
-    """Allow as many open files as the system does without asking; return how many."""
+    """Raise the limit of open files as far as the system allows; return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
@@ -107,9 +107,9 @@ def start(
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process on these cores (any if none) that gets SIGKILL when this process ends, however that happens.
+    """Start a process on these cores (any if none) that gets SIGKILL when this process ends, however it ends.
 
-    It is preferred to what else runs on the machine, where the system allows it.
+    Where the system allows it, the process has priority over other programs on the machine.
     """
 
     def prepare() -> None:
@@ -135,7 +135,7 @@ def start(
 
 
 def stop(process: subprocess.Popen[bytes], timeout: float = 3) -> None:
-    """End a process, by SIGKILL if it does not end in `timeout` seconds."""
+    """End a process, with SIGKILL if it does not end in `timeout` seconds."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def stop(process: subprocess.Popen[bytes], timeout: float = 3) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all its children, theirs too."""
+    """Return the process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -158,14 +158,14 @@ def descendants(pid: int) -> list[int]:
                 stat = (entry / "stat").read_text()
                 parent = int(stat[stat.rindex(")") + 2 :].split()[1])
                 children.setdefault(parent, []).append(int(entry.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
+    pids = [pid]
+    for process in pids:
+        pids += children.get(process, [])
+    return pids
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU time of processes so far."""
+    """Return the CPU time of processes so far."""
     clock = ctypes.c_int()
     total = 0.0
     for pid in pids:
@@ -176,7 +176,7 @@ def cpu_seconds(pids: Sequence[int]) -> float:
 
 
 def rss(pids: Sequence[int], what: str = "VmRSS") -> int:
-    """Resident bytes of processes now; with "VmHWM" the most since `forget_peak`."""
+    """Return resident bytes of processes; with "VmHWM" the maximum since `forget_peak`."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -187,7 +187,7 @@ def rss(pids: Sequence[int], what: str = "VmRSS") -> int:
 
 
 def forget_peak(pids: Sequence[int]) -> None:
-    """Begin anew with VmHWM."""
+    """Reset VmHWM."""
     for pid in pids:
         with contextlib.suppress(OSError):
             Path(f"/proc/{pid}/clear_refs").write_text("5")

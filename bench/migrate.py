@@ -1,7 +1,7 @@
-"""The migration's copier beside MirrorMaker 2: CPU of either, and of the brokers.
+"""The migration's copier compared with MirrorMaker 2: CPU of both, and of the brokers.
 
-Two clusters of one broker each, which everything reaches directly; once more through kproxy on both sides. The peers
-copy the same topic in turn. What counts is CPU time between two points of the copying, never the start of a process.
+Two clusters of one broker each, dialled directly; once more through kproxy on both sides. The peers copy the same topic
+in turn. CPU time between two points of the copy counts, never the start of a process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LISTEN, _LISTEN_TARGET = 15000, 15500
 _TIMEOUT_S = 900.0
 # MirrorMaker is watched so often, seconds; a copy is over when its target has not grown for so long.
 _LOOK, _STILL = 0.2, 1.0
-# What it copies before counts as its start.
+# Records that it copies before this count as its start.
 _BEGUN = 0.1
 _MANY = 50  # records: from so many on, a batch is a large one
 
@@ -59,17 +59,20 @@ class Load:
 
     @property
     def records(self) -> int:
-        """So many that every partition has the same number of batches."""
+        """The number of records, so that every partition has the same number of batches."""
         step = self.per_batch * self.partitions
         return max(1, self.megabytes * 1_000_000 // self.size // step) * step
 
 
-# What both clusters' brokers have beside their defaults.
+# Settings of both clusters' brokers beside the defaults.
 PROPERTIES = {
-    "log.retention.bytes": "-1", "log.retention.ms": "-1", "message.max.bytes": str(2 << 20),
-    "log.segment.bytes": str(1 << 28), "broker.session.timeout.ms": "120000",
+    "log.retention.bytes": "-1",
+    "log.retention.ms": "-1",
+    "message.max.bytes": str(2 << 20),
+    "log.segment.bytes": str(1 << 28),
+    "broker.session.timeout.ms": "120000",
     "auto.create.topics.enable": "false",
-}  # fmt: skip
+}
 # Batches of the size that Kafka's clients make by default, 16 KB, are b160 and b16.
 LOADS = (
     Load(100, "none", 1000, 150),
@@ -93,7 +96,7 @@ LOADS = (
 def measure(
     result: dict[str, Any], quick: bool, rounds: int, only: Callable[[str], bool], progress: Say, say: Say
 ) -> None:
-    """CPU-seconds per GB on the source's wire, of each load and peer, medians; into `result`, load by load."""
+    """Measure CPU-seconds per GB on the source's wire, of each load and peer, as medians; add them to `result`."""
     from kproxy.base.errors import KproxyError
     from kproxy.dev.devcluster import DevCluster
 
@@ -126,7 +129,7 @@ def measure(
 
 @contextmanager
 def _proxy(source: str, target: str, scratch: Path) -> Iterator[Sequence[int]]:
-    """One kproxy before both clusters; its processes."""
+    """Start one kproxy before both clusters; return its processes."""
     clusters = [
         {"name": name, "bootstrap-servers": servers, "listen": f"127.0.0.1:{port}"}
         for name, servers, port in (("source", source, _LISTEN), ("target", target, _LISTEN_TARGET))
@@ -144,7 +147,7 @@ def _proxy(source: str, target: str, scratch: Path) -> Iterator[Sequence[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """CPU-seconds at a point of a copy, and the offsets that the target has."""
+    """CPU-seconds at a point of a copy, and the offsets on the target at that time."""
 
     at: float
     copier: float
@@ -153,7 +156,7 @@ class _Point:
 
 
 class _Runs:
-    """Copies of one load after the other."""
+    """Copies of one load, one after the other."""
 
     def __init__(
         self, source: Any, target: Any, workers: Sequence[Worker], proxy: Sequence[int], progress: Say
@@ -166,7 +169,7 @@ class _Runs:
         self.bare = round(job("worker")["rss"] / (1 << 20), 1)
 
     def warm_up(self, codecs: Sequence[str]) -> None:
-        """JVMs are slow at first: what they compile costs more than the copying."""
+        """Run a copy that does not count, because JVMs compile at first."""
         for codec in codecs:
             self.measure(Load(100, codec, 160, 50), 1)
         self.measure(Load(100, "none", 160, 100), 2)
@@ -243,7 +246,7 @@ class _Runs:
         )
 
     def _points(self, worker: Worker, name: str, topic: str, partitions: int, records: int) -> list[_Point]:
-        """Until all records are there and nothing follows: transactions' markers have offsets too."""
+        """Yield points until all records are copied and nothing follows: transaction markers have offsets too."""
         where = [(topic, partition) for partition in range(partitions)]
         points: list[_Point] = []
         until = time.monotonic() + _TIMEOUT_S
@@ -260,13 +263,16 @@ class _Runs:
 
 
 def _reached(points: Sequence[_Point]) -> _Point:
-    """The first point that has what the last one has."""
+    """Return the first point that has the same offsets as the last one."""
     return next(point for point in points if point.offsets == points[-1].offsets)
 
 
 def between(points: Sequence[_Point]) -> tuple[_Point, _Point]:
-    """Where measuring begins, after a tenth, and where it ends: with the last record. If all of it came at once, it
-    begins before that."""
+    """Return the first and the last point to measure.
+
+    Measuring starts after a tenth of the records, or earlier if all of them came at once, and ends with the last
+    record.
+    """
     last = _reached(points)
     begun = [point for point in points if _BEGUN * last.offsets <= point.offsets < last.offsets]
     return (begun or [point for point in points if point.offsets < last.offsets][-1:])[0], last
@@ -282,7 +288,7 @@ def _figures(size: float, copier: float, brokers: float, seconds: float) -> Figu
 
 
 def summary(load: Load, taken: Mapping[str, Sequence[Figures]]) -> dict[str, Any]:
-    """Medians by peer, and the copier's CPU as a ratio to that of each MirrorMaker: alone, and with the brokers'."""
+    """Return medians by peer, and the ratio of the copier's CPU to each MirrorMaker's: alone, and with the brokers'."""
     peers = {
         name: {figure: float(f"{statistics.median(run[figure] for run in runs):.4g}") for figure in runs[0]}
         for name, runs in taken.items()
@@ -291,7 +297,7 @@ def summary(load: Load, taken: Mapping[str, Sequence[Figures]]) -> dict[str, Any
     ratios = {}
     for mode in (*MODES, AT_LEAST_ONCE_TUNED):
         theirs = peers[mode]
-        with_brokers = [one["cpu_s_per_gb"] + one["brokers_cpu_s_per_gb"] for one in (ours, theirs)]
+        with_brokers = [peer["cpu_s_per_gb"] + peer["brokers_cpu_s_per_gb"] for peer in (ours, theirs)]
         ratios[mode] = {
             "copier": round(ours["cpu_s_per_gb"] / theirs["cpu_s_per_gb"], 3),
             "with_brokers": round(with_brokers[0] / with_brokers[1], 3),
@@ -300,7 +306,7 @@ def summary(load: Load, taken: Mapping[str, Sequence[Figures]]) -> dict[str, Any
 
 
 def ratios(result: Mapping[str, Any], least: int, most: int, peer: str = AT_LEAST_ONCE) -> Mapping[str, float]:
-    """For `bars`: of loads with so many records a batch, in one partition."""
+    """Return the ratios for `bars`: of loads with so many records a batch, in one partition."""
     loads = result.get("migrate", {}).get("loads", {})
     return {
         name: entry["ratios"][peer]["copier"]
@@ -310,7 +316,7 @@ def ratios(result: Mapping[str, Any], least: int, most: int, peer: str = AT_LEAS
 
 
 def over_worker(result: Mapping[str, Any]) -> Mapping[str, float]:
-    """For `bars`: MiB of a task beyond those of Spark's worker."""
+    """Return for `bars` the MiB of a task beyond those of Spark's worker."""
     loads = result.get("migrate", {}).get("loads", {})
     return {name: entry["peers"][COPIER]["over_worker_mib"] for name, entry in loads.items()}
 

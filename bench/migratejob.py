@@ -1,6 +1,6 @@
-"""Processes of the part `migrate`, each prints a line of JSON.
+"""Processes of the part `migrate`; each prints a line of JSON.
 
-python -m bench.migratejob topic BOOTSTRAP NAME PARTITIONS delete|compact    makes a topic
+python -m bench.migratejob topic BOOTSTRAP NAME PARTITIONS delete|compact    creates a topic
 python -m bench.migratejob gone BOOTSTRAP NAME...                            deletes topics
 python -m bench.migratejob fill BOOTSTRAP TOPIC PARTITIONS SIZE CODEC PER_BATCH RECORDS
 python -m bench.migratejob worker                                            memory of a Python worker of Spark
@@ -32,7 +32,7 @@ _SECONDS = 900.0
 
 
 def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per_batch: int, records: int) -> Any:
-    """Batches of exactly so many records, in every partition the same number; the bytes that they have together."""
+    """Write batches of exactly so many records, the same number to every partition; return their total bytes."""
     made = _batches(size, codec, per_batch, records)
     cluster = ClusterClient(bootstrap)
     written = total = 0
@@ -54,7 +54,7 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
 
 
 def _wait_for_leaders(cluster: ClusterClient, topic: str, partitions: int) -> None:
-    """A broker takes a moment until it leads a thousand new ones."""
+    """Wait until brokers lead all partitions; with a thousand new ones this takes a moment."""
     where = [(topic, partition) for partition in range(partitions)]
     until = time.monotonic() + _SECONDS
     while len(cluster.list_offsets(where, requests.LATEST)) < partitions and time.monotonic() < until:
@@ -85,7 +85,7 @@ def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]
 
 
 def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> Any:
-    """Every partition to its end, one after the other: CPU-seconds, seconds, the most memory."""
+    """Copy every partition to its end, one after the other; return CPU-seconds, seconds and the maximum memory."""
     _like_spark()
     from kproxy.migrate.copier.copier import Copier
 
@@ -98,22 +98,24 @@ def copy(source: str, target: str, name: str, topic: str, target_topic: str) -> 
     cpu, began = time.process_time(), time.monotonic()
     for _, partition in where:
         end = ends[topic, partition]
-        done = copier.copy(
-            Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, max_batch_size=_LARGEST)
-        )  # fmt: skip
+        done = copier.copy(Slice(topic, partition, target_topic, 0, end, 1 << 62, _SECONDS, max_batch_size=_LARGEST))
         if done.stuck or done.state is None or done.state.source_next != end:
             raise SystemExit(f"partition {partition} of {topic} was not copied: {done.stuck}")
         records, size = records + done.records, size + done.size
         for way, count in done.batch_counts.items():
             ways[way] = ways.get(way, 0) + count
     return {
-        "cpu": time.process_time() - cpu, "seconds": time.monotonic() - began, "records": records, "bytes": size,
-        "rss": rss([os.getpid()], "VmHWM"), "ways": ways,
-    }  # fmt: skip
+        "cpu": time.process_time() - cpu,
+        "seconds": time.monotonic() - began,
+        "records": records,
+        "bytes": size,
+        "rss": rss([os.getpid()], "VmHWM"),
+        "ways": ways,
+    }
 
 
 def _like_spark() -> None:
-    """The modules that a Python worker of Spark has already, where pyspark is installed."""
+    """Import the modules that a Python worker of Spark has already imported, where pyspark is installed."""
     with contextlib.suppress(ImportError):
         import pyspark.worker  # noqa: F401  # for its memory
 
@@ -144,18 +146,18 @@ def drop(bootstrap: str, names: list[str]) -> Any:
 def main() -> None:
     match sys.argv[1:]:
         case ["topic", bootstrap, name, partitions, policy]:
-            said = make(bootstrap, name, int(partitions), policy)
+            status = make(bootstrap, name, int(partitions), policy)
         case ["gone", bootstrap, *names]:
-            said = drop(bootstrap, names)
+            status = drop(bootstrap, names)
         case ["fill", bootstrap, topic, partitions, size, codec, per_batch, records]:
-            said = fill(bootstrap, topic, int(partitions), int(size), codec, int(per_batch), int(records))
+            status = fill(bootstrap, topic, int(partitions), int(size), codec, int(per_batch), int(records))
         case ["worker"]:
-            said = bare()
+            status = bare()
         case ["copy", source, target, name, topic, target_topic]:
-            said = copy(source, target, name, topic, target_topic)
+            status = copy(source, target, name, topic, target_topic)
         case _:
             raise SystemExit(__doc__)
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(status) + "\n")
 
 
 if __name__ == "__main__":

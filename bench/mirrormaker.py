@@ -1,4 +1,4 @@
-"""MirrorMaker 2, as the copier is compared with it: a Connect worker that runs its source connector.
+"""MirrorMaker 2 for the comparison with the copier: a Connect worker that runs its source connector.
 
 The worker stays from load to load, so its JVM is warm; each copy is a connector of its own, with one task.
 """
@@ -32,7 +32,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 _DEPENDENCY = "    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
-# What Kafka's own scripts give a worker, with a fixed heap.
+# The JVM options of Kafka's own scripts for a worker, with a fixed heap.
 _JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+ExplicitGCInvokesConcurrent", "-server")
 _STARTED = "REST server listening at http://"
 _PATIENCE_S = 180.0
@@ -49,11 +49,11 @@ TUNED = {
 
 
 def jars(progress: Callable[[str], None] | None = None) -> Path:
-    """Of Connect and MirrorMaker. Needs the network, if the cache has not got them. Raises ConfigError."""
+    """Return the jars of Connect and MirrorMaker. Needs the network if they are not cached. Raises ConfigError."""
     version = DEFAULT_VERSION
-    wanted = [("org.apache.kafka", one, version) for one in ("connect-mirror", "connect-runtime")]
+    wanted = [("org.apache.kafka", artifact, version) for artifact in ("connect-mirror", "connect-runtime")]
     wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
-    pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted))
+    pom = _POM.format(dependencies="\n".join(_DEPENDENCY.format(*dependency) for dependency in wanted))
     return fetch(f"mirrormaker-{version}", f"MirrorMaker 2 of Kafka {version}", pom, progress)
 
 
@@ -65,7 +65,7 @@ class Worker:
         self._source, self._target, self._url = source, target, url
 
     def start(self, name: str, topic: str, codec: str, settings: Mapping[str, str]) -> str:
-        """Begin to copy a topic; returns what it is called on the target. `settings` win."""
+        """Start to copy a topic; return its name on the target. `settings` override the defaults."""
         connector = {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
             "tasks.max": "1",
@@ -97,20 +97,20 @@ class Worker:
         return f"{name}.{topic}"
 
     def check(self, name: str) -> None:
-        """Raises BenchError if it has failed."""
+        """Raise BenchError if the connector has failed."""
         status = self._ask("GET", f"connectors/{name}/status", None) or {}
-        for one in [status.get("connector", {}), *status.get("tasks", [])]:
-            if one.get("state") == "FAILED":
-                raise BenchError(f"{self.mode} has failed: {one.get('trace', '')[:1500]}")
+        for task in [status.get("connector", {}), *status.get("tasks", [])]:
+            if task.get("state") == "FAILED":
+                raise BenchError(f"{self.mode} has failed: {task.get('trace', '')[:1500]}")
 
     def end(self, name: str) -> None:
         until = time.monotonic() + _PATIENCE_S
         while self._ask("DELETE", f"connectors/{name}", None) is None and time.monotonic() < until:
             time.sleep(0.2)
 
-    def _ask(self, method: str, path: str, said: Mapping[str, str] | None) -> dict[str, Any] | None:
-        """None while the worker is not ready for it."""
-        body = None if said is None else json.dumps(said).encode()
+    def _ask(self, method: str, path: str, document: Mapping[str, str] | None) -> dict[str, Any] | None:
+        """Send a request to the worker; return None while the worker is not ready for it."""
+        body = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(
             f"{self._url}/{path}", body, {"Content-Type": "application/json"}, method=method
         )
@@ -126,7 +126,7 @@ class Worker:
 
 @contextmanager
 def worker(mode: str, source: str, target: str, directory: Path) -> Iterator[Worker]:
-    """Raises BenchError if it does not start."""
+    """Start a worker. Raises BenchError if it does not start."""
     settings = {
         "bootstrap.servers": target,
         "group.id": f"{mode}-workers",
@@ -147,18 +147,24 @@ def worker(mode: str, source: str, target: str, directory: Path) -> Iterator[Wor
     file, log = directory / f"{mode}.properties", directory / f"{mode}.log"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     command = [
-        find_java(), *_JVM, "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
-        "-cp", class_path(jars()), "org.apache.kafka.connect.cli.ConnectDistributed", str(file),
-    ]  # fmt: skip
+        find_java(),
+        *_JVM,
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+        "-cp",
+        class_path(jars()),
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        str(file),
+    ]
     with log.open("wb") as out:
         process = start(command, [], stdout=out, stderr=out)
     try:
         until = time.monotonic() + _PATIENCE_S
-        while _STARTED not in (said := log.read_text(errors="replace")):
+        while _STARTED not in (output := log.read_text(errors="replace")):
             if process.poll() is not None or time.monotonic() > until:
-                raise BenchError(f"{mode} does not start: {said[-2000:]}")
+                raise BenchError(f"{mode} does not start: {output[-2000:]}")
             time.sleep(0.2)
-        url = "http://" + said.rpartition(_STARTED)[2].split("/")[0].strip()
+        url = "http://" + output.rpartition(_STARTED)[2].split("/")[0].strip()
         yield Worker(mode, source, target, process.pid, url)
     finally:
         stop(process, 10)

@@ -20,7 +20,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked, and what the stub broker answers: `size` bytes of records in `partitions`."""
+    """A request, and the stub broker's answer: `size` bytes of records in `partitions`."""
 
     api: int
     version: int
@@ -83,9 +83,15 @@ class LoadGenerator:
 
     def command(self, mode: str, port: int, request: Request, connections: int, *more: str) -> list[str]:
         return [
-            str(self.directory / "load"), mode, "--to", str(port), *request.arguments(),
-            "--connections", str(connections), *more,
-        ]  # fmt: skip
+            str(self.directory / "load"),
+            mode,
+            "--to",
+            str(port),
+            *request.arguments(),
+            "--connections",
+            str(connections),
+            *more,
+        ]
 
     def measure(
         self,
@@ -100,7 +106,10 @@ class LoadGenerator:
         pids: Sequence[int] = (),
         verify: bool = False,
     ) -> dict[str, Any]:
-        """One window; what load.c prints. `cpu` is of `pids`, in their order. Raises BenchError if it fails."""
+        """Measure one window and return the output of load.c.
+
+        `cpu` is that of `pids`, in their order. Raises BenchError if the load generator fails.
+        """
         times = ["--depth", str(depth), "--warm", str(warm), "--seconds", str(seconds)]
         clocks = [text for pid in pids for text in ("--cpu", str(pid))]
         command = self.command(mode, port, request, connections, *times, *clocks, *(["--verify"] if verify else []))
@@ -118,7 +127,7 @@ class LoadGenerator:
 
 
 class Holding:
-    """Connections that stay open, after one request each; with mode "stall" nothing is read of the answers."""
+    """Connections that stay open after one request each; with mode "stall" nobody reads the answers."""
 
     def __init__(
         self, generator: LoadGenerator, port: int, request: Request, connections: int, mode: str = "hold"
@@ -131,7 +140,7 @@ class Holding:
             raise BenchError(f"{connections} connections could not be opened: {' '.join(command)}")
 
     def drain(self) -> dict[str, Any]:
-        """Read and compare what was stalled, to the end."""
+        """Read and compare the stalled answers to their end."""
         try:
             output, _ = self._process.communicate(b"drain\n", timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What is compared: nothing in between, HAProxy, kproxy, and any other relay that a command starts."""
+"""The relays to compare: none, HAProxy, kproxy, and any other relay that a command starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ selector.best_poller = selector.PortablePoller
 main()
 """
 
-# What HAProxy's own documentation and its users tune for bulk: large buffers. Nothing is logged or counted.
+# HAProxy's documentation and its users tune this for bulk transfers: large buffers. It logs and counts nothing.
 TUNED = """
     tune.bufsize 262144
     tune.maxrewrite 1024"""
@@ -55,9 +55,9 @@ listen kafka-{number}
 
 
 def haproxy_configuration(pairs: Sequence[tuple[str, str]], tuning: str, connections: int, server: str = "") -> str:
-    """HAProxy's configuration for pairs of the address where it listens and that of the broker, HOST:PORT.
+    """Return HAProxy's configuration for pairs of its listening address and the broker's address, HOST:PORT.
 
-    `server` is what else it should know of the broker.
+    `server` has further options for the broker.
     """
     parts = [_HAPROXY.format(tuning=tuning, connections=connections)]
     for number, (listen, upstream) in enumerate(pairs):
@@ -68,7 +68,7 @@ def haproxy_configuration(pairs: Sequence[tuple[str, str]], tuning: str, connect
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Something to measure. `command` has {listen} and {upstream}; None for nothing in between."""
+    """A relay to measure. `command` has {listen} and {upstream}; None for a direct connection."""
 
     name: str
     command: tuple[str, ...] | None = None
@@ -79,7 +79,7 @@ class Peer:
 
     @classmethod
     def parse(cls, text: str) -> Peer:
-        """NAME=COMMAND. Raises BenchError."""
+        """Parse NAME=COMMAND. Raises BenchError."""
         name, _, command = text.partition("=")
         if not name or "{upstream}" not in command or "{listen}" not in command:
             raise BenchError(f"--peer {text!r}: write NAME='COMMAND with {{upstream}} and {{listen}}'")
@@ -87,7 +87,7 @@ class Peer:
 
 
 def standard_peers() -> list[Peer]:
-    """The peers that need no configuration. What cannot be measured here is left out."""
+    """Return the peers that need no configuration and can be measured here."""
     run = ("run", "--bootstrap-servers", "{upstream}", "--listen", "{listen}", "--admin", "{admin}")
     kproxy = (sys.executable, "-m", "kproxy", *run)
     peers = [
@@ -103,7 +103,7 @@ def standard_peers() -> list[Peer]:
 
 
 def find_haproxy() -> str | None:
-    """Where HAProxy is; Debian puts it where only root looks."""
+    """Return the path of HAProxy; Debian installs it where only root's PATH leads."""
     return shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/bin")
 
 
@@ -130,7 +130,7 @@ class Relay:
 
 
 def launch(peer: Peer, at: int, upstream: int, cores: Cores, directory: Path, connections: int) -> Relay:
-    """Start a peer before 127.0.0.1:`upstream` and wait until it serves. `at` tells peers apart."""
+    """Start a peer before 127.0.0.1:`upstream` and wait until it serves. `at` distinguishes peers."""
     if peer.command is None:
         return Relay(peer, upstream, None, 0.0)
     port = _FIRST_PORT + 400 * at  # kproxy's node ports are the 200 after it
@@ -160,7 +160,7 @@ def launch(peer: Peer, at: int, upstream: int, cores: Cores, directory: Path, co
 
 
 def wait_ready(process: subprocess.Popen[bytes], port: int, admin: int | None) -> None:
-    """Wait until it accepts connections, or, with an admin endpoint, says that it is ready. Raises BenchError."""
+    """Wait until it accepts connections, or its admin endpoint reports that it is ready. Raises BenchError."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while not (_is_ready(admin) if admin else _accepts(port)):
         if process.poll() is not None:

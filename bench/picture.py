@@ -74,9 +74,9 @@ COLUMNS: Sequence[Sequence[Group]] = (
 
 
 def ratios(document: str, group: Group) -> list[tuple[str, float]]:
-    """The loads of a group in a document with tables, and kproxy's throughput to HAProxy's, the highest first."""
-    found = re.search(rf"<!-- bench {group.table} -->\n(.*?)<!-- end -->", document, re.DOTALL)
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (found[1] if found else "").splitlines()]
+    """Return the loads of a group in a document, and kproxy's throughput relative to HAProxy's, the highest first."""
+    table = re.search(rf"<!-- bench {group.table} -->\n(.*?)<!-- end -->", document, re.DOTALL)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (table[1] if table else "").splitlines()]
     if not rows:
         return []
     column = rows[0].index(group.column)  # the first of that name: throughput comes before CPU
@@ -89,7 +89,7 @@ def ratios(document: str, group: Group) -> list[tuple[str, float]]:
 
 
 def draw(document: str) -> str:
-    """The picture of the tables in a document, as SVG. A group without figures is left out."""
+    """Return the picture of the tables in a document as SVG, without groups that have no figures."""
     height, drawn = 0, []
     for number, groups in enumerate(COLUMNS):
         left, y = _MARGIN + number * _COLUMN, _TOP
@@ -116,7 +116,7 @@ def _head(height: int) -> Iterator[str]:
 
 
 def _group(title: str, loads: Sequence[tuple[str, float]], left: int, top: int) -> Iterator[str]:
-    """A heading, its bars, and across them the line of HAProxy's throughput."""
+    """Draw a heading, its bars, and across them the line of HAProxy's throughput."""
     start, first = left + _LABELS, top + _HEADING
     yield f"<g data-group={quoteattr(title)}>"
     yield f'<text class="group" x="{left}" y="{top + 12}">{escape(title)}</text>'

@@ -1,7 +1,7 @@
 """A port-forward of Kubernetes: bytes to and from a pod, through kproxy, through kubectl, and direct.
 
-The API server is real, kwok plays the kubelet, and both relays are its clients. The pod is a process of this
-machine that gives bytes, or takes them, as fast as it can.
+The API server is real, kwok plays the kubelet, and both relays are its clients. The pod is a process of this machine
+that sends or receives bytes as fast as it can.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ _DIRECT, _KUBECTL, _KPROXY = "direct", "kubectl", "kproxy"
 _PATIENCE = 60.0
 
 
-def measure(
-    quick: bool, rounds: int, progress: Callable[[str], None], say: Callable[[str], None]
-) -> dict[str, Any]:  # fmt: skip
-    """MB/s of each way in each direction, the median of some rounds, and the ratios to kubectl's."""
+def measure(quick: bool, rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, Any]:
+    """Return MB/s of each relay in each direction, the median of some rounds, and the ratios to kubectl's."""
     from tests.harness.process import free_window, wait_until
     from tests.matrix.kubernetes import programs, running
 
@@ -55,9 +53,20 @@ def measure(
             own = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
             kubectl = [str(programs() / "kubectl"), "-n", "kafka", "port-forward", "pod/source", f"{first}:{_PORT}"]
             kproxy = [
-                sys.executable, "-m", "kproxy", "run", "--via", "k8s://kafka", "-b", "nobody:9092", "--no-admin",
-                "--listen", f"127.0.0.1:{first + 2}", "--forward", f"127.0.0.1:{first + 1}=source:{_PORT}",
-            ]  # fmt: skip
+                sys.executable,
+                "-m",
+                "kproxy",
+                "run",
+                "--via",
+                "k8s://kafka",
+                "-b",
+                "nobody:9092",
+                "--no-admin",
+                "--listen",
+                f"127.0.0.1:{first + 2}",
+                "--forward",
+                f"127.0.0.1:{first + 1}=source:{_PORT}",
+            ]
             with _running(kubectl, own, first), _running(kproxy, own, first + 1):
                 ports = {_DIRECT: pod, _KUBECTL: first, _KPROXY: first + 1}
                 return _compared(ports, size, rounds, progress, say)
@@ -73,7 +82,7 @@ def _compared(
             for name, port in ports.items():  # in turn, so that what else the machine does meets all of them
                 progress(f"port-forward: {what}, {name}, round {number + 1} of {rounds}")
                 seen[name].append(size / 1e6 / move(port, size))
-        rates = {name: statistics.median(found) for name, found in seen.items()}
+        rates = {name: statistics.median(values) for name, values in seen.items()}
         result[what] = {
             "mb_per_s": {name: round(rate, 1) for name, rate in rates.items()},
             "to_kubectl": round(rates[_KPROXY] / rates[_KUBECTL], 2),
@@ -84,7 +93,7 @@ def _compared(
 
 
 def _get(port: int, size: int) -> float:
-    """Seconds in which so many bytes came."""
+    """Return the seconds until so many bytes have arrived."""
     buffer = bytearray(1 << 20)
     began = time.perf_counter()
     with socket.create_connection(("127.0.0.1", port)) as sock:
@@ -99,7 +108,7 @@ def _get(port: int, size: int) -> float:
 
 
 def _put(port: int, size: int) -> float:
-    """Seconds until the other end has said that it has so many bytes."""
+    """Return the seconds until the other end has confirmed so many bytes."""
     began = time.perf_counter()
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.sendall(b"PUT %d\n" % size)
@@ -113,7 +122,7 @@ def _put(port: int, size: int) -> float:
 
 @contextmanager
 def _pod() -> Iterator[int]:
-    """What listens in the pod; its port."""
+    """Listen in place of the pod; return the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -151,7 +160,7 @@ def _served(sock: socket.socket) -> None:
 
 @contextmanager
 def _running(command: Sequence[str], environment: Mapping[str, str], port: int) -> Iterator[None]:
-    """A relay, once it forwards a byte."""
+    """Start a relay, and yield once it forwards a byte."""
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

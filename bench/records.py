@@ -1,4 +1,4 @@
-"""What it costs to make batches of another cluster: CPU of this process alone, without any connection."""
+"""The cost of converting batches for another cluster: CPU of this process alone, without any connection."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _MERGED_PLAIN = ((16, 1000, 1000), (1, 100_000, 100))
 
 
 def measure(progress: Progress, say: Progress) -> Figures:
-    """Each way and codec: µs of CPU a batch and a record, and seconds a GB; the best of several rounds."""
+    """Measure each conversion and codec: µs of CPU a batch and a record, seconds a GB; the best of several rounds."""
     figures: Figures = {}
     for way, loads in (("verbatim", _VERBATIM), ("re-encoded", _RE_ENCODED), ("merged", _MERGED)):
         for codec, codec_name in enumerate(NAMES):
             if way == "verbatim" and codec != NONE:
-                continue  # it does not look at them
+                continue  # it does not read them
             plain = _MERGED_PLAIN if way == "merged" and codec == NONE else ()
             for count, size, times in (*loads, *plain):
                 name = f"{way}, {codec_name}, {count} x {size} B"
                 progress(f"records {name}")
-                found = figures[name] = _measured(way, _log(way, codec, count, size, times), times, count)
-                say(f"{name}: " + ", ".join(f"{what} {value:.3g}" for what, value in found.items()))
+                result = figures[name] = _measured(way, _log(way, codec, count, size, times), times, count)
+                say(f"{name}: " + ", ".join(f"{what} {value:.3g}" for what, value in result.items()))
     return figures
 
 
@@ -76,7 +76,7 @@ def _log(way: str, codec: int, count: int, size: int, times: int) -> bytes:
             offset += 1
         batch = bytearray(b"".join(encode_batch(entries, codec, ProducerState())))
         struct.pack_into(">q", batch, 0, offset - count)
-        if way == "re-encoded":  # its last record is gone
+        if way == "re-encoded":  # its last record is missing
             struct.pack_into(">i", batch, 23, count)
             struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
             offset += 1

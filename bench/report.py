@@ -1,4 +1,4 @@
-"""The result: what goes to the JSON file, and what people read."""
+"""The result as the JSON file and as text for people."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from bench.peers import DIRECT, HAPROXY
 
 Figures = Mapping[str, float]
 
-# Of these a ratio says something.
+# Figures whose ratio is meaningful.
 _COMPARED = (
-    "mb_per_s", "frames_per_s", "cpu_s_per_gb", "cpu_s_per_million", "p50_us", "p99_us", "p999_us", "rss_mib",
-)  # fmt: skip
+    "mb_per_s",
+    "frames_per_s",
+    "cpu_s_per_gb",
+    "cpu_s_per_million",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "rss_mib",
+)
 _SHOWN = {
     Kind.BULK: ("mb_per_s", "cpu_s_per_gb"),
     Kind.FRAMES: ("frames_per_s", "cpu_s_per_million"),
@@ -36,7 +43,7 @@ _HEADINGS = {
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Describe the machine of the measurements."""
     model = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -52,7 +59,7 @@ def machine() -> dict[str, Any]:
 
 
 def with_ratios(load: Load, peers: Mapping[str, Figures]) -> dict[str, Any]:
-    """One load's figures by peer, and those of each peer divided by HAProxy's (tuned) and by direct's."""
+    """Return one load's figures by peer, with each peer's ratios to HAProxy's (tuned) and to direct's."""
     result: dict[str, Any] = {"kind": load.kind.value, "peers": rounded(peers)}
     for base, name in ((HAPROXY, "to_haproxy"), (DIRECT, "to_direct")):
         if base in peers:
@@ -61,11 +68,7 @@ def with_ratios(load: Load, peers: Mapping[str, Figures]) -> dict[str, Any]:
 
 
 def _ratios(figures: Figures, base: Figures) -> dict[str, float]:
-    return {
-        name: round(figures[name] / base[name], 3)
-        for name in _COMPARED
-        if name in figures and base.get(name)
-    }  # fmt: skip
+    return {name: round(figures[name] / base[name], 3) for name in _COMPARED if name in figures and base.get(name)}
 
 
 def rounded(peers: Mapping[str, Figures]) -> dict[str, dict[str, float]]:
@@ -76,7 +79,7 @@ def rounded(peers: Mapping[str, Figures]) -> dict[str, dict[str, float]]:
 
 
 def table(load: Load, peers: Mapping[str, Figures]) -> str:
-    """A load as text: a line for each peer."""
+    """Return a load as text, a line for each peer."""
     columns = [name for name in _SHOWN[load.kind] if any(name in figures for figures in peers.values())]
     heads = "".join(f"{_HEADINGS[name]:>15}" for name in columns)
     lines = [f"{load.name:32}{heads}{'busy':>7}{'load':>6}{'RSS MiB':>9}{'foreign':>9}"]

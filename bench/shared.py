@@ -1,8 +1,8 @@
-"""Kproxies that share their ports (`--reuse-port`) beside one alone: what a few hundred clients get through each, with
-TLS to the brokers, and how evenly the kernel spreads connections.
+"""Kproxies that share their ports (`--reuse-port`), compared with a single one, with TLS to the brokers.
 
-librdkafka's producers write as fast as they may, Kafka's own perf tests beside them at a fixed rate. Nothing is pinned
-to a core. The clients and the brokers want the same cores, so what counts is the CPU that the kproxies use for a GB.
+It measures the throughput of a few hundred clients, and how evenly the kernel spreads connections. librdkafka's
+producers write as fast as they may, Kafka's own perf tests beside them at a fixed rate. No process is pinned to a core.
+The clients and the brokers use the same cores, so the measure is the CPU that the kproxies use for a GB.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 @contextlib.contextmanager
 def _kproxies(count: int, arguments: Sequence[str], directory: Path) -> Iterator[list[int]]:
-    """So many at one port; their process ids."""
+    """Start so many kproxies at one port; return their process ids."""
     share = ("--reuse-port",) if count > 1 else ()
     listen = ("--listen", f"127.0.0.1:{_PORT}", "--node-ports", f"{_PORT + 1}-{_PORT + 100}")
     with contextlib.ExitStack() as held:
@@ -60,7 +60,7 @@ def _sessions(number: int) -> int:
 
 
 def _clients(topic: str) -> list[subprocess.Popen[str]]:
-    """Producers that write as fast as they may."""
+    """Start producers that write as fast as they may."""
     bootstrap = f"127.0.0.1:{_PORT}"
     job = [sys.executable, "-m", "bench.sharedjob", topic, str(_LIBRDKAFKA // _PROCESSES), str(_SECONDS), bootstrap]
     return [subprocess.Popen(job, stdout=subprocess.PIPE, text=True) for _ in range(_PROCESSES)]
@@ -68,12 +68,22 @@ def _clients(topic: str) -> list[subprocess.Popen[str]]:
 
 @contextlib.contextmanager
 def _java(cluster: Any, topic: str) -> Iterator[None]:
-    """Kafka's own producers beside them."""
+    """Start Kafka's own producers beside them."""
     words = (
-        "kafka-producer-perf-test", "--topic", topic, "--num-records", str(_RATE * _SECONDS * 3 // 2), "--record-size",
-        str(_SIZE), "--throughput", str(_RATE), "--bootstrap-server", f"127.0.0.1:{_PORT}", "--command-property",
+        "kafka-producer-perf-test",
+        "--topic",
+        topic,
+        "--num-records",
+        str(_RATE * _SECONDS * 3 // 2),
+        "--record-size",
+        str(_SIZE),
+        "--throughput",
+        str(_RATE),
+        "--bootstrap-server",
+        f"127.0.0.1:{_PORT}",
+        "--command-property",
         "linger.ms=5",
-    )  # fmt: skip
+    )
     with ThreadPoolExecutor(_JAVA) as pool:
         runs = [pool.submit(cluster.tool, *words, timeout=_TIMEOUT_S) for _ in range(_JAVA)]
         yield
@@ -83,38 +93,41 @@ def _java(cluster: Any, topic: str) -> Iterator[None]:
 
 
 def _load(count: int, cluster: Any, arguments: Sequence[str], directory: Path, topic: str) -> dict[str, Any]:
-    """What all clients get through so many kproxies."""
+    """Measure the throughput of all clients through so many kproxies."""
     with _kproxies(count, arguments, directory) as pids, _java(cluster, topic):
         clients = _clients(topic)
         try:
-            for one in clients:
-                assert one.stdout is not None
-                if one.stdout.readline() != "flows\n":
+            for client in clients:
+                assert client.stdout is not None
+                if client.stdout.readline() != "flows\n":
                     raise BenchError("a producer has ended")
             began, used = time.monotonic(), [cpu_seconds([pid]) for pid in pids]
             spread = [_sessions(number) for number in range(count)]
-            results = [json.loads(one.communicate(timeout=_TIMEOUT_S)[0]) for one in clients]
+            results = [json.loads(client.communicate(timeout=_TIMEOUT_S)[0]) for client in clients]
             took = time.monotonic() - began
             each = [cpu_seconds([pid]) - before for pid, before in zip(pids, used, strict=True)]
         finally:
-            for one in clients:
-                one.kill()
-                one.wait()
-        megabytes = sum(one["bytes"] for one in results) / 1e6
+            for client in clients:
+                client.kill()
+                client.wait()
+        megabytes = sum(result["bytes"] for result in results) / 1e6
         return {
             "mb_per_s": megabytes / took,
             "cpu_s_per_gb": sum(each) / megabytes * 1000,
             "busiest_share": max(each) / sum(each),
             "sessions": spread,
-            "p99_ms": max(one["p99_ms"] for one in results),
+            "p99_ms": max(result["p99_ms"] for result in results),
             "rss_mib": rss(pids) / (1 << 20),
         }
 
 
 def _evenness() -> dict[int, dict[str, float]]:
-    """Of so many connections to the bootstrap port, the share of the kproxy that has most, and how often one has none.
-    An even share is 1 / _SHARING."""
-    found = {}
+    """Measure how evenly the kernel spreads so many connections to the bootstrap port.
+
+    Returns the share of the kproxy with the most connections, and how often a kproxy has none. An even share is 1 /
+    _SHARING.
+    """
+    shares = {}
     for count in _CONNECTIONS:
         most, none = [], 0
         for _ in range(_REPEATED):
@@ -128,12 +141,12 @@ def _evenness() -> dict[int, dict[str, float]]:
             none += 0 in spread
             while any(_sessions(number) for number in range(_SHARING)):
                 time.sleep(0.01)
-        found[count] = {"median": statistics.median(most), "worst": max(most), "one_idle": none / _REPEATED}
-    return found
+        shares[count] = {"median": statistics.median(most), "worst": max(most), "one_idle": none / _REPEATED}
+    return shares
 
 
 def measure(rounds: int, progress: Say, say: Say) -> dict[str, Any]:
-    """MB/s, CPU and latency of one kproxy and of several, medians; and the spread."""
+    """Return MB/s, CPU and latency of one kproxy and of several as medians, and the spread of connections."""
     from kproxy.dev.devcluster import DevCluster, ListenerSpec, certificates
     from tests.harness.topics import create_topic
 
@@ -154,11 +167,11 @@ def measure(rounds: int, progress: Say, say: Say) -> dict[str, Any]:
                 say(f"shared: {count} kproxies: {runs[-1]}")
         with _kproxies(_SHARING, arguments, directory):
             spread = _evenness()
-        for connections, one in spread.items():
-            say(f"shared: {connections} connections: {one}")
+        for connections, shares in spread.items():
+            say(f"shared: {connections} connections: {shares}")
     names = [name for name in taken[1][0] if name != "sessions"]
     load = {
-        str(count): {name: statistics.median(one[name] for one in runs) for name in names}
+        str(count): {name: statistics.median(result[name] for result in runs) for name in names}
         for count, runs in taken.items()
     }
     return {"load": load, "spread": spread}

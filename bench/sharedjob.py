@@ -1,4 +1,4 @@
-"""Many librdkafka producers, as a process: as fast as each may, for some seconds.
+"""Many librdkafka producers, as a process: each as fast as it may, for some seconds.
 
 python -m bench.sharedjob TOPIC COUNT SECONDS BOOTSTRAP    prints "flows" when all have written; last one JSON object
 """
@@ -16,16 +16,22 @@ _SIZE, _AHEAD = 1000, 200
 
 
 def run(topic: str, count: int, seconds: float, bootstrap: str) -> dict[str, Any]:
-    """Bytes that were acknowledged, and the 99th percentile of how long that took."""
+    """Return the acknowledged bytes, and the 99th percentile of the time to an acknowledgement."""
     value, waits, wrote, flows = bytes(_SIZE), list[float](), set[int](), False
     ahead = [0] * count
     producers = [
         Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0, "client.id": f"p{number}", "acks": "all",
-             "enable.idempotence": True}
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": 5,
+                "log_level": 0,
+                "client.id": f"p{number}",
+                "acks": "all",
+                "enable.idempotence": True,
+            }
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
 
     def send(number: int) -> None:
         sent = time.perf_counter()
@@ -41,10 +47,10 @@ def run(topic: str, count: int, seconds: float, bootstrap: str) -> dict[str, Any
 
     until = time.monotonic() + 120
     while time.monotonic() < until:
-        for number, one in enumerate(producers):
+        for number, producer in enumerate(producers):
             while ahead[number] < _AHEAD:
                 send(number)
-            one.poll(0)
+            producer.poll(0)
         if not flows and len(wrote) == count:
             flows, until = True, time.monotonic() + seconds
             waits.clear()
@@ -52,8 +58,8 @@ def run(topic: str, count: int, seconds: float, bootstrap: str) -> dict[str, Any
             sys.stdout.flush()
     got = len(waits)
     waits.sort()
-    for one in producers:
-        one.purge()
+    for producer in producers:
+        producer.purge()
     return {"bytes": got * _SIZE, "p99_ms": waits[got * 99 // 100] * 1000 if got else 0.0}
 
 

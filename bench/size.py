@@ -1,4 +1,4 @@
-"""Start-up, memory, idle connections, slow readers. Each peer is started anew: memory that was used once stays."""
+"""Start-up, memory, idle connections, slow readers. Each peer starts again, because memory that was used once stays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Measures one peer after the other. `broker` is the stub broker's process, `files` how many each may open."""
+    """Measures one peer after the other. `broker` is the stub broker's process, `files` the limit of open files."""
 
     directory: Path
     cores: Cores
@@ -44,7 +44,7 @@ class Sizes:
         return LoadGenerator(self.directory, self.cores.load)
 
     def starts(self, peer: Peer, count: int) -> Figures:
-        """Seconds from exec until it serves (kproxy: until /readyz says so), and its memory then."""
+        """Measure the seconds from exec until it serves (kproxy: until /readyz is 200), and its memory then."""
         self.progress(f"start-up {peer.name}")
         after, memory = [], []
         for _ in range(count):
@@ -54,7 +54,7 @@ class Sizes:
         return {"ready_after_s": statistics.median(after), "idle_rss_mib": statistics.median(memory)}
 
     def idle(self, peer: Peer) -> Figures:
-        """Connections that do nothing: their memory and CPU, and what four busy ones feel of them."""
+        """Measure idle connections: their memory and CPU, and their effect on four busy ones."""
         figures: Figures = {}
         memory: dict[int, int] = {}
         with self._launch(peer) as relay:
@@ -75,7 +75,7 @@ class Sizes:
         return figures
 
     def stalled(self, peer: Peer) -> Figures:
-        """Clients that read nothing of 16 MB each, beside four that read; then all read, and every byte is compared."""
+        """Measure clients that do not read 16 MB each, beside four that read; then all read and compare each byte."""
         with self._launch(peer) as relay:
             figures = _prefixed("stalled_0_fast", self._measure(relay, _FAST))
             for count in STALLED:
@@ -101,7 +101,7 @@ def _prefixed(prefix: str, figures: Figures) -> Figures:
 
 
 def _busy(pids: Sequence[int]) -> float:
-    """The share of a core that processes take, over a second."""
+    """Return the share of a core that processes use, over a second."""
     used = cpu_seconds(pids)
     time.sleep(_QUIET_S)
     return (cpu_seconds(pids) - used) / _QUIET_S

@@ -1,6 +1,6 @@
 """Spark through kproxy and through a listener that every host can resolve: the same jobs, in one session.
 
-Three brokers, a driver and two executors share the machine. What counts is the ratio of the times.
+Three brokers, a driver and two executors share the machine, so only the ratio of the times counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT_S = 900.0
 
 
 def compare(rounds: int, progress: Callable[[str], None], say: Callable[[str], None]) -> dict[str, Any]:
-    """Seconds of each job by path (medians), kproxy's to direct's, and the seconds that `attach` takes."""
+    """Return the seconds of each job by path (medians), kproxy's ratio to direct, and the seconds of `attach`."""
     if importlib.util.find_spec("pyspark") is None:
         sys.stderr.write("bench: pyspark is not installed (pip install --group spark): no figures of Spark\n")
         return {}
@@ -67,13 +67,16 @@ def _run(cluster: Any, scratch: Path, rounds: int, progress: Callable[[str], Non
     master = ["--master", TWO_EXECUTORS, "--conf", "spark.ui.enabled=false", "pyspark-shell"]
     with (scratch / "log").open("w+") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.sparkjob", *words], stdout=subprocess.PIPE, stderr=log, text=True,
+            [sys.executable, "-m", "bench.sparkjob", *words],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
             env=environment(spark_home(scratch)) | {"PYSPARK_SUBMIT_ARGS": " ".join(master)},
-        )  # fmt: skip
+        )
         lines = []
         assert process.stdout is not None
-        for said in process.stdout:
-            lines.append(json.loads(said))
+        for line in process.stdout:
+            lines.append(json.loads(line))
             progress(f"spark {lines[-1]['job']} {lines[-1]['path']}")
         if process.wait(_TIMEOUT_S):
             log.seek(0)

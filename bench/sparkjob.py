@@ -1,6 +1,9 @@
-"""Jobs of Spark, as a process of their own: python -m bench.sparkjob DIRECT KPROXY-CONFIG TOPIC TARGET ROUNDS SCRATCH
+"""Jobs of Spark as a separate process.
 
-Prints a line of JSON for each: which job, through what, seconds. All run in one session, as starting one takes longer.
+python -m bench.sparkjob DIRECT KPROXY-CONFIG TOPIC TARGET ROUNDS SCRATCH
+
+Prints a line of JSON for each job: its name, its path, its seconds. All jobs run in one session, because starting one
+takes longer.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ def say(job: str, path: str, seconds: float) -> None:
 
 
 def batch(spark: Any, bootstrap: str, topic: str) -> None:
-    """Read a topic to its end and add it up."""
+    """Read a topic to its end and sum it up."""
     records = spark.read.format("kafka").options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": topic}).load()
     records.agg(count(lit(1)), total(length("value"))).collect()
 
@@ -58,9 +61,10 @@ def main(direct: str, config: str, topic: str, target: str, rounds: int, scratch
                 timed(f"{warm}batch", name, lambda at=bootstrap: batch(spark, at, topic))
                 checkpoint = scratch / f"checkpoint-{turn}-{name}"
                 timed(
-                    f"{warm}streaming", name,
+                    f"{warm}streaming",
+                    name,
                     lambda at=bootstrap, into=checkpoint: streaming(spark, at, topic, target, into),
-                )  # fmt: skip
+                )
     finally:
         spark.stop()
 

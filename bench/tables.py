@@ -1,6 +1,6 @@
-"""The tables of docs/performance.md from a run: `python -m bench.tables build/bench.json` writes them in place.
+"""The tables of docs/performance.md: `python -m bench.tables build/bench.json` writes them in place.
 
-A table stands between `<!-- bench NAME -->` and `<!-- end -->`; what was not measured keeps what stood there.
+A table stands between `<!-- bench NAME -->` and `<!-- end -->`; tables without new figures stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VARIANTS = (HAPROXY_DEFAULT, KPROXY, PORTABLE)
 
 
 def _markdown(heads: Row, rows: Sequence[Row]) -> str:
-    """A table, or nothing without rows."""
+    """Return a table, or nothing without rows."""
     if not rows:
         return ""
     lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
@@ -73,7 +73,7 @@ def _bars(*, migration: bool) -> Callable[[Result], str]:
 def _loads(
     patterns: Sequence[str], main: tuple[str, str], *more: tuple[str, str], part: str = "loads"
 ) -> Callable[[Result], str]:
-    """Loads whose names fit: `main`, a figure and its heading, of three peers, then each of `more` of the relays."""
+    """Return the loads whose names match: `main`, a figure and its heading, of three peers; `more` of the relays."""
 
     def table(result: Result) -> str:
         rows = []
@@ -107,7 +107,7 @@ def _times(ratio: float | None) -> str:
 
 
 def _variants(result: Result) -> str:
-    """Variants beside what they vary: throughput (frames where bytes say nothing) and CPU as ratios to HAProxy's."""
+    """Return variants compared with their base: throughput (or frames) and CPU as ratios to HAProxy's."""
     rows = []
     for name, entry in result["loads"].items():
         ratios = entry.get("to_haproxy", {})
@@ -193,7 +193,7 @@ def _spark(result: Result) -> str:
 
 
 def _migrate(figure: str, ratio: str) -> Callable[[Result], str]:
-    """One figure of each peer, by load, and the copier's as a ratio to each MirrorMaker's."""
+    """Return one figure of each peer, by load, and the copier's as a ratio to each MirrorMaker's."""
 
     theirs = (AT_LEAST_ONCE, EXACTLY_ONCE, AT_LEAST_ONCE_TUNED)
 
@@ -205,7 +205,7 @@ def _migrate(figure: str, ratio: str) -> Callable[[Result], str]:
                 [f"`{name}`"]
                 + [_number(_figure(entry, peer, figure)) for peer in (COPIER, *theirs)]
                 + [f"{entry['ratios'][mode][ratio]:.3f}" for mode in theirs]
-                + ([_number(one) for one in ours] if ratio == "copier" else [])
+                + ([_number(peer) for peer in ours] if ratio == "copier" else [])
             )
         heads = ["load; CPU-s/GB:", COPIER, *theirs, "to mm2's", "to exactly-once", "to tuned"]
         return _markdown(heads + (["MB/s and core", "MiB"] if ratio == "copier" else []), rows)
@@ -227,14 +227,15 @@ def _migrate_through(result: Result) -> str:
 
 
 def _migrate_verify(result: Result) -> str:
-    found = result.get("migrate", {}).get("verify", {})
+    verify_result = result.get("migrate", {}).get("verify", {})
     figures = ("cpu_s_per_gb", "first_cpu_s_per_gb", "us_per_record", "mb_per_s")
     rows = [
-        (f"`{name}`", *(_number(entry[figure]) for figure in figures)) for name, entry in found.get("loads", {}).items()
+        (f"`{name}`", *(_number(entry[figure]) for figure in figures))
+        for name, entry in verify_result.get("loads", {}).items()
     ]
     if rows:
-        rows.append(("Spark's start, CPU-s", _number(found["start_cpu_s"]), "", "", ""))
-        rows.append(("a first verification of 50 MB, CPU-s", _number(found["first_cpu_s"]), "", "", ""))
+        rows.append(("Spark's start, CPU-s", _number(verify_result["start_cpu_s"]), "", "", ""))
+        rows.append(("a first verification of 50 MB, CPU-s", _number(verify_result["first_cpu_s"]), "", "", ""))
     return _markdown(("load", "CPU-s/GB", "at first", "µs a record", "MB/s"), rows)
 
 
@@ -267,7 +268,7 @@ _ROW_BY_ROW = ("migrate", "migratebrokers", "migratethrough", "migrateverify")
 
 
 def _merged(old: str, new: str) -> str:
-    """The rows of both, by their first cells; those of `new` win."""
+    """Merge the rows of both by their first cells; those of `new` win."""
     if old.splitlines()[:2] != new.splitlines()[:2]:
         return new
     rows = {line.split("|")[1]: line for line in [*old.splitlines(), *new.splitlines()]}
@@ -275,13 +276,13 @@ def _merged(old: str, new: str) -> str:
 
 
 def fill(text: str, result: Result) -> str:
-    """The document with the tables of this run. Raises KeyError for a name that no table has."""
+    """Return the document with the tables of this run. Raises KeyError for a name that no table has."""
 
-    def replace(found: re.Match[str]) -> str:
-        table = TABLES[found["name"]](result)
-        if table and found["name"] in _ROW_BY_ROW:
-            table = _merged(found["table"], table)
-        return f"{found['open']}\n{table}{found['close']}" if table else found[0]
+    def replace(match: re.Match[str]) -> str:
+        table = TABLES[match["name"]](result)
+        if table and match["name"] in _ROW_BY_ROW:
+            table = _merged(match["table"], table)
+        return f"{match['open']}\n{table}{match['close']}" if table else match[0]
 
     pattern = r"(?P<open><!-- bench (?P<name>\w+) -->)\n(?P<table>.*?)(?P<close><!-- end -->)"
     return re.sub(pattern, replace, text, flags=re.DOTALL)

@@ -1,6 +1,6 @@
 """TLS to the broker: kproxy and HAProxy, both plaintext towards the client, before the same TLS.
 
-The stub broker speaks none. So another HAProxy takes the TLS off in front of it, on the broker's core.
+The stub broker does not speak TLS. Another HAProxy in front of it, on the broker's core, terminates the TLS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ listen broker
 
 
 class _Terminator:
-    """Takes TLS off in front of the stub broker."""
+    """Terminates TLS in front of the stub broker."""
 
     def __init__(self, directory: Path, core: int) -> None:
         haproxy = find_haproxy()
@@ -63,7 +63,7 @@ class _Terminator:
 
 
 def _peers() -> list[Peer]:
-    """HAProxy and kproxy as in the other loads, with TLS to the broker; neither checks the certificate."""
+    """Return HAProxy and kproxy as in the other loads, with TLS to the broker; neither checks the certificate."""
     peers = {peer.name: peer for peer in standard_peers()}
     haproxy, kproxy = peers[HAPROXY], peers[KPROXY]
     assert kproxy.command is not None
@@ -83,7 +83,7 @@ def measure(
     progress: Callable[[str], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The figures of each load, with the ratios to HAProxy."""
+    """Return the figures of each load, with the ratios to HAProxy."""
     result = {}
     with _Terminator(directory, cores.broker) as terminator:
         peers = _peers()

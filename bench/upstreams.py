@@ -1,8 +1,8 @@
-"""What two upstreams cost: kproxy with a plain cluster, with a cluster that can be switched, and after a switch.
+"""The cost of two upstreams: kproxy with a plain cluster, with a cluster that can be switched, and after a switch.
 
 Versions are capped for a cluster with upstreams, so all loads have versions that each of the three passes. After a
-switch each session has a guard: here each client is taken for one that was there before, as after a restart, and the
-half minute in which first writes pass one at a time is over.
+switch each session has a guard. Here each client counts as one from before the switch, as after a restart, and the half
+minute in which first writes pass one at a time is over.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def measure(
     progress: Callable[[str], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The figures of each load, with the ratios to a plain cluster's."""
+    """Return the figures of each load, with the ratios to a plain cluster's."""
     result = {}
     with ExitStack() as running:
         relays = [
@@ -69,11 +69,15 @@ def measure(
 
 
 def ratios(figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Of each peer to the plain kproxy."""
+    """Return the ratios of each peer to the plain kproxy."""
     base = figures[KPROXY]
     return {
-        name: {what: round(one[what] / base[what], 3) for what in _COMPARED if what in one and base.get(what)}
-        for name, one in figures.items()
+        name: {
+            what: round(peer_figures[what] / base[what], 3)
+            for what in _COMPARED
+            if what in peer_figures and base.get(what)
+        }
+        for name, peer_figures in figures.items()
         if name != KPROXY
     }
 
@@ -89,14 +93,14 @@ def _peers(directory: Path, cores: Cores) -> list[Peer]:
 
 
 def _with_upstreams(name: str, directory: Path, state: ParticipantState) -> Peer:
-    """Both upstreams are the stub broker: nobody is led to the other one."""
-    kept = directory / f"{name}.state"
-    kept.mkdir(exist_ok=True)
-    (kept / "cluster-default.json").write_bytes(asjson.encode_state_file("default", state, ended=True))
+    """Return a configuration whose two upstreams are both the stub broker; no switch happens."""
+    state_file = directory / f"{name}.state"
+    state_file.mkdir(exist_ok=True)
+    (state_file / "cluster-default.json").write_bytes(asjson.encode_state_file("default", state, ended=True))
     servers = {"bootstrap-servers": f"127.0.0.1:{BROKER_PORT}"}
     file = directory / f"{name}.yaml"
     file.write_text(
-        json.dumps({"active": "blue", "upstreams": {"blue": servers, "green": servers}, "state-dir": str(kept)})
+        json.dumps({"active": "blue", "upstreams": {"blue": servers, "green": servers}, "state-dir": str(state_file)})
     )
     run = ("run", "--config", str(file), "--listen", "{listen}", "--admin", "{admin}")
     return Peer(name, (sys.executable, "-m", "kproxy", *run), admin=True)

@@ -1,7 +1,7 @@
-"""What `kproxy migrate verify` costs: CPU of Spark's driver, Python and JVM, by GB on the source's wire.
+"""The cost of `kproxy migrate verify`: CPU of Spark's driver, Python and JVM, per GB on the source's wire.
 
-Both sides are read for it. All verifications are in one session, and a small one comes before those that count, so the
-JVM is as warm as MirrorMaker's: what it and the session's start take is said by itself.
+A verification reads both sides. All verifications run in one session, after a small one, so that the JVM is as warm as
+MirrorMaker's. The CPU of that small one and of the session's start is reported separately.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TIMEOUT_S = 1800.0
 Say = Callable[[str], None]
 
 LOADS = (Load(1000, "none", 16, 500, quick=True), Load(1000, "lz4", 16, 500), Load(100, "none", 160, 100))
-# What is verified before.
+# The small verification at the start.
 _WARM = Load(1000, "none", 16, 50)
 
 
 def measure(
     result: dict[str, Any], quick: bool, rounds: int, only: Callable[[str], bool], progress: Say, say: Say
 ) -> None:
-    """CPU-seconds per GB on the source's wire of each load, medians, and what comes before; into `result`."""
+    """Measure CPU-seconds per GB on the source's wire of each load (medians) and of the start; fill `result`."""
     loads = [load for load in LOADS if only(PREFIX + load.name) and (load.quick or not quick)]
     if not loads:
         return
@@ -65,7 +65,7 @@ def measure(
 
 
 def jars(progress: Say | None = None) -> None:
-    """Spark's Kafka connector: needs the network, if the cache has not got it. Raises ConfigError."""
+    """Return the jars of Spark's Kafka connector. Needs the network if they are not cached. Raises ConfigError."""
     if importlib.util.find_spec("pyspark") is not None:
         import pyspark
 
@@ -73,7 +73,7 @@ def jars(progress: Say | None = None) -> None:
 
 
 def _copied(name: str, load: Load, source: str, target: str, progress: Say) -> float:
-    """Fill a topic and copy it, as this migration; the bytes that it has on the source's wire."""
+    """Fill a topic and copy it with this migration; return the topic's bytes on the source's wire."""
     progress(f"verify {load.name}: copying")
     topic = f"{name}.{load.name}"
     for bootstrap in (source, target):
@@ -92,7 +92,7 @@ def _verify(
     progress: Say,
     say: Say,
 ) -> None:
-    """`loads`: the migration that has copied it, and its bytes."""
+    """Verify `loads`: for each the migration that has copied it, and its bytes."""
     lines = _lines(*clusters, ["warm", *[name for name, _ in loads.values()] * rounds], progress)
     result["start_cpu_s"] = round(lines[0]["cpu"], 2)
     result["first_cpu_s"] = round(lines[1]["cpu"], 2)
@@ -114,7 +114,7 @@ def _median(values: Iterable[float]) -> float:
 
 
 def figures(result: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, float]:
-    """For `bars`: CPU-seconds per GB of these loads."""
+    """Return for `bars` the CPU-seconds per GB of these loads."""
     loads = result.get("migrate", {}).get("verify", {}).get("loads", {})
     return {name: entry["cpu_s_per_gb"] for name, entry in loads.items() if name in names}
 
@@ -127,13 +127,16 @@ def _lines(source: str, target: str, names: list[str], progress: Say) -> list[di
         with log.open("w") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "bench.verifyjob", source, target, connector(), *names],
-                stdout=subprocess.PIPE, stderr=out, text=True, env=environment(spark_home(Path(scratch))),
-            )  # fmt: skip
+                stdout=subprocess.PIPE,
+                stderr=out,
+                text=True,
+                env=environment(spark_home(Path(scratch))),
+            )
             lines = []
             assert process.stdout is not None
             with process.stdout:
-                for said in process.stdout:
-                    lines.append(json.loads(said))
+                for line in process.stdout:
+                    lines.append(json.loads(line))
                     progress(f"verify {lines[-1]['what']}")
             if process.wait(_TIMEOUT_S):
                 raise BenchError(f"the verification failed: {log.read_text()[-2000:]}")

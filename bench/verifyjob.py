@@ -1,8 +1,9 @@
-"""Verifications by `kproxy migrate verify`, one after the other in one session of Spark, as a process of their own:
+"""Verifications by `kproxy migrate verify` in one session of Spark, as a separate process.
+
 python -m bench.verifyjob SOURCE TARGET JARS MIGRATION...
 
-Prints a line of JSON for the session's start and for each: CPU-seconds of this process and of Spark's JVM, seconds,
-records. What is verified is not kept, so that it can be verified again.
+Prints a line of JSON for the session's start and for each verification: CPU-seconds of this process and of Spark's JVM,
+seconds, records. The results are not kept, so that the same copy can be verified again.
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ from kproxy.migrate.verify.verification import Verification
 def say(what: str, run: Callable[[], int]) -> None:
     cpu, began = cpu_seconds(descendants(os.getpid())), time.monotonic()
     records = run()
-    said = {
-        "what": what, "cpu": cpu_seconds(descendants(os.getpid())) - cpu, "seconds": time.monotonic() - began,
+    document = {
+        "what": what,
+        "cpu": cpu_seconds(descendants(os.getpid())) - cpu,
+        "seconds": time.monotonic() - began,
         "records": records,
-    }  # fmt: skip
-    sys.stdout.write(json.dumps(said) + "\n")
+    }
+    sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 
 def verified(spark: SparkSession, source: str, target: str, name: str) -> int:
-    """From reading the state to the last job; how many records are the same."""
+    """Verify from reading the state to the last job; return how many records are equal."""
     cluster = ClusterClient(target)
     try:
         state = read_state_topic(cluster, name).values
     finally:
         cluster.close()
-    found = Verification(spark, source, target).run(name, parse_copied_partitions(state), {})
-    if found.exit_code:
-        raise SystemExit(f"{name} is not the same on both sides: {found.differences}")
-    return sum(one.records for one in found.partitions)
+    verification = Verification(spark, source, target).run(name, parse_copied_partitions(state), {})
+    if verification.exit_code:
+        raise SystemExit(f"{name} is not the same on both sides: {verification.differences}")
+    return sum(partition.records for partition in verification.partitions)
 
 
 def main(source: str, target: str, jars: str, names: list[str]) -> None:

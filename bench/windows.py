@@ -1,4 +1,4 @@
-"""Measuring: short windows, the peers in turn, again where something else used the cores, medians."""
+"""Measuring: short windows, the peers in turn, again where another program used the cores, medians."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.machine import Cores, forget_peak, rss
 from bench.native import LoadGenerator
 from bench.peers import Relay
 
-# Of a window, as a share: more foreign CPU time than this and it is measured again.
+# A window with a larger share of foreign CPU time than this is measured again.
 _FOREIGN = 0.03
 # /proc/stat counts in ticks of 10 ms, and a window cuts one at each end.
 _TICKS_S = 0.02
@@ -20,7 +20,7 @@ _TICKS_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How long and how often: seconds before a window, in a window, windows of each peer, more of them at most."""
+    """Lengths and numbers: seconds before a window and in it, windows of each peer, and their maximum."""
 
     warm: float
     seconds: float
@@ -30,7 +30,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Figures of one window, and the share of its time that something else took."""
+    """Figures of one window, and the share of its time that other programs used."""
 
     figures: dict[str, float]
     foreign: float
@@ -51,7 +51,7 @@ class Bench:
         self._beside = LoadGenerator(directory, cores.proxy)
 
     def measure(self, load: Load, progress: Callable[[str], None] = lambda text: None) -> dict[str, dict[str, float]]:
-        """The medians of each peer's windows, by its name; of variants only with key loads."""
+        """Return the medians of each peer's windows, by its name; of variants only with key loads."""
         relays = [relay for relay in self.relays if load.key or not relay.peer.variant]
         taken: dict[str, list[Window]] = {relay.name: [] for relay in relays}
         for turn in range(self.settings.windows + self.settings.retries):
@@ -103,7 +103,7 @@ def _figures(load: Load, raw: dict[str, Any], brokers: int) -> dict[str, float]:
 
 
 def _foreign(raw: dict[str, Any], used: set[int], brokers: int, *, relayed: bool) -> float:
-    """The share of the window in which something else had one of the cores."""
+    """Return the share of the window in which another program used one of the cores."""
     seconds = raw["seconds"]
     waited = sum(raw["waited"][brokers:])
     if not relayed:

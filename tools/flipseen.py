@@ -1,7 +1,7 @@
-"""Writes the table in docs/flip.md of what each kind of client has said of a switch.
+"""Writes the table in docs/flip.md: the messages of each kind of client during a switch.
 
-FLIP_SEEN=FILE python -m pytest …    the tests append what they have seen
-python -m tools.flipseen FILE        writes the table; rows of kinds that it does not have stay
+FLIP_SEEN=FILE python -m pytest …    the tests append the messages that they see
+python -m tools.flipseen FILE        writes the table; rows of other kinds of clients stay
 """
 
 from __future__ import annotations
@@ -19,24 +19,29 @@ _NOTHING = "nothing"
 
 
 def rows(document: str) -> dict[tuple[str, str], str]:
-    """Of the table in the document: what the clients said, by client and run."""
+    """Return the rows of the table in the document: the messages by client and run."""
     table = document.partition(_BEGIN)[2].partition(_END)[0]
-    found = (re.fullmatch(r"\| (.+) \| (.+) \| (.+) \|", line) for line in table.splitlines()[2:])
-    return {(one[1], one[2]): one[3] for one in found if one}
+    matches = (re.fullmatch(r"\| (.+) \| (.+) \| (.+) \|", line) for line in table.splitlines()[2:])
+    return {(match[1], match[2]): match[3] for match in matches if match}
 
 
 def written(document: str, noted: Iterable[str]) -> str:
-    """The document with what was noted. Of one kind of client and of run, the last counts; a soak replaces another."""
-    kept = rows(document)
+    """Return the document with the noted messages.
+
+    For one kind of client and of run, the last note counts; a note of the soak replaces another.
+    """
+    by_client = rows(document)
     for line in noted:
-        one = json.loads(line)
-        for other in [where for where in kept if where[0] == one["client"] and _kind(where[1]) == _kind(one["in"])]:
-            del kept[other]
-        said = ", ".join(f"{what} × {count}" for what, count in sorted(one["said"].items()))
-        kept[one["client"], one["in"]] = said or _NOTHING
+        note = json.loads(line)
+        for other in [
+            where for where in by_client if where[0] == note["client"] and _kind(where[1]) == _kind(note["in"])
+        ]:
+            del by_client[other]
+        messages = ", ".join(f"{what} × {count}" for what, count in sorted(note["said"].items()))
+        by_client[note["client"], note["in"]] = messages or _NOTHING
     before, _, rest = document.partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    table = "".join(f"| {who} | {where} | {said} |\n" for (who, where), said in sorted(kept.items()))
+    table = "".join(f"| {who} | {where} | {messages} |\n" for (who, where), messages in sorted(by_client.items()))
     return f"{before}{_BEGIN}{_HEAD}{table}{_END}{after}"
 
 

@@ -1,9 +1,8 @@
-"""docs/listeners.svg, and the tables in docs/listeners.md: who can use which listener from where.
+"""Writes docs/listeners.svg and the tables in docs/listeners.md: which client can use which listener.
 
     python -m tools.listenerspicture
 
-writes both from the cells of `tests.harness.clusters.listeners`, which the scenarios try with real clients and with the
-doctor.
+The cells come from `tests.harness.clusters.listeners`; the scenarios try them with real clients and with the doctor.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _ROW, _HEAD, _TITLE = 50, 40, 34
 
 
 def tables() -> str:
-    """The part of the page that is made: a table for each set-up."""
+    """Return the generated part of the page: a table for each set-up."""
     return "\n\n".join("\n".join(_table(setup)) for setup in SETUPS)
 
 
@@ -64,13 +63,13 @@ def _table(setup: Setup) -> Iterator[str]:
     places = {place.name: place for place in setup.places}
     for cell in setup.cells:
         outcome = "works" if cell.fault is None else "fails"
-        said = "healthy" if cell.fault is None else f"`{cell.fault.value}`: {_WORDS[cell.fault]}"
-        told = setup.told(cell)
-        yield f"| {places[cell.place].title} | `{cell.bootstrap}` | `{told}` | {outcome} | {said} |"
+        text = "healthy" if cell.fault is None else f"`{cell.fault.value}`: {_WORDS[cell.fault]}"
+        advertised = setup.told(cell)
+        yield f"| {places[cell.place].title} | `{cell.bootstrap}` | `{advertised}` | {outcome} | {text} |"
 
 
 def picture() -> str:
-    """The SVG: for each set-up a row for each place, and a column for each listener."""
+    """Return the SVG: for each set-up a row for each place, and a column for each listener."""
     parts: list[str] = []
     at = 64
     for setup in SETUPS:
@@ -85,7 +84,7 @@ def picture() -> str:
         f'<rect class="page" width="{_WIDTH}" height="{at}"/>',
         _text(_EDGE, 28, "Who can use which listener from where", "title"),
         _text(_EDGE, 48, _LEGEND, "note"),
-    ]  # fmt: skip
+    ]
     return "\n".join([*head, *parts, "</svg>"]) + "\n"
 
 
@@ -103,7 +102,7 @@ def _block(setup: Setup, places: list[Place], top: int) -> Iterator[str]:
         if more:
             yield _text(_EDGE, y + 34, more, "note")
         for column, listener in enumerate(setup.listeners):
-            cells = [one for one in setup.cells if one.place == place.name and _is_at(one, listener)]
+            cells = [cell for cell in setup.cells if cell.place == place.name and _is_at(cell, listener)]
             yield from _cell(cells[0] if cells else None, _LEFT + column * wide, y, wide - 10)
 
 
@@ -131,7 +130,7 @@ def _text(x: int, y: int, text: str, kind: str = "") -> str:
 
 
 def page(before: str) -> str:
-    """The page with its tables as they should be."""
+    """Return the page with up-to-date tables."""
     made = f"{_BEGIN}\n\n{tables()}\n\n{_END}"
     return re.sub(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", lambda _: made, before, flags=re.DOTALL)
 

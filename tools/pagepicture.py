@@ -1,9 +1,9 @@
-"""docs/images: the status page of a real kproxy before a real cluster, as a browser draws it.
+"""Draws docs/images: the status page of a real kproxy before a real cluster, in a browser.
 
     python -m tools.pagepicture
 
-takes ports 19091 to 19098, so nothing else of kproxy may run. Broker 3 is behind a slow way, a client leaks
-connections, and another one speaks TLS.
+It uses ports 19091 to 19098, so no other kproxy may run on them. Broker 3 is behind a slow connection, a client leaks
+connections, and another client speaks TLS.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ def main() -> None:
         browser.wait_for("document.querySelectorAll('.finding').length >= 3")
         browser.click("#nodes [role=option]:nth-child(3)")
         for name, width, height, dark in (
-            ("page-light", 1280, 1150, False), ("page-dark", 1280, 1150, True), ("page-narrow", 320, 1150, False),
-        ):  # fmt: skip
+            ("page-light", 1280, 1150, False),
+            ("page-dark", 1280, 1150, True),
+            ("page-narrow", 320, 1150, False),
+        ):
             browser.size(width, height)
             browser.dark(dark)
             reader.poll(1.5)

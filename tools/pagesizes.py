@@ -1,4 +1,4 @@
-"""Draws the status page in several sizes, light and dark, troubled and crowded.
+"""Draws the status page in several sizes, light and dark, with problems and with many brokers.
 
 python -m tools.pagesizes DIRECTORY
 """
@@ -19,7 +19,7 @@ def main(directory: Path) -> None:
         for what, made in (("troubled", troubled), ("crowded", crowded)):
             with shown(browser, made(-200)) as live:
                 for second in range(-198, 1, 2):
-                    if not -120 < second < -90:  # nobody looked then
+                    if not -120 < second < -90:  # no viewer was connected then
                         update(browser, live, made(second))
                 for width, height in ((320, 900), (768, 1024), (1280, 900), (1920, 1200), (3840, 2160)):
                     browser.size(width, height)

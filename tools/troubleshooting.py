@@ -63,7 +63,7 @@ _PROGRAMS = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         _HEAD,
         _WITHOUT,
@@ -71,40 +71,43 @@ def page() -> str:
         *(part for family, remedies in remedies_by_family().items() for part in _family(family, remedies)),
         _SEVERAL,
         *_several(),
-        *(_section(one) for one in sections()),
+        *(_section(section) for section in sections()),
     ]
     return "\n".join(parts)
 
 
 def anchor(heading: str) -> str:
-    """The name that GitHub gives to a heading."""
+    """Return the anchor that GitHub gives to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def causes() -> dict[tuple[Program, str], list[Remedy]]:
-    """The remedies of each message of a program. A fault that only the address shows does not count beside others."""
-    found: dict[tuple[Program, str], list[Remedy]] = {}
-    for remedy in sorted(all_remedies(), key=lambda one: one.fault in BY_ADDRESS):
+    """Return the remedies of each message of a program.
+
+    A fault that only the address shows does not count beside others.
+    """
+    by_message: dict[tuple[Program, str], list[Remedy]] = {}
+    for remedy in sorted(all_remedies(), key=lambda remedy: remedy.fault in BY_ADDRESS):
         for message in remedy.messages:
-            group = found.setdefault((message.program, message.text), [])
+            group = by_message.setdefault((message.program, message.text), [])
             if not group or remedy.fault not in BY_ADDRESS:
                 group.append(remedy)
-    return found
+    return by_message
 
 
 def _index() -> Iterator[str]:
     yield from ("| about | cause |", "|---|---|")
     for family, remedies in remedies_by_family().items():
-        links = (f"[{one.title}](#{anchor(one.title)})" for one in remedies if _is_told(one))
+        links = (f"[{remedy.title}](#{anchor(remedy.title)})" for remedy in remedies if _is_told(remedy))
         yield f"| {family} | {'<br>'.join(links)} |"
 
 
 def _several() -> Iterator[str]:
-    """A table for each set of causes that have messages in common, those with the most messages first."""
+    """Yield a table for each set of causes that have messages in common, those with the most messages first."""
     groups: dict[tuple[Fault, ...], list[ProgramMessage]] = {}
-    for (program, text), found in causes().items():
-        if len(found) > 1:
-            groups.setdefault(tuple(remedy.fault for remedy in found), []).append(ProgramMessage(program, text))
+    for (program, text), remedies in causes().items():
+        if len(remedies) > 1:
+            groups.setdefault(tuple(remedy.fault for remedy in remedies), []).append(ProgramMessage(program, text))
     for faults, messages in sorted(groups.items(), key=lambda group: -len(group[1])):
         items = [f"{number}. [{title}](#{anchor(title)})" for number, title in enumerate(map(_title, faults), 1)]
         yield "\n".join((*items, "", *_table(messages))) + "\n"
@@ -120,7 +123,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
     for remedy in remedies:
         if not _is_told(remedy):
             continue
-        own = [one for one in remedy.messages if of_message[one.program, one.text] == [remedy]]
+        own = [message for message in remedy.messages if of_message[message.program, message.text] == [remedy]]
         text = [
             f"#### {remedy.title}",
             _wrapped(remedy.cause),
@@ -139,7 +142,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
 
 
 def _is_told(remedy: Remedy) -> bool:
-    """Whether it has a place of its own: rows of kproxy's own messages have theirs below."""
+    """Check whether a remedy has its own paragraph; kproxy's own messages have theirs in other tables."""
     return bool(remedy.messages) or remedy in traffic.TABLE
 
 
@@ -170,13 +173,13 @@ def _cells(cells: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """As code in a table's cell."""
+    """Format a text as code in a table's cell."""
     escaped = text.replace("|", r"\|")
     return f"`` {escaped} ``" if "`" in escaped else f"`{escaped}`"
 
 
 def _wrapped(text: str) -> str:
-    """Lines of the width of the other documents; nothing between backticks is torn apart."""
+    """Wrap a text to the width of the other documents, without breaks between backticks."""
     joined = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(joined, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")

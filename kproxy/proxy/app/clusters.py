@@ -59,9 +59,9 @@ class Clusters:
         self._sharing = ProcessClaims() if config.reuse_port else None
         self.gateways: list[Gateway] = []
         self._exploring: dict[tuple[str, str], asyncio.Task[None]] = {}  # by the names of cluster and upstream
-        self._background: dict[str, list[asyncio.Task[None]]] = {}  # what else is done for it
+        self._background: dict[str, list[asyncio.Task[None]]] = {}  # its other tasks
         metrics.forwards = self._forwards
-        self._ending: dict[str, float] = {}  # clusters that were removed, and until when their sessions may last
+        self._ending: dict[str, float] = {}  # removed clusters: until when their sessions may last
 
     async def open_all(self) -> None:
         """Bind the listeners of all clusters. Raises ConfigError if a port cannot be bound."""
@@ -92,8 +92,8 @@ class Clusters:
             self._begin_upstream(gateway, upstream)
         for forward in gateway.forwards.port_forwards:
             log.info("cluster %s: %s is forwarded to %s", name, forward.listen, forward.to)
-        background = (self._log_bootstrap_hints(gateway), _look_after_ports(gateway))
-        self._background[name] = [tasks.create_task(one) for one in background]
+        background = (self._log_bootstrap_hints(gateway), _maintain_ports(gateway))
+        self._background[name] = [tasks.create_task(coroutine) for coroutine in background]
 
     def _begin_upstream(self, gateway: Gateway, upstream: Upstream) -> None:
         config = upstream.config
@@ -132,9 +132,9 @@ class Clusters:
     def _forwards(self) -> list[tuple[str, str, int, int]]:
         """Return the values of `Metrics.forwards`."""
         return [
-            (gateway.config.name, str(one.listen), len(one.open), one.accepted)
+            (gateway.config.name, str(forward.listen), len(forward.open), forward.accepted)
             for gateway in self.gateways
-            for one in gateway.forwards.port_forwards
+            for forward in gateway.forwards.port_forwards
         ]
 
     def stop(self) -> None:
@@ -164,7 +164,7 @@ class Clusters:
                 if (same := gateway.same_cluster_problem()) is not None:
                     log.error("cluster %s: %s: no switch can be made", gateway.config.name, same)
                 if upstream.config.upstream != gateway.active:
-                    _say_standing_by(gateway, upstream)
+                    _log_standby(gateway, upstream)
                 elif upstream.topology.nodes:
                     self._show_nodes(report(gateway))
                 await upstream.explorer.retry_nodes()
@@ -201,7 +201,7 @@ class Clusters:
         """
         new = {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
         present = {gateway.config.name for gateway in self.gateways}
-        added = await self._open_or_none(config, [one[0] for name, one in new.items() if name not in present])
+        added = await self._open_or_none(config, [configs[0] for name, configs in new.items() if name not in present])
         kept = [gateway for gateway in self.gateways if gateway.config.name in new]
         upstreams = {gateway.config.name: gateway.prepare_upstreams(new[gateway.config.name]) for gateway in kept}
         self._config = config
@@ -211,7 +211,7 @@ class Clusters:
         updates = []
         for gateway in kept:
             name = gateway.config.name
-            if _as_configured(gateway) != new[name]:
+            if _present_configs(gateway) != new[name]:
                 updates.append(
                     self._reconfigure_gateway(gateway, new[name], ends, upstreams[name], config.drain_timeout)
                 )
@@ -236,9 +236,9 @@ class Clusters:
         Upstreams that are new, or whose configuration has changed, are explored.
         """
         name, former, kept = gateway.config.name, dict(gateway.upstreams), gateway.kept_upstreams(configs)
-        new_configs = {one.upstream: one for one in configs}
+        new_configs = {config.upstream: config for config in configs}
         changes = {later: changed_settings(former[key].config, new_configs[later]) for key, later in kept.items()}
-        secured = {one.upstream: ends[one.title] for one in configs}
+        secured = {config.upstream: ends[config.title] for config in configs}
         concerns = gateway.reconfigure(configs, secured, added, seconds)
         exploring = {key: self._exploring.pop((name, key)) for key in former}
         for key in former.keys() - kept.keys():
@@ -249,7 +249,10 @@ class Clusters:
                 self._begin_exploring(gateway, gateway.upstreams[key])
         for upstream in added.values():
             self._begin_upstream(gateway, upstream)
-        parts = {part: (gateway.upstreams[led].config, concerns[led]) for part, led in gateway.parts.items()}
+        parts = {
+            part: (gateway.upstreams[upstream_name].config, concerns[upstream_name])
+            for part, upstream_name in gateway.parts.items()
+        }
         clients = secured[gateway.active].clients
         return ClusterUpdate(gateway.config, clients, concerns[gateway.active], len(configs) > 1, parts)
 
@@ -267,13 +270,13 @@ class Clusters:
         return opened
 
 
-def _as_configured(gateway: Gateway) -> tuple[ClusterConfig, ...]:
+def _present_configs(gateway: Gateway) -> tuple[ClusterConfig, ...]:
     """Return the present configurations of a cluster, the active upstream first."""
-    others = [one.config for name, one in gateway.upstreams.items() if name != gateway.active]
+    others = [upstream.config for name, upstream in gateway.upstreams.items() if name != gateway.active]
     return gateway.config, *others
 
 
-def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
+def _log_standby(gateway: Gateway, upstream: Upstream) -> None:
     """Log the state of an upstream that clients are not routed to. Its nodes have ports already."""
     nodes = [node for node in upstream.topology.nodes.values() if node.absent_since is None]
     problems = upstream.dialer.reachability.problems
@@ -289,8 +292,8 @@ def _say_standing_by(gateway: Gateway, upstream: Upstream) -> None:
         log.warning("cluster %s: %s: cannot be reached: %s", upstream.config.title, node.key, problems[node.key])
 
 
-async def _look_after_ports(gateway: Gateway) -> None:
+async def _maintain_ports(gateway: Gateway) -> None:
     while True:
         await asyncio.sleep(min(_LOOK_EVERY, max(0.05, gateway.config.retire_after / 4)))
         for _ in chain(gateway.retire(), gateway.bind_missing()):
-            await asyncio.sleep(0)  # sessions go on meanwhile
+            await asyncio.sleep(0)  # sessions continue meanwhile

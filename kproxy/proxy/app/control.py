@@ -27,11 +27,11 @@ class Control:
         """Prepare the conditions of `--exit-with`. Raises ConfigError if one cannot be watched."""
         self.config = config
         self.stopping = asyncio.Event()
-        self._stop_reason = ""  # it has been told to stop; "" if its errand is done
+        self._stop_reason = ""  # why it must stop; "" if its job is done
         self._signalled = False
         self._endings = _endings(config)
 
-    def handle_signals(self, reload: Callable[[str], bool] = lambda why: False) -> None:
+    def handle_signals(self, reload: Callable[[str], bool] = lambda reason: False) -> None:
         """Let SIGTERM and SIGINT end this process from now on, and SIGHUP reload it.
 
         SIGHUP ends the process if `reload` returns False, as there is nothing to reload, or if the terminal was closed.
@@ -54,10 +54,10 @@ class Control:
     async def _end_with(self, ending: ExitCondition) -> None:
         self.end(await ending.wait())
 
-    def end(self, why: str) -> None:
+    def end(self, reason: str) -> None:
         """Begin an orderly end, unless it has begun."""
         if not self.stopping.is_set():
-            self._stop_reason = why
+            self._stop_reason = reason
             self.stopping.set()
 
     def stop(self, number: int) -> None:
@@ -77,10 +77,10 @@ class Control:
         if self._stop_reason:
             in_flight = sum(count for _, _, count in sessions.in_flight())
             log.info("%s: stopping; %s in flight", self._stop_reason, _count(in_flight, "request"))
-        left = await sessions.drain(self.config.drain_timeout)
-        if left:
+        busy = await sessions.drain(self.config.drain_timeout)
+        if busy:
             log.warning(
-                "closed %s still busy after %g s (--drain-timeout)", _count(left, "session"), self.config.drain_timeout
+                "closed %s still busy after %g s (--drain-timeout)", _count(busy, "session"), self.config.drain_timeout
             )
         for gateway in gateways:
             await gateway.close()
@@ -91,7 +91,7 @@ def _endings(config: Config) -> list[ExitCondition]:
         return []
     from kproxy.proxy.app.exitconditions import ExitCondition  # few need it
 
-    return [ExitCondition(one) for one in config.exit_with]
+    return [ExitCondition(awaited) for awaited in config.exit_with]
 
 
 def _count(number: int, noun: str) -> str:

@@ -146,12 +146,12 @@ class ProcessEffects:
             return {}
         return {
             name: UpstreamState(
-                one.dialer.reachability.cluster_id,
+                upstream.dialer.reachability.cluster_id,
                 gateway.activation_problem(name, part) or "",
-                one.dialer.verifier.login,
-                one.config.tls,
+                upstream.dialer.verifier.login,
+                upstream.config.tls,
             )
-            for name, one in gateway.upstreams.items()
+            for name, upstream in gateway.upstreams.items()
         }
 
     def make_part(self, cluster: str, part: Part, active: str) -> None:

@@ -26,7 +26,7 @@ from kproxy.proxy.watch.events import EventLog
 NOT_READY, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 125, 126, 127, 128
 
 _PLACEHOLDER = re.compile(r"\{bootstrap(?::([a-z0-9-]+))?\}")
-# A terminal sends these to the whole process group in its foreground, of which the command is a member.
+# A terminal sends these to the whole process group in its foreground; the command is in it.
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 _PASSED_ON = (*_OF_TERMINALS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -59,7 +59,7 @@ class ChildCommand:
         self._arguments = arguments
         self._timeout = timeout
         self._process: asyncio.subprocess.Process | None = None
-        self._stop_with: signal.Signals | None = None  # told to stop before the command was started
+        self._stop_with: signal.Signals | None = None  # a signal to stop came before the command was started
         self._file_limit = _file_limit()
         # What is ignored (nohup, a background job of a script) stays so for the command; a handler would end that.
         self._ignored = [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN]
@@ -118,8 +118,8 @@ class ChildCommand:
             _PLACEHOLDER.sub(lambda m: str(bootstrap[m[1]]) if m[1] else first, word) for word in self._arguments
         ]
         # What configures this kproxy is not meant for the command, and may be a secret.
-        own = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
-        environment = {name: value for name, value in os.environ.items() if name not in own}
+        own_variables = {CONFIG_VARIABLE, *(setting.env for setting in all_settings())}
+        environment = {name: value for name, value in os.environ.items() if name not in own_variables}
         environment |= {"KAFKA_BOOTSTRAP_SERVERS": first, BOOTSTRAP_VARIABLE: first}
         for name, address in bootstrap.items():
             environment[f"{BOOTSTRAP_VARIABLE}_" + name.upper().replace("-", "_")] = str(address)
@@ -146,12 +146,12 @@ def _listening() -> Iterator[EventLog]:
         logging.getLogger().removeHandler(events)
 
 
-def _why(what: str, reasons: Sequence[str], events: EventLog) -> str:
+def _why(action: str, reasons: Sequence[str], events: EventLog) -> str:
     """Return what was not done, and why, without the reasons that the log has given already."""
     written = [event.text for event in events.last()]
-    left = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]
-    said = "" if len(left) == len(reasons) else "; the lines above say why"
-    return f"{what}{said}: {'; '.join(left)}" if left else f"{what}{said}"
+    new_reasons = [reason for reason in reasons if not any(_cause(reason) in text for text in written)]
+    hint = "" if len(new_reasons) == len(reasons) else "; the lines above say why"
+    return f"{action}{hint}: {'; '.join(new_reasons)}" if new_reasons else f"{action}{hint}"
 
 
 def _cause(reason: str) -> str:

@@ -15,10 +15,10 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.process import start_time
 from kproxy.config.values import ExitWith
 
-# How often it is looked, in seconds.
+# How often a condition is checked, in seconds.
 _LOOK_AGAIN, _ASK_AGAIN = 0.25, 1.0
-# So many failures in a row say that a URL is gone. To refuse takes no time; silence may be a JVM that collects
-# garbage, and counts only when it has lasted so many seconds.
+# After this many failures in a row, a URL no longer answers. A refusal is immediate; silence may be a JVM that collects
+# garbage, and counts only after this many seconds.
 _FAILURES, _SILENCE = 3, 30.0
 
 
@@ -38,13 +38,13 @@ class ExitCondition:
     async def wait(self) -> str:
         """Wait until kproxy must end; return why, in one line."""
         if self._awaited.kind == "url":
-            why = await _stopped_answering(self._awaited.text)
+            reason = await _stopped_answering(self._awaited.text)
         else:
             while True:
-                if why := self._reason():
+                if reason := self._reason():
                     break
                 await asyncio.sleep(_LOOK_AGAIN)
-        return f"--exit-with {self._awaited.text}: {why}"
+        return f"--exit-with {self._awaited.text}: {reason}"
 
     def _reason(self) -> str:
         if self._awaited.kind == "file":
@@ -63,14 +63,14 @@ async def _stopped_answering(url: str) -> str:
         except (OSError, h11.RemoteProtocolError) as error:
             failures += 1
             if answered and failures == _FAILURES:
-                return f"the URL no longer answers: {_said(error)}"
+                return f"the URL no longer answers: {_error_text(error)}"
         await asyncio.sleep(_ASK_AGAIN)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer for {_SILENCE:g} s"
-    if isinstance(error, h11.RemoteProtocolError):  # its own text may quote what came
+    if isinstance(error, h11.RemoteProtocolError):  # its own text may quote the answer
         return "the answer is not HTTP"
     return str(error)
 
@@ -83,7 +83,7 @@ async def _ask(url: str) -> None:
     if parts.scheme == "https":
         import ssl
 
-        # Only whether somebody is there is asked, and nothing is told: any certificate will do.
+        # kproxy only checks that a server answers, and sends it nothing: any certificate will do.
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if tls else 80), ssl=tls)

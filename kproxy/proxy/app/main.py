@@ -126,17 +126,17 @@ class App:
     async def run(self, errand: Job) -> int:
         """Serve until the job is done, then drain."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_loop_complains)
+        loop.set_exception_handler(_handle_loop_error)
         try:
             # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
             async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
                 return await self._serve(tasks, supervised, errand)
         except BaseExceptionGroup as errors:
             # Not `except*`: until Python 3.11.4 what is raised there is wrapped in a group again.
-            mistakes, others = errors.split(ConfigError)
-            if mistakes is None or others is not None:
+            mistakes, other_errors = errors.split(ConfigError)
+            if mistakes is None or other_errors is not None:
                 raise
-            raise _first(mistakes) from None
+            raise _first_error(mistakes) from None
 
     async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Job) -> int:
         admin = None
@@ -155,7 +155,7 @@ class App:
             await warn_about_neighbours(self._config)
             await clusters.open_all()
             if switching is not None:
-                switching.begin(self._config)  # before the loop turns, and a client is heard
+                switching.begin(self._config)  # before the loop turns, and a client is accepted
             if self._config.admin is not None:
                 quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
                 reload = self._reload if self._config.admin_reload and self._reloader is not None else None
@@ -240,12 +240,12 @@ class App:
 
     # A new configuration
 
-    def _start_reload(self, why: str) -> bool:
+    def _start_reload(self, reason: str) -> bool:
         """Begin a reload; return False if there is no file to read again."""
         if self._reloader is None or not self._reloader.files:
             return False
         if not self.control.stopping.is_set():
-            self._reloads.create_task(self._reloader.reload_soon(why))
+            self._reloads.create_task(self._reloader.reload_soon(reason))
         return True
 
     async def _reload(self) -> ReloadResult:
@@ -328,7 +328,7 @@ class App:
     ) -> Callable[[], AsyncGenerator[bytes, None]]:
         @cache
         def live() -> Live:
-            from kproxy.proxy.watch.live import Live  # megabytes that only those need who look
+            from kproxy.proxy.watch.live import Live  # megabytes that only the page needs
 
             return Live(tasks.create_task, feed, self.status, self._sessions.shown, events)
 
@@ -379,14 +379,14 @@ def _token(config: Config) -> str | bearer.TokenFile | None:
         raise ConfigError(f"--admin-token-file: {error}") from None
 
 
-def _first(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
+def _first_error(errors: BaseExceptionGroup[ConfigError]) -> BaseException:
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _loop_complains(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Handle what asyncio cannot raise to a caller.
 
     If its server, the admin endpoint's, has no file descriptor left, it tries again a second later; anything else is a

@@ -19,7 +19,7 @@ async def warn_about_neighbours(config: Config) -> None:
 
     A kproxy without an admin endpoint at the usual address is not found.
     """
-    clusters = [one for one in config.served if one.default_port_user]
+    clusters = [cluster for cluster in config.served if cluster.default_port_user]
     if not clusters:
         return
     from kproxy.proxy.admin import neighbour

@@ -36,10 +36,10 @@ def node_hints(invocation: Invocation, config: Config, cluster: ClusterStatus) -
     elsewhere = [node.node for node in lost if node.may_be_elsewhere]
     if elsewhere and len(config.clusters) == 1:  # with several, a flag cannot say which one it means
         # The first map that matches counts; and the flags take the place of all maps of a variable or a file.
-        given = [str(one) for one in config.clusters[0].map if one.node not in elsewhere]
+        given = [str(address_map) for address_map in config.clusters[0].map if address_map.node not in elsewhere]
         maps = [*(f"node:{label}=HOST:PORT" for label in elsewhere), *given]
         if len(maps) <= _MOST_MAPS:
-            flags = [word for one in maps for word in ("--map", one)]
+            flags = [word for address_map in maps for word in ("--map", address_map)]
             # Not that it works: kproxy has not tried addresses that it does not know.
             command = _line("run", [*invocation.run_arguments, *flags])
             lines.append(f"to try other addresses, write them into this: {command}")

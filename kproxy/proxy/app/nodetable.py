@@ -71,9 +71,9 @@ def _widths(rows: Sequence[NodeRow], room: int) -> list[int]:
     for headings in (zip(_HEADINGS, strict=True), map(str.split, _HEADINGS)):
         least = [_longest(texts) for texts in headings]
         widths = [max(_longest(column), heading) for column, heading in zip(columns[:3], least, strict=False)]
-        rest = room - sum(widths)
-        if rest >= max(last, least[3]):
-            return [*widths, min(rest, max(_longest(columns[3]), len(_HEADINGS[3])))]
+        remaining = room - sum(widths)
+        if remaining >= max(last, least[3]):
+            return [*widths, min(remaining, max(_longest(columns[3]), len(_HEADINGS[3])))]
     return []
 
 

@@ -30,7 +30,7 @@ LONGEST_LINE = 4 * 1024 * 1024
 """The most bytes of a line with a frame: base64 of the longest copy that a kproxy makes."""
 
 _SEGMENT = 32 * 1024
-# Connections and interfaces that are told apart; whoever sends the lines may be anybody.
+# The most connections and interfaces: the sender of the lines is not trusted.
 _MOST_CONNECTIONS, _MOST_INTERFACES = 20_000, 1_000
 _SAY_EVERY = 5.0
 _NOWHERE: Ip = ipaddress.IPv4Address("0.0.0.0")
@@ -83,7 +83,7 @@ class PcapWriter:
             return b"", connection
         client, local = _ends(str(value["client"]), str(value["local"]))
         blocks, interface = self._interface(f"{value['cluster']}/{value['node']}")
-        # A number that no other connection of these ports has: a port may be used again.
+        # A sequence number that no other connection of these ports has: a port may be used again.
         self._begun += 1
         first = self._begun * 0x9E3779B1 & 0xFFFFFFFF
         connection = self._connections[session] = _TcpConnection(interface, client, local, _after(first, 1), 1)
@@ -110,12 +110,14 @@ class PcapWriter:
         if self._missing:
             comments.append(f"kproxy: {self._missing} frames are missing before this one: the reader was too slow")
             self._missing = 0
-        what = f"{value['api']} v{value['version']} {'request' if value['from'] == 'client' else 'response'}"
+        frame_text = f"{value['api']} v{value['version']} {'request' if value['from'] == 'client' else 'response'}"
         if value.get("why"):
-            size = f"{what} of {value['bytes']} bytes, not shown: " if value["api"] else ""
+            size = f"{frame_text} of {value['bytes']} bytes, not shown: " if value["api"] else ""
             comments.append(f"kproxy: {size}{value['why']}")
         elif value["left_out"]:
-            comments.append(f"kproxy: {what} of {value['bytes']} bytes; {value['left_out']} of them are left out here")
+            comments.append(
+                f"kproxy: {frame_text} of {value['bytes']} bytes; {value['left_out']} of them are left out here"
+            )
         return one_line("; ".join(comments), 1000)
 
     def _packets(
@@ -151,7 +153,7 @@ def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
             address = Address.parse(text)
             ip: Ip = ipaddress.ip_address(address.host.partition("%")[0])
             port = address.port
-        except ValueError:  # the client was gone before kproxy had asked
+        except ValueError:  # the client had disconnected before kproxy asked
             ip, port = _NOWHERE, 0
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
@@ -184,7 +186,7 @@ def write_capture(lines: Iterable[bytes], file: Path, messages: TextIO) -> None:
                 messages.write(f"kproxy: {capture.lost - reported} frames are missing: this reader is too slow\n")
                 reported, reported_at = capture.lost, monotonic()
     except BrokenPipeError:
-        pass  # whoever has read it has seen enough
+        pass  # the reader has seen enough
     except OSError as error:
         raise ConfigError(f"--pcap: {file} cannot be written: {error.strerror}") from None
     finally:

@@ -50,7 +50,7 @@ def _of_process(config: Config) -> Iterator[ConfigFinding]:
         admin_tls(config)
     except TlsFilesError as error:
         for key, text in error.option_problems:
-            yield ConfigFinding(tuple((one,) for one in (key, "admin-tls-key", "admin-tls-key-password")), text)
+            yield ConfigFinding(tuple((option,) for option in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
         try:
             bearer.read_file(config.admin_token_file)

@@ -20,7 +20,7 @@ from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-# How long reading all files may take, in seconds: one may be a pipe that nobody writes to.
+# How long reading all files may take, in seconds: one may be a pipe without a writer.
 _READ_WITHIN = 30.0
 
 Apply = Callable[[Config, Mapping[str, ClusterTls]], Awaitable[int]]
@@ -87,61 +87,61 @@ class Reloader:
         """The files that options were read from."""
         return self._source.files(self._config)
 
-    async def reload(self, why: str) -> ReloadResult:
+    async def reload(self, reason: str) -> ReloadResult:
         """Read all sources again, and apply them, unless there is a mistake in them. It must not be cancelled."""
         if self._under_way:
             return ReloadResult("busy", ["another reload is under way"])
         self._under_way = True
         try:
-            outcome = await self._reload_once(why)
+            outcome = await self._reload_once(reason)
         finally:
             self._under_way = False
         self._metrics.count_reload(outcome.outcome == "done", time.time())
         return outcome
 
-    async def reload_soon(self, why: str) -> None:
+    async def reload_soon(self, reason: str) -> None:
         """Reload without a result for the caller.
 
         If a reload is under way, which may have read the files before they changed, another one follows.
         """
         if self._under_way:
-            self._next_reason = why
+            self._next_reason = reason
             return
-        self._next_reason = why
+        self._next_reason = reason
         while self._next_reason:
-            why, self._next_reason = self._next_reason, ""
-            await self.reload(why)
+            reason, self._next_reason = self._next_reason, ""
+            await self.reload(reason)
 
-    async def _reload_once(self, why: str) -> ReloadResult:
+    async def _reload_once(self, reason: str) -> ReloadResult:
         try:
             new, ends = await self._blocking_calls.run(_READ_WITHIN, self._source.read)
-            held = self._keep_active(self._config, self._config)
-            seen = self._keep_active(self._config, new)
-            changes = compare(held, seen)
+            present = self._keep_active(self._config, self._config)
+            effective = self._keep_active(self._config, new)
+            changes = compare(present, effective)
             if changes.refused:
                 raise ConfigError(*changes.refused)
         except ConfigError as error:
-            return self._refused(why, error.problems)
+            return self._refused(reason, error.problems)
         except TimeoutError:
-            return self._refused(why, [f"the files could not be read within {_READ_WITHIN:g} s"])
+            return self._refused(reason, [f"the files could not be read within {_READ_WITHIN:g} s"])
         try:
-            draining = await self._apply(seen, ends)
+            draining = await self._apply(effective, ends)
         except ConfigError as error:  # of a port that a new cluster cannot have
-            return self._refused(why, error.problems)
+            return self._refused(reason, error.problems)
         self._config = new
         lines = list(changes.lines) or ["nothing has changed"]
         if changes.lines:
             self._metrics.configured_at = time.time()
         for line in lines:
-            log.info("%s: reloaded: %s", why, line)
+            log.info("%s: reloaded: %s", reason, line)
         if draining:
             lines.append(f"{draining} session{'' if draining == 1 else 's'} of the former configuration will end")
-            log.info("%s: %s", why, lines[-1])
+            log.info("%s: %s", reason, lines[-1])
         return ReloadResult("done", lines)
 
-    def _refused(self, why: str, problems: Sequence[str]) -> ReloadResult:
+    def _refused(self, reason: str, problems: Sequence[str]) -> ReloadResult:
         for problem in problems:
-            log.error("%s: kproxy keeps the former configuration: %s", why, problem)
+            log.error("%s: kproxy keeps the former configuration: %s", reason, problem)
         return ReloadResult("refused", problems)
 
 
@@ -151,23 +151,23 @@ async def watch_files(files: Callable[[], Sequence[Path]], changed: Callable[[],
     A file may be written in place, replaced, or behind a link whose target changes, as in volumes of Kubernetes. A
     half-written file gets one more turn.
     """
-    known = before = _file_states(files())
+    reported = before = _file_states(files())
     while True:
         await asyncio.sleep(every)
         now = _file_states(files())
-        if now != known and now == before:
-            known = now
+        if now != reported and now == before:
+            reported = now
             changed()
         before = now
 
 
 def _file_states(files: Sequence[Path]) -> Mapping[Path, tuple[int, ...] | None]:
-    found: dict[Path, tuple[int, ...] | None] = {}
+    states: dict[Path, tuple[int, ...] | None] = {}
     for path in files:
         try:
             state = path.stat()
         except OSError:
-            found[path] = None
+            states[path] = None
         else:
-            found[path] = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size)
-    return found
+            states[path] = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size)
+    return states

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-# So many characters wait for the reader; what comes then is dropped. The lines of a start with a thousand nodes are a
+# The most characters that wait for the reader; more are dropped. The lines of a start with a thousand nodes are a
 # fifth of it.
 MOST = 1024 * 1024
-# How long the end waits for a reader that does not take what waits, in seconds.
+# How long kproxy waits at its end for a slow reader, in seconds.
 _PATIENCE = 2.0
 
 
@@ -96,7 +96,7 @@ class ThreadedStderr(io.TextIOBase):
                 data = data[os.write(self._fd, data) :]
             except BlockingIOError:  # another process has made it so
                 select.select([], [self._fd], [])
-            except OSError:  # the reader is gone, or the disk is full
+            except OSError:  # the reader has closed, or the disk is full
                 with self._changed:
                     self.dropped += text.count("\n")
                 return

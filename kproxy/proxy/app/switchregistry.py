@@ -50,10 +50,10 @@ class SwitchRegistry:
         self._effects = effects
         self._is_stopping = is_stopping
         self._switches: dict[str, UnitSwitch] = {}  # by unit
-        self._next: dict[str, UnitSwitch] = {}  # as soon as its clusters are there
+        self._next: dict[str, UnitSwitch] = {}  # used as soon as their clusters are served
         self._is_adopting = False
         self._served = frozenset(served)  # the clusters, with upstreams or without
-        self._configured_active: dict[str, str] = {}  # which upstream the configuration calls active, by cluster
+        self._configured_active: dict[str, str] = {}  # the active upstream in the configuration, by cluster
         self._offset = time.time() - asyncio.get_running_loop().time()
 
     def _now(self) -> float:
@@ -68,21 +68,21 @@ class SwitchRegistry:
         directory = directory or self._directory
         served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
         self._next = {}
-        for name, one in served.items():
-            switch = self._next[name] = self._adopt_unit(config, one, directory)
+        for name, cluster in served.items():
+            switch = self._next[name] = self._adopt_unit(config, cluster, directory)
             for part in switch.parts:
-                self._next[unit_name(name, part)] = self._adopt_unit(config, one, directory, part)
+                self._next[unit_name(name, part)] = self._adopt_unit(config, cluster, directory, part)
         self._is_adopting = True
-        return _led(config, {name: switch.state.active for name, switch in self._next.items()})
+        return _with_active(config, {name: switch.state.active for name, switch in self._next.items()})
 
     def _adopt_unit(
         self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
     ) -> UnitSwitch:
-        names = [cluster.upstream, *(other.upstream for other in config.others(cluster.name))]
+        names = [cluster.upstream, *(upstream_config.upstream for upstream_config in config.others(cluster.name))]
         name = unit_name(cluster.name, part)
-        there = self._switches.get(name)
-        if there is not None and there.directory is directory:
-            return there
+        existing = self._switches.get(name)
+        if existing is not None and existing.directory is directory:
+            return existing
         serves = cluster.name in self._served
         switch = UnitSwitch(
             name,
@@ -122,8 +122,11 @@ class SwitchRegistry:
             former[name].end()
         for name, switch in self._switches.items():
             cluster, part = split_unit(name)
-            one = served[cluster]
-            switch.upstreams = [one.upstream, *(other.upstream for other in config.others(cluster))]
+            cluster_config = served[cluster]
+            switch.upstreams = [
+                cluster_config.upstream,
+                *(upstream_config.upstream for upstream_config in config.others(cluster)),
+            ]
             switch.configured = self._configured_active.get(cluster, switch.configured)
             if part and name not in former:
                 self._effects.make_part(cluster, Part(part, switch.clients), switch.state.active)
@@ -135,7 +138,7 @@ class SwitchRegistry:
                 else:
                     raise ConfigError(problem)
         if self._directory is not None:
-            for name in [name for name, one in served.items() if not one.upstream]:
+            for name in [name for name, cluster_config in served.items() if not cluster_config.upstream]:
                 _forget(self._directory, name)
         self._served = frozenset(served)
 
@@ -156,22 +159,26 @@ class SwitchRegistry:
         before = {cluster.name: cluster.upstream for cluster in old.served}
         self._configured_active = {cluster.name: cluster.upstream for cluster in new.served}
         active = {name: switch.state.active for name, switch in self._switches.items() if not split_unit(name)[1]}
-        return _led(
+        return _with_active(
             new,
             {name: to for name, to in active.items() if self._configured_active.get(name) in (before.get(name), to)},
         )
 
     def _check_parts(self, old: Config, new: Config) -> None:
         """Raise ConfigError if a part would lose the upstream that only its clients are routed to."""
-        later = {(one.name, one.upstream): one for one in new.clusters}
-        served = {one.name for one in new.served}
+        later = {(cluster_config.name, cluster_config.upstream): cluster_config for cluster_config in new.clusters}
+        served = {cluster_config.name for cluster_config in new.served}
         for name, switch in self._switches.items():
             cluster, part = split_unit(name)
             active = switch.state.active
             if cluster not in served or active == self._switches[cluster].state.active:
                 continue
-            was = next(one for one in old.clusters if (one.name, one.upstream) == (cluster, active))
-            if not may_be_same_cluster(was, later.get((cluster, active))):
+            former = next(
+                cluster_config
+                for cluster_config in old.clusters
+                if (cluster_config.name, cluster_config.upstream) == (cluster, active)
+            )
+            if not may_be_same_cluster(former, later.get((cluster, active))):
                 raise ConfigError(
                     f"cluster {cluster}: upstream {active} must stay as it is: part {part} is routed there, and all"
                     " others are not"
@@ -198,7 +205,11 @@ class SwitchRegistry:
             yield SwitchMetrics(
                 name,
                 switch.upstreams,
-                [upstream for upstream, one in self._effects.upstreams(name).items() if not one.problem],
+                [
+                    upstream
+                    for upstream, upstream_state in self._effects.upstreams(name).items()
+                    if not upstream_state.problem
+                ],
                 status.active,
                 status.phase,
                 status.unanswered,
@@ -212,35 +223,35 @@ class SwitchRegistry:
     def as_json(self, sessions: Sequence[SessionStatus]) -> bytes:
         """Return the body of GET /switch."""
         clients = self._clients_by_unit(sessions)
-        clusters = [{**one.as_json(), "clients": clients.get(name, [])} for name, one in self._switches.items()]
+        clusters = [{**switch.as_json(), "clients": clients.get(name, [])} for name, switch in self._switches.items()]
         kproxy = {"version": __version__, "time": time.time(), "state_dir": self._directory is not None}
         return _json({"kproxy": kproxy, "clusters": clusters})
 
     def _clients_by_unit(self, sessions: Sequence[SessionStatus]) -> Mapping[str, list[dict[str, Any]]]:
         """Return the connected clients by unit: address, client id, software."""
-        found: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
+        sessions_by_client: dict[str, dict[tuple[str, str, str], list[SessionStatus]]] = {}
         units: dict[tuple[str, str], str] = {}
-        for one in sessions:
-            key = one.cluster, one.client_id
+        for session in sessions:
+            key = session.cluster, session.client_id
             if key not in units:
                 units[key] = self._unit_of(*key)
-            client = one.client.rpartition(":")[0], one.client_id, one.software
-            found.setdefault(units[key], {}).setdefault(client, []).append(one)
+            client = session.client.rpartition(":")[0], session.client_id, session.software
+            sessions_by_client.setdefault(units[key], {}).setdefault(client, []).append(session)
         return {
             name: [
                 {
                     "address": address,
                     "client": client,
                     "software": software,
-                    "sessions": len(some),
-                    "reads": any(one.reads for one in some),
-                    "writes": any(one.writes for one in some),
-                    "login": next((one.login for one in some if one.login), ""),
-                    "produces": next((one.produces for one in some if one.produces), ""),
+                    "sessions": len(client_sessions),
+                    "reads": any(session.reads for session in client_sessions),
+                    "writes": any(session.writes for session in client_sessions),
+                    "login": next((session.login for session in client_sessions if session.login), ""),
+                    "produces": next((session.produces for session in client_sessions if session.produces), ""),
                 }
-                for (address, client, software), some in clients.items()
+                for (address, client, software), client_sessions in clients.items()
             ]
-            for name, clients in found.items()
+            for name, clients in sessions_by_client.items()
         }
 
     def _unit_of(self, cluster: str, client_id: str) -> str:
@@ -248,9 +259,9 @@ class SwitchRegistry:
         parts = () if switch is None else switch.parts
         return next(
             (
-                unit_name(cluster, one)
-                for one in parts
-                if Part(one, self._switch_of_part(cluster, one).clients).has(client_id)
+                unit_name(cluster, part)
+                for part in parts
+                if Part(part, self._switch_of_part(cluster, part).clients).has(client_id)
             ),
             cluster,
         )
@@ -260,8 +271,8 @@ class SwitchRegistry:
         try:
             name, command = asjson.parse_command(body)
             if name not in self._switches:
-                known = ", ".join(self._switches) or "none"
-                raise ValueError(f"there is no cluster {name} with upstreams; those that can be switched: {known}")
+                names = ", ".join(self._switches) or "none"
+                raise ValueError(f"there is no cluster {name} with upstreams; those that can be switched: {names}")
         except ValueError as error:
             return SwitchCommandResult("nonsense", _json({"problem": str(error), "cluster": None}))
         switch = self._switches[name]
@@ -284,11 +295,13 @@ class SwitchRegistry:
         if name in self._switches:
             same = self._switches[name].clients == part.clients
             return "" if same else f"there is a part {part.name} already, with other clients"
-        others = [Part(one, self._switch_of_part(cluster.cluster, one).clients) for one in cluster.parts]
+        others = [
+            Part(part_name, self._switch_of_part(cluster.cluster, part_name).clients) for part_name in cluster.parts
+        ]
         problem = cluster.part_problem or overlap_problem(part, others)
         if problem or len(others) >= MAX_PARTS:
             return problem or f"a cluster has at most {MAX_PARTS} parts"
-        made = UnitSwitch(
+        part_switch = UnitSwitch(
             name,
             cluster.configured,
             cluster.upstreams,
@@ -301,14 +314,14 @@ class SwitchRegistry:
         )
         before = cluster.parts
         try:
-            made.write()
+            part_switch.write()
             cluster.parts = (*before, part.name)
-            cluster.write()  # from here on there is this part, also after a restart
+            cluster.write()  # from here on the part exists, also after a restart
         except ConfigError as error:
             cluster.parts = before
             return str(error)
-        self._effects.make_part(cluster.cluster, part, made.state.active)
-        self._switches[name] = made
+        self._effects.make_part(cluster.cluster, part, part_switch.state.active)
+        self._switches[name] = part_switch
         log.info(
             "cluster %s: its clients %s can be switched by themselves", name, one_line(", ".join(part.clients), 200)
         )
@@ -319,14 +332,17 @@ class SwitchRegistry:
         name = unit_name(cluster.cluster, part)
         if name not in self._switches:
             return ""
-        there = self._switches[name]
-        problem = cluster.part_problem or there.part_problem
-        if problem or there.state.active != cluster.state.active:
-            return problem or f"part {part} is routed to {there.state.active}, and all others to {cluster.state.active}"
+        part_switch = self._switches[name]
+        problem = cluster.part_problem or part_switch.part_problem
+        if problem or part_switch.state.active != cluster.state.active:
+            return (
+                problem
+                or f"part {part} is routed to {part_switch.state.active}, and all others to {cluster.state.active}"
+            )
         if problem := self._effects.end_part(cluster.cluster, part):
             return problem
         del self._switches[name]
-        cluster.parts = tuple(one for one in cluster.parts if one != part)
+        cluster.parts = tuple(part_name for part_name in cluster.parts if part_name != part)
         try:
             cluster.write()
         except ConfigError as error:
@@ -343,17 +359,17 @@ def _forget(directory: StateDir, cluster: str) -> None:
     Raises ConfigError if its switch has not ended.
     """
     try:
-        kept = directory.read(cluster)
+        stored = directory.read(cluster)
     except ConfigError:
-        return  # nobody needs it now, and it says itself what is wrong with it if somebody does
-    if kept is None:
+        return  # it is not needed now, and reading it later reports the problem
+    if stored is None:
         return
-    if kept.state.holds:
+    if stored.state.holds:
         raise ConfigError(
-            f"--state-dir: cluster {cluster} is in switch {kept.state.switch} ({kept.state.phase}), and the"
+            f"--state-dir: cluster {cluster} is in switch {stored.state.switch} ({stored.state.phase}), and the"
             f" configuration has no upstreams for it: put them back, or remove {directory.file(cluster)}"
         )
-    for name in (cluster, *(unit_name(cluster, part) for part in kept.parts)):
+    for name in (cluster, *(unit_name(cluster, part) for part in stored.parts)):
         _remove(directory, name)
 
 
@@ -365,12 +381,12 @@ def _remove(directory: StateDir, name: str) -> None:
         log.warning(text, name, error.strerror)
 
 
-def _led(config: Config, active: Mapping[str, str]) -> Config:
+def _with_active(config: Config, active: Mapping[str, str]) -> Config:
     """Return the configuration with other active upstreams, where it has them."""
-    there = {(cluster.name, cluster.upstream) for cluster in config.clusters}
+    existing = {(cluster.name, cluster.upstream) for cluster in config.clusters}
     clusters = [
         cluster.model_copy(update={"active": cluster.upstream == active[cluster.name]})
-        if (cluster.name, active.get(cluster.name)) in there
+        if (cluster.name, active.get(cluster.name)) in existing
         else cluster
         for cluster in config.clusters
     ]

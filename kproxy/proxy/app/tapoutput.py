@@ -64,7 +64,7 @@ def exchange_text(value: Mapping[str, Any]) -> str:
     if value.get("error"):
         parts.append(f"error {value['error']}")
     rewritten = value.get("rewritten") or ()
-    parts += [f"{one.get('from')} => {one.get('to')}" for one in rewritten if isinstance(one, dict)]
+    parts += [f"{pair.get('from')} => {pair.get('to')}" for pair in rewritten if isinstance(pair, dict)]
     return " ".join(parts)
 
 
@@ -105,7 +105,7 @@ class Summary:
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the rows as text, the busiest first."""
         seconds = max(0.001, time.monotonic() - self._began)
-        for key, row in sorted(self._rows.items(), key=lambda one: -one[1].count):
+        for key, row in sorted(self._rows.items(), key=lambda item: -item[1].count):
             ordered = sorted(row.latencies)
             yield (
                 *(one_line(part, 40) for part in key),

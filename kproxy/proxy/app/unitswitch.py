@@ -36,12 +36,12 @@ from kproxy.proxy.switching.positions import WaitingConsumer
 
 log = logging.getLogger(__name__)
 
-# How soon a step is tried again that could not be written down, or settled, in seconds.
+# The pause before another attempt to write a state, or to settle, in seconds.
 _AGAIN, _SOON = 1.0, 0.1
-# How often kproxy says that it has committed and waits, in seconds.
+# How often kproxy logs that it has committed and waits, in seconds.
 _REMIND = 30.0
-# For so long after its sessions were led elsewhere, a kproxy that is begun again guards all clients: each may be one
-# that has not asked for its positions yet. Later, most have, and would wait in vain.
+# For this long after a flip, a restarted kproxy guards all clients: each may be one
+# that has not asked for its positions yet. Later, most have, and would wait in vain. In seconds.
 _GUARDED = 300.0
 
 
@@ -99,7 +99,7 @@ class UnitSwitch:
             over = self.state.deadline is not None and self.state.deadline <= now()
             held = self.state.phase not in (Phase.SERVING, Phase.HOLDING) and not over
             unsure = min(stored.unsure, GIVEN_UP_LATE) if stored.ended else 0.0 if held else GIVEN_UP_LATE
-            # The same of which clients have fetched: those that have not come again since then are known to nobody.
+            # The same of which clients have fetched: no process knows those that have not come again since then.
             unknown = GIVEN_UP_LATE if self._fetched is None else min(stored.unknown, GIVEN_UP_LATE)
         self._doubts_until, self._fetched_unknown_until = now() + unsure, now() + unknown
         if part_of is not None:
@@ -202,7 +202,7 @@ class UnitSwitch:
         if not (problem := self._enter(step)):
             return
         if self._writer.may_be_committed:
-            # Another process would go on as committed, and may be told to release.
+            # Another process would continue as committed, and might receive a release.
             log.error("cluster %s: the deadline has passed, but %s; writes stay held", self.cluster, problem)
             self._timers.append(asyncio.get_running_loop().call_later(_AGAIN, self._on_deadline))
             return
@@ -279,20 +279,20 @@ class UnitSwitch:
         self._timers.clear()
 
     def _log_phase(self, before: ParticipantState) -> None:
-        now, what = self.state, f"cluster {self.cluster}: switch {self.state.switch or before.switch}"
+        now, title = self.state, f"cluster {self.cluster}: switch {self.state.switch or before.switch}"
         match now.phase:
             case Phase.HOLDING:
-                left = (now.deadline or 0.0) - self._now()
-                log.info("%s from %s to %s: writes wait, for %.0f s at most", what, now.former, now.to, left)
+                seconds_left = (now.deadline or 0.0) - self._now()
+                log.info("%s from %s to %s: writes wait, for %.0f s at most", title, now.former, now.to, seconds_left)
             case Phase.HELD:
-                log.info("%s: held: no write is without an answer after %.1f s", what, self._now() - now.since)
+                log.info("%s: held: no write is without an answer after %.1f s", title, self._now() - now.since)
             case Phase.FLIPPED:
-                log.info("%s: flipped: connections are cut, clients reach %s; writes still wait", what, now.active)
+                log.info("%s: flipped: connections are cut, clients reach %s; writes still wait", title, now.active)
             case Phase.COMMITTED:
-                log.info("%s: committed: writes wait until the switch is released or aborted", what)
+                log.info("%s: committed: writes wait until the switch is released or aborted", title)
             case Phase.SERVING if now.last is not None:
                 text = "%s: %s (%s): clients write to %s; their writes waited %.1f s"
-                log.warning(text, what, now.last.outcome, now.last.why, now.active, now.last.held)
+                log.warning(text, title, now.last.outcome, now.last.why, now.active, now.last.held)
 
     # What is known
 
@@ -302,7 +302,7 @@ class UnitSwitch:
 
     def _facts(self, seconds: float = 0.0) -> SwitchConditions:
         writes = self._effects.writes(self.cluster)
-        doubts = [_said(doubt) for doubt in writes.doubts]
+        doubts = [_doubt_text(doubt) for doubt in writes.doubts]
         unsure = self._doubts_until - self._now()
         if unsure > 0:
             doubts.append(f"clients of the kproxy before this one may repeat writes, for {unsure:.0f} s at most")
@@ -337,7 +337,7 @@ class UnitSwitch:
             "unanswered": writes.unanswered,
             "held": writes.held,
             "doubts": doubts,
-            "waiting": [_stale(upstream) for upstream in self._effects.waiting(self.cluster)],
+            "waiting": [_waiting_json(upstream) for upstream in self._effects.waiting(self.cluster)],
             "problem": self._problem,
             "beside": asdict(self._effects.port_sharers(split_unit(self.cluster)[0])),
         }
@@ -358,18 +358,18 @@ class UnitSwitch:
             held=writes.held,
             doubts=len(writes.doubts),
             waiting=len(self._effects.waiting(self.cluster)),
-            last=_last(now),
+            last=_last_text(now),
             problem=self._problem,
             stuck=bool(self._defect) or now.phase is Phase.COMMITTED,
         )
 
 
-def _said(doubt: Doubt) -> str:
+def _doubt_text(doubt: Doubt) -> str:
     client = one_line(doubt.client, 60) or "a client without a name"
     return f"{client} at {doubt.address} lost the answer to a write and may repeat it, for {doubt.left:.0f} s at most"
 
 
-def _stale(waiting: WaitingConsumer) -> dict[str, Any]:
+def _waiting_json(waiting: WaitingConsumer) -> dict[str, Any]:
     return {
         "client": waiting.identity.client_id,
         "address": waiting.identity.address,
@@ -380,7 +380,7 @@ def _stale(waiting: WaitingConsumer) -> dict[str, Any]:
     }
 
 
-def _last(now: ParticipantState) -> str:
+def _last_text(now: ParticipantState) -> str:
     if now.last is None:
         return ""
     return f"switch {now.last.switch} to {now.last.to}: {now.last.outcome} ({now.last.why}), {now.last.held:.1f} s"

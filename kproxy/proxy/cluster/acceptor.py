@@ -29,11 +29,11 @@ from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-# How long a connection may say nothing while places are scarce, in seconds. Kafka clients speak at once.
+# How long a connection may stay silent while slots are scarce, in seconds. Kafka clients send a request at once.
 _SILENCE = 10.0
 # The first byte of a TLS connection: a record of type handshake (RFC 8446 §5.1).
 _TLS_HANDSHAKE = b"\x16"
-# What a browser or curl sees that comes to a Kafka port.
+# The response to a browser or curl at a Kafka port.
 _HTTP_HINT = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"This is a Kafka port of kproxy: give it to a Kafka client as bootstrap.servers.\n"
@@ -101,10 +101,10 @@ class Acceptor:
         self._handle_client = handle_client
         self._expects_tls = expects_tls
         self._loop = asyncio.get_running_loop()
-        self._silent: dict[socket.socket, ConnectionSlot] = {}  # nothing heard yet, the oldest first
+        self._silent: dict[socket.socket, ConnectionSlot] = {}  # without any byte yet, the oldest first
         self._waiting: dict[
             ConnectionSlot, Callable[[], None]
-        ] = {}  # for their nodes, the oldest first, and how to close each
+        ] = {}  # for their nodes, the oldest first, and what closes each
         self._silence_timer: asyncio.TimerHandle | None = None
         self._per_node: Counter[NodeKey | None] = Counter()
         self.sessions = 0
@@ -124,7 +124,7 @@ class Acceptor:
         listener.sessions += 1
         self.count(listener.key, 1)
         slot = ConnectionSlot(self, listener, listener.key, peer, self._loop.time())
-        # Brokers are dialled when the client has said something: a TCP probe costs them nothing.
+        # kproxy dials a broker when the client has sent something: a TCP probe costs brokers nothing.
         first = _peek(client)
         if first is not None:
             self._on_first_bytes(client, slot, first)
@@ -135,7 +135,7 @@ class Acceptor:
         if self._is_scarce and self._silence_timer is None:
             self._close_silent()
 
-    # Places
+    # Slots
 
     def full_reason(self) -> str:
         """Return why the next connection would be refused, "" if it would be accepted."""
@@ -196,9 +196,9 @@ class Acceptor:
         for client, slot in list(self._silent.items()):
             if not self._is_scarce:
                 return
-            left = slot.since + _SILENCE - self._loop.time()
-            if left > 0:
-                self._silence_timer = self._loop.call_later(left, self._close_silent)
+            seconds_left = slot.since + _SILENCE - self._loop.time()
+            if seconds_left > 0:
+                self._silence_timer = self._loop.call_later(seconds_left, self._close_silent)
                 return
             self._drop(client)
 
@@ -217,7 +217,7 @@ class Acceptor:
             log.warning(text, slot.peer, error, extra=about(slot.peer.host, error.reason))
             if recognise(first) is Greeting.HTTP:
                 with contextlib.suppress(OSError):
-                    client.recv(65536)  # what stays unread would turn the close into a reset
+                    client.recv(65536)  # unread bytes would turn the close into a reset
                     client.send(_HTTP_HINT)
         if error is not None or not first:
             client.close()
@@ -238,7 +238,7 @@ class Acceptor:
         self.sessions += 1
         try:
             self._handle_client(client, slot.key, self._local_host(client), slot)
-        except OSError:  # the client is gone already
+        except OSError:  # the client has already disconnected
             client.close()
             slot.release()
         except Exception:

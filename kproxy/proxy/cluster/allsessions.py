@@ -66,10 +66,10 @@ class AllSessions:
         self._metrics = metrics
         self._tasks = tasks
         self._sessions: dict[str, Sessions] = {}
-        self._former: list[Sessions] = []  # of clusters that are served no more
-        self._emit: Emit | None = None  # while somebody looks on
-        self._emit_frame: EmitFrame | None = None  # while somebody wants copies of frames
-        self._holds: Counter[str | None] = Counter()  # of a cluster, or None: of all, those to come as well
+        self._former: list[Sessions] = []  # of clusters that are no longer served
+        self._emit: Emit | None = None  # while there is an observer
+        self._emit_frame: EmitFrame | None = None  # while there is a capture
+        self._holds: Counter[str | None] = Counter()  # by cluster; None: all clusters, present and future
         metrics.in_flight = self.in_flight
 
     def add_clusters(self, gateways: Sequence[Gateway]) -> None:
@@ -178,7 +178,7 @@ class AllSessions:
 
     def release(self, cluster: str | None = None) -> None:
         """Undo one hold."""
-        assert self._holds[cluster], "nobody holds"
+        assert self._holds[cluster], "no hold to release"
         self._holds[cluster] -= 1
         for sessions in self._sessions_of(cluster):
             sessions.release()

@@ -33,7 +33,7 @@ LocaliseForHost = Callable[[str, Endpoints], Sequence[Address]]
 Each address is bound.
 """
 
-# How long a client may take for the beginning of its first request, in seconds: they speak at once.
+# How long a client may take for the beginning of its first request, in seconds: clients send it at once.
 _TIMEOUT = 30.0
 # One read: as much as a TLS record may have.
 _READ_SIZE = 16 * 1024
@@ -76,7 +76,7 @@ async def read_first_request(client: socket.socket) -> bytes:
             while not is_long_enough(request):
                 chunk = await stream.receive(_READ_SIZE)
                 if not chunk:
-                    raise ConnectionResetError("the client has gone")
+                    raise ConnectionResetError("the client has disconnected")
                 request += chunk
     except TimeoutError:
         text = f"the client has sent no client id for {_TIMEOUT:g} s, and the cluster has parts"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-# More file descriptors than this nobody needs, and some systems allow a billion.
+# The most file descriptors that kproxy takes: some systems allow a billion.
 _MOST_FILES = 1_048_576
-# What else is open: connections to the admin endpoint (64 at most), names being resolved, the log.
+# Other open files: connections to the admin endpoint (64 at most), names being resolved, the log.
 _RESERVED_FILES = 128
 # The client's connection and the upstream's.
 _FILES_PER_CONNECTION = 2
-# However few files there are, so many sockets may listen.
+# At least this many sockets may listen, however few files there are.
 _LEAST_LISTENING = 16
-# Bounds of what `pending_connection_limit` says.
+# The bounds of `pending_connection_limit`.
 _LEAST_UNDER_WAY, _MOST_UNDER_WAY = 16, 256
 
 
@@ -29,7 +29,7 @@ class ConnectionLimit:
         self.files = files
         self.in_use = 0
         self.listening = 0
-        self._clusters: dict[object, int] = {}  # how many sockets listen for each
+        self._clusters: dict[object, int] = {}  # listening sockets by cluster
         self.evictable: dict[object, Callable[[], None]] = {}
 
     @property
@@ -58,9 +58,11 @@ class ConnectionLimit:
             return True
         maximum = max(_LEAST_LISTENING, (self.files - _RESERVED_FILES) // 2)
         share = maximum // max(1, len(self._clusters))
-        others = [sockets for one, sockets in self._clusters.items() if one is not cluster]
-        kept = 0 if self._clusters.get(cluster, 0) < share else sum(max(0, share - sockets) for sockets in others)
-        return maximum - self.listening > kept
+        other_counts = [sockets for cluster_key, sockets in self._clusters.items() if cluster_key is not cluster]
+        reserved = (
+            0 if self._clusters.get(cluster, 0) < share else sum(max(0, share - sockets) for sockets in other_counts)
+        )
+        return maximum - self.listening > reserved
 
     @property
     def is_full(self) -> bool:

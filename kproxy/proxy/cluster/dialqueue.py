@@ -13,9 +13,9 @@ from collections.abc import Callable, Hashable
 
 from kproxy.base.errors import UpstreamError
 
-# One node has this part of the bound: while it is slow, clients still reach the others.
+# One node has at most 1/_PART of the slots: while it is slow, clients still reach the others.
 _PART = 2
-# Nodes that are remembered as out of reach.
+# The most nodes that are remembered as unreachable.
 _MOST_FAILING = 1000
 
 
@@ -99,7 +99,7 @@ class DialQueue:
             waiting = self._waiting[node]
             while waiting and (waiting[0].done() or self.is_free(node)):
                 outcome = waiting.popleft()
-                if not outcome.done():  # else its client has gone
+                if not outcome.done():  # else its client has disconnected
                     outcome.set_result(self._grant(node))
             if not waiting:
                 del self._waiting[node]

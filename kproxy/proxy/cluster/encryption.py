@@ -65,14 +65,14 @@ def _warn_of_sni(config: ClusterConfig) -> None:
     clients = client_tls(config) if config.sni is not None else None
     if clients is None or config.sni is None:
         return
-    names, one = clients.names(), config.sni.name("1")
-    if names and not any(_covers(name.lower(), one) for name in names):
+    names, example = clients.names(), config.sni.name("1")
+    if names and not any(_covers(name.lower(), example) for name in names):
         log.warning(
             "cluster %s: the certificate of --client-tls-cert is for %s, and not for %s: clients that check it cannot"
             " connect to nodes (--sni %s)",
             config.name,
             ", ".join(names[:5]),
-            one,
+            example,
             config.sni,
         )
 

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 # Between two rounds of asking the bootstrap servers, in seconds: doubled each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
-# How long the other bootstrap servers may take once one has answered, in seconds. Those that are slower are judged when
-# they are dialled.
+# How long the other bootstrap servers may take once one has answered, in seconds. Slower ones are verified when
+# kproxy dials them.
 _OTHERS_MAY_TAKE = 1.0
 # Between two rounds of trying nodes that could not be reached, in seconds: doubled each time.
 _TRY_AGAIN, _TRY_AGAIN_AT_MOST = 1.0, 15.0
@@ -149,12 +149,12 @@ class Explorer:
         now = self._dialer.reachability.of_node(key)
         if now.problem is not None or now.route is None:
             return
-        what = about(self._config.title, key)
+        topic = about(self._config.title, key)
         if now.proof is not Proof.UNCHECKED:
-            log.info("%s can be reached again: %s", key, now.route.dial, extra=what)
-        elif before.reason not in _OTHERS:  # that somebody listens there is nothing new
+            log.info("%s can be reached again: %s", key, now.route.dial, extra=topic)
+        elif before.reason not in _OTHERS:  # it was known already that something listens there
             text = "%s: %s accepts connections again; which broker it is, kproxy asks when a client has logged in"
-            log.info(text, key, now.route.dial, extra=what)
+            log.info(text, key, now.route.dial, extra=topic)
 
     def _lost(self) -> list[NodeKey]:
         """Return the present nodes that have not been reached."""
@@ -248,7 +248,7 @@ class Explorer:
                 self._dialer.note(BootstrapAnswer(self._config.bootstrap_servers.index(server)))
                 for number, _ in enumerate(self._learn(Endpoints(identity.members.nodes, complete=True)), 1):
                     if number % BOUND_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # sessions go on meanwhile
+                        await asyncio.sleep(0)  # sessions continue meanwhile
 
     async def _ask_all(self) -> dict[Address, BrokerIdentity | KproxyError]:
         """Ask which node each bootstrap server is; return the answers in their order."""

@@ -83,27 +83,27 @@ class Forwards:
         except OSError as error:
             listeners.close_all()
             taken = error.errno == errno.EADDRINUSE
-            why = "the port is taken; choose another" if taken else error.strerror
-            raise ConfigError(f"--forward {forward}: {why}") from None
+            problem = "the port is taken; choose another" if taken else error.strerror
+            raise ConfigError(f"--forward {forward}: {problem}") from None
         leading = PortForward(Address(listen.host, port), forward.to, listeners)
         self.port_forwards.append(leading)
         self._limit.listening += listeners.sockets
 
     def resume(self) -> None:
         """Listen on the ports, where other kproxies share them."""
-        for one in self.port_forwards:
-            one.listeners.resume()
+        for forward in self.port_forwards:
+            forward.listeners.resume()
 
     def stop_accepting(self) -> None:
         """Close the ports; open connections stay."""
-        for one in self.port_forwards:
-            self._limit.listening -= one.listeners.sockets
-            one.listeners.close_all()
+        for forward in self.port_forwards:
+            self._limit.listening -= forward.listeners.sockets
+            forward.listeners.close_all()
 
     def end(self) -> None:
         """Close the open connections."""
-        for one in self.port_forwards:
-            for task in one.open:
+        for forward in self.port_forwards:
+            for task in forward.open:
                 task.cancel()
 
     def _accepted(self, leading: PortForward, client: socket.socket) -> None:
@@ -117,12 +117,12 @@ class Forwards:
         leading.open.add(task)
         self._limit.in_use += 1
 
-        def left(task: asyncio.Task[None]) -> None:
+        def release(task: asyncio.Task[None]) -> None:
             client.close()  # for a task that never began
             leading.open.discard(task)
             self._limit.in_use -= 1
 
-        task.add_done_callback(left)
+        task.add_done_callback(release)
 
     async def _lead(self, leading: PortForward, client: socket.socket) -> None:
         try:
@@ -139,12 +139,12 @@ class Forwards:
             upstream.close()
 
 
-async def _relay(one: socket.socket, other: socket.socket) -> None:
+async def _relay(client: socket.socket, upstream: socket.socket) -> None:
     """Pass bytes on until both sides have ended, or either connection breaks."""
     writers: list[asyncio.StreamWriter] = []
     try:
         ends = []
-        for sock in (one, other):
+        for sock in (client, upstream):
             reader, writer = await asyncio.open_connection(sock=sock, limit=_CHUNK)
             writers.append(writer)
             ends.append(reader)

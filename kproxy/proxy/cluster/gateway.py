@@ -38,9 +38,9 @@ from kproxy.proxy.switching.parts import unit_name
 
 log = logging.getLogger(__name__)
 
-# Of so many nodes that come, go or move together there is a line for each.
+# If more nodes come, go or move together, there is one line for all of them.
 _LINES_AT_ONCE = 20
-# How often kproxies that share ports look which of them accepts clients, while only one does, in seconds.
+# How often kproxies that share ports check which of them accepts clients, while only one does, in seconds.
 _CHOOSE_AGAIN = 1.0
 
 
@@ -81,10 +81,12 @@ class Gateway:
         self.own_addresses = own_addresses or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
-        self._one_process_until = float("-inf")  # while only one of the kproxies that share the ports accepts clients
+        self._one_process_until = float(
+            "-inf"
+        )  # until then, only one of the kproxies that share the ports accepts clients
         self._choosing: asyncio.Task[None] | None = None
         self.active = config.upstream
-        self.parts: dict[str, str] = {}  # to which upstream each part's clients are led
+        self.parts: dict[str, str] = {}  # the upstream of each part's clients
         self.upstreams: dict[str, Upstream] = {}
         self.acceptor = Acceptor(
             config,
@@ -116,9 +118,13 @@ class Gateway:
                 self.own_addresses,
                 shared=self.claims is not None,
             )
-            for one in (config, *others):
-                if one.cluster_id is not None and (said := self._agree(one.upstream, one.cluster_id)) != one.cluster_id:
-                    raise ConfigError(_other_cluster_text(one, said))
+            for upstream_config in (config, *others):
+                if (
+                    upstream_config.cluster_id is not None
+                    and (agreed_id := self._agree(upstream_config.upstream, upstream_config.cluster_id))
+                    != upstream_config.cluster_id
+                ):
+                    raise ConfigError(_other_cluster_text(upstream_config, agreed_id))
         except ConfigError:
             self._listeners.close_all()
             if self.claims is not None:
@@ -136,8 +142,8 @@ class Gateway:
             agree=self._agree,
             on_news=self._on_upstream_change,
         )
-        for one in (config, *others):
-            self.upstreams[one.upstream] = self._upstream(one)
+        for upstream_config in (config, *others):
+            self.upstreams[upstream_config.upstream] = self._upstream(upstream_config)
         self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, connection_limit)
 
     # Other kproxies at the same ports
@@ -245,7 +251,7 @@ class Gateway:
     async def knows_node(self, key: NodeKey) -> bool:
         """Check whether any metadata named the node, once the bootstrap servers have been asked."""
         await self.dialer.bootstrap_asked.wait()
-        return any(one.knows_node(key) for one in self.upstreams.values())
+        return any(upstream.knows_node(key) for upstream in self.upstreams.values())
 
     async def _connect(self, address: Address) -> socket.socket:
         """Connect to something that is no broker, through the hops to the active upstream. Raises UpstreamError."""
@@ -271,11 +277,11 @@ class Gateway:
 
     def same_cluster_problem(self) -> str | None:
         """Return an error text if two upstreams are the same Kafka cluster."""
-        seen: dict[str, str] = {}
-        for name, one in self.upstreams.items():
-            cluster_id = one.dialer.reachability.cluster_id
-            if cluster_id is not None and seen.setdefault(cluster_id, name) != name:
-                return f"upstreams {seen[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
+        name_by_id: dict[str, str] = {}
+        for name, upstream in self.upstreams.items():
+            cluster_id = upstream.dialer.reachability.cluster_id
+            if cluster_id is not None and name_by_id.setdefault(cluster_id, name) != name:
+                return f"upstreams {name_by_id[cluster_id]} and {name} are the same Kafka cluster (id {cluster_id})"
         return None
 
     def flip(self, to: str, part: str = "") -> None:
@@ -295,16 +301,19 @@ class Gateway:
 
     def kept_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
         """Return which upstreams another configuration keeps, and under which name; the active one is its first."""
-        here = [self.config, *(one.config for one in self.upstreams.values() if one.config is not self.config)]
-        return successors(here, configs)
+        present_configs = [
+            self.config,
+            *(upstream.config for upstream in self.upstreams.values() if upstream.config is not self.config),
+        ]
+        return successors(present_configs, configs)
 
     def prepare_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, Upstream]:
         """Return the upstreams that another configuration adds, for `reconfigure`. Raises ConfigError.
 
         Nothing changes yet.
         """
-        kept = set(self.kept_upstreams(configs).values())
-        return {one.upstream: self._upstream(one) for one in configs if one.upstream not in kept}
+        kept_names = set(self.kept_upstreams(configs).values())
+        return {config.upstream: self._upstream(config) for config in configs if config.upstream not in kept_names}
 
     def reconfigure(
         self,
@@ -318,25 +327,31 @@ class Gateway:
         These have that many seconds to end. Listeners and local ports stay. The upstream that clients are routed to
         stays, perhaps under another name.
         """
-        former, goes_on = dict(self.upstreams), self.kept_upstreams(configs)
-        for name in former.keys() - goes_on.keys():
+        former, new_names = dict(self.upstreams), self.kept_upstreams(configs)
+        for name in former.keys() - new_names.keys():
             self._nodes.remove_upstream(former[name])
             former[name].dialer.end(seconds)
             if self.claims is not None:
                 self.claims.retract(f"id of {name}")
-        kept = {later: former[name] for name, later in goes_on.items()}
-        concerned = {}
-        for one in configs:
-            if one.upstream in kept:
-                concerned[one.upstream] = kept[one.upstream].reconfigure(one, ends[one.upstream], seconds)
-        # In place: who looks after the ports has the same mapping.
+        kept_upstreams = {later: former[name] for name, later in new_names.items()}
+        concerns = {}
+        for config in configs:
+            if config.upstream in kept_upstreams:
+                concerns[config.upstream] = kept_upstreams[config.upstream].reconfigure(
+                    config, ends[config.upstream], seconds
+                )
+        # In place: `NodePorts` has the same mapping.
         self.upstreams.clear()
-        self.upstreams.update({one.upstream: kept.get(one.upstream) or added[one.upstream] for one in configs})
+        self.upstreams.update(
+            {config.upstream: kept_upstreams.get(config.upstream) or added[config.upstream] for config in configs}
+        )
         self.active = configs[0].upstream
-        self.parts = {part: goes_on[led] for part, led in self.parts.items()} if len(configs) > 1 else {}
+        self.parts = (
+            {part: new_names[upstream_name] for part, upstream_name in self.parts.items()} if len(configs) > 1 else {}
+        )
         self.acceptor.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
         self._on_change()
-        return concerned
+        return concerns
 
     # Local addresses
 
@@ -381,7 +396,7 @@ class Gateway:
             upstream.explorer.notify_change()
             self._log_changes(upstream, learned)
             self._on_change()
-        # Another response may have named some of them, and not be done with them.
+        # Another response may have named some of them, whose listeners are not bound yet.
         named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
         lacking = upstream.topology.in_order(key for key in named if not self._nodes.is_bound(key))
         return self._serve(upstream, lacking, learned.new)
@@ -395,24 +410,27 @@ class Gateway:
     def _log_new(self, upstream: Upstream, nodes: Sequence[Node]) -> None:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.dialer.reachability.exploration.searched else logging.DEBUG
-        here = self.local_host()
+        local_host = self.local_host()
         _log_nodes(
             level,
             upstream,
             f"{_upstream_prefix(upstream)}%s: %s is at local port %d",
-            [(node, node.advertised, self.local_address(node, here).port) for node in filter(self.is_bound, nodes)],
+            [
+                (node, node.advertised, self.local_address(node, local_host).port)
+                for node in filter(self.is_bound, nodes)
+            ],
         )
 
     def _log_changes(self, upstream: Upstream, learned: TopologyChange) -> None:
-        whose = _upstream_prefix(upstream)
+        prefix = _upstream_prefix(upstream)
         _log_nodes(
             logging.INFO,
             upstream,
-            f"{whose}%s moved from %s to %s; its local port stays %d",
+            f"{prefix}%s moved from %s to %s; its local port stays %d",
             [(node, before, node.advertised, node.port) for node, before in learned.moved],
         )
         for text, nodes in (("%s (%s) is no longer in the metadata", learned.gone), ("%s (%s) is back", learned.back)):
-            _log_nodes(logging.INFO, upstream, whose + text, [(node, node.advertised) for node in nodes])
+            _log_nodes(logging.INFO, upstream, prefix + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """Return the local addresses of the endpoints in a response; each is bound. Raises WireError, and NotYet."""
@@ -437,7 +455,7 @@ class Gateway:
     def _check_served(self, nodes: Sequence[Node]) -> None:
         """Raise WireError if one of these nodes has no listener: kproxy advertises only addresses that it serves."""
         if self._ended or not self._listeners.accepting:
-            # Nothing is served any more, but what is in flight is still answered.
+            # The cluster is no longer served, but requests in flight are still answered.
             if self.config.sni is None and not all(node.port for node in nodes):
                 raise _not_served()
             return
@@ -501,17 +519,19 @@ def _not_served() -> WireError:
     return WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
 
 
-def _log_nodes(level: int, upstream: Upstream, text: str, said: Sequence[tuple[Node, *tuple[object, ...]]]) -> None:
+def _log_nodes(
+    level: int, upstream: Upstream, text: str, node_lines: Sequence[tuple[Node, *tuple[object, ...]]]
+) -> None:
     """Log a line for each node; if there are many, one line for all of them, with the first."""
     title = upstream.config.title
-    if len(said) > _LINES_AT_ONCE:
-        (node, *rest), others = said[0], len(said) - 1
+    if len(node_lines) > _LINES_AT_ONCE:
+        (node, *arguments), further = node_lines[0], len(node_lines) - 1
         text += ", and so on: %d more nodes"
-        log.log(level, text, node.key, *rest, others, extra=about(title))
+        log.log(level, text, node.key, *arguments, further, extra=about(title))
         return
-    for node, *rest in said:
-        # A broker may name others each time, which must not crowd what else there is to say out of the log.
-        log.log(level, text, node.key, *rest, extra=about(title, node.key.node_id % NODES_LOGGED_APART))
+    for node, *arguments in node_lines:
+        # A broker may name other nodes each time, which must not crowd other lines out of the log.
+        log.log(level, text, node.key, *arguments, extra=about(title, node.key.node_id % NODES_LOGGED_APART))
 
 
 def _claim_ports(
@@ -519,22 +539,22 @@ def _claim_ports(
 ) -> ClusterClaims:
     """Claim the cluster's ports. Raises ConfigError if another kproxy gives one of them another meaning."""
     window = config.effective_node_ports()
-    upstreams = sorted(one.upstream for one in (config, *others))
+    upstreams = sorted(upstream_config.upstream for upstream_config in (config, *others))
     tls = config.client_tls_cert is not None
-    here = f"{window}, {config.sni}, {config.advertise}, {upstreams}, {tls}"
-    ports = [(config.listen.port, config.listen.port, f"bootstrap {here}")]
+    shared_settings = f"{window}, {config.sni}, {config.advertise}, {upstreams}, {tls}"
+    ports = [(config.listen.port, config.listen.port, f"bootstrap {shared_settings}")]
     if config.sni is None:
-        ports.append((window.first, window.last, f"nodes {here}"))
+        ports.append((window.first, window.last, f"nodes {shared_settings}"))
     for forward in config.forward:
         port = forward.listen(config.listen).port
         ports.append((port, port, f"forward {forward.to}"))
     return ClusterClaims(sharing, config.name, hosts, ports)
 
 
-def _other_cluster_text(config: ClusterConfig, said: str) -> str:
+def _other_cluster_text(config: ClusterConfig, other_id: str) -> str:
     return (
         f"cluster {config.title}: cluster-id is {config.cluster_id}, and another kproxy that shares port"
-        f" {config.listen.port} (--reuse-port) serves the Kafka cluster with the id {said}"
+        f" {config.listen.port} (--reuse-port) serves the Kafka cluster with the id {other_id}"
     )
 
 

@@ -25,12 +25,12 @@ from kproxy.proxy.switching.logins import LoginMode
 
 log = logging.getLogger(__name__)
 
-# A question that no broker has ever answered, and on which one has hung up so often, is left out for so many seconds:
-# some that are no Kafka do that. A connection that breaks at that moment looks the same.
+# If no broker has ever answered a question, and one has closed the connection on it _HUNG_UP times, kproxy leaves it
+# out for _LEFT_OUT seconds: some that are no Kafka do that. A connection that breaks at that moment looks the same.
 _HUNG_UP, _LEFT_OUT = 2, 300.0
-# That brokers answer after a login only is believed for so long, in seconds: one that is being stopped looks the same.
+# For this many seconds kproxy assumes that brokers answer only after a login: a broker that stops looks the same.
 _WANTS_LOGIN = 300.0
-# Partitions that a node leads are looked up again after so many seconds.
+# After this many seconds, kproxy asks again which partitions a node leads.
 _LEADERS_HOLD = 300.0
 
 
@@ -108,8 +108,8 @@ class BrokerIdentifier:
             versions = self._versions
             if versions is None or not (logged_in or self._answers_without_login):
                 versions = await questions.ask_versions(channel)
-        # A broker that tells its id when it is asked for another's need not be asked for one that nobody has, which it
-        # would log as an error.
+        # A broker that returns its id when it is asked for another's need not be asked for one that no broker has:
+        # it would log that as an error.
         assumed_id = expected.node_id if expected is not None and self._reports_own_id else questions.UNUSED_NODE_ID
         # In one round trip, where that can be. The broker answers in order: if it hangs up before the first answer, it
         # was not the second question's fault.

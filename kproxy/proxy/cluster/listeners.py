@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 BOUND_AT_ONCE = 8
 
 _BACKLOG = 1024
-# Connections taken in one go, so that a flood of them does not keep the loop from everything else.
+# Connections accepted in one go, so that a flood of them does not block the loop.
 _ACCEPT_AT_ONCE = 64
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -121,7 +121,7 @@ class Listeners:
         for listener in self.bound.values():
             for sock in listener.sockets:
                 self._loop.remove_reader(sock.fileno())
-                sock.shutdown(socket.SHUT_RD)  # Linux: the port stays bound, and `listen` begins anew
+                sock.shutdown(socket.SHUT_RD)  # Linux: the port stays bound, and `listen` starts again
 
     def close(self, key: NodeKey | None) -> None:
         """Close a listener; accepted connections stay."""
@@ -187,10 +187,10 @@ def _open_reserve() -> int | None:
 
 def _resolve(listen: Address) -> list[tuple[int, str]]:
     try:
-        found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
         raise ConfigError(f"--listen {listen}: the name '{listen.host}' cannot be resolved here") from None
-    return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in found]
+    return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in addresses]
 
 
 def _bound(family: int, host: str, port: int, *, shared: bool) -> socket.socket:

@@ -60,11 +60,11 @@ class LocalPorts:
         self.fixed = fixed
         self.first = first
         self.last = last
-        self._topologies: Counter[NodeKey] = Counter()  # by how many topologies
+        self._topologies: Counter[NodeKey] = Counter()  # how many topologies have each node
         self._port_of: dict[NodeKey, int] = {}
         self._node_at: dict[int, NodeKey] = {}
         self._ports_in_use = 0  # ports of the window in `_node_at`, from which none of these goes
-        self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port each had, and since when it is gone
+        self._forgotten: dict[NodeKey, tuple[int, float]] = {}  # the port of each, and since when it is absent
 
     def add_topology_node(self, key: NodeKey) -> int:
         """Note that one more topology has this node; return the port of the node, 0 if it has none."""
@@ -85,8 +85,8 @@ class LocalPorts:
         """Return the port that the node may have, 0 if none."""
         if key.kind is NodeKind.BROKER:
             return self.first + key.node_id if 0 <= key.node_id < self.broker_capacity else 0
-        others = self.last - self.first + 1 - self.broker_capacity
-        return self.last - key.node_id % others if others else 0  # few, and with ids in a row
+        controller_ports = self.last - self.first + 1 - self.broker_capacity
+        return self.last - key.node_id % controller_ports if controller_ports else 0  # few, and with ids in a row
 
     def ports_for(self, key: NodeKey) -> Iterator[int]:
         """Yield the ports that the node may have, best first, without those of other nodes."""
@@ -113,14 +113,14 @@ class LocalPorts:
 
     def reusable_ports(self, before: float) -> list[int]:
         """Return the ports of the window whose nodes are forgotten and were gone before this time, in that order."""
-        left = []
+        reusable = []
         for port in range(self.first, self.last + 1):
             key = self._node_at.get(port)
             if key is not None and key not in self._topologies:
                 _, since = self._forgotten.get(key, (port, float("-inf")))
                 if since <= before:
-                    left.append((since, port))
-        return [port for _, port in sorted(left)]
+                    reusable.append((since, port))
+        return [port for _, port in sorted(reusable)]
 
     def is_reusable(self, port: int) -> bool:
         """Check whether the port's node is forgotten."""
@@ -129,9 +129,9 @@ class LocalPorts:
     def assign(self, key: NodeKey, port: int) -> None:
         """Give the node this port. A port that it had before was advertised, and stays its own."""
         self._port_of[key] = port
-        for one in (key, self._node_at.get(port)):
-            if one is not None and (one == key or not self._topologies[one]):
-                self._forgotten.pop(one, None)
+        for node_key in (key, self._node_at.get(port)):
+            if node_key is not None and (node_key == key or not self._topologies[node_key]):
+                self._forgotten.pop(node_key, None)
         if self.first <= port <= self.last and port not in self._node_at:
             self._ports_in_use += 1
         self._node_at[port] = key

@@ -89,7 +89,9 @@ class NodeDialer:
         if config.bootstrap_servers != before.bootstrap_servers:
             reachability.bootstrap_index = 0
         reachability.node_addresses = {
-            one.address: one for one in reachability.node_addresses.values() if self._in_use(one.address, one.key)
+            node_address.address: node_address
+            for node_address in reachability.node_addresses.values()
+            if self._in_use(node_address.address, node_address.key)
         }
         self._outages.end_where(lambda key: True)
         reloads = {setting.option.reload for setting in changed_settings(before, config)}
@@ -111,12 +113,12 @@ class NodeDialer:
         """Check whether an address may be a route to the node, or, for None, to a bootstrap server."""
         node = None if key is None else self._topology.nodes.get(key)
         if node is not None:
-            for one in config.map:
-                if one.matches(node.advertised, node.key.label):
-                    return one.dial(node.advertised) == dial
+            for address_map in config.map:
+                if address_map.matches(node.advertised, node.key.label):
+                    return address_map.dial(node.advertised) == dial
         if dial in config.bootstrap_servers:
             return True
-        return key is not None and any(dial == one.advertised for one in self._topology.nodes.values())
+        return key is not None and any(dial == address_map.advertised for address_map in self._topology.nodes.values())
 
     def _in_use(self, address: Address, key: NodeKey) -> bool:
         return address in self._config.bootstrap_servers or self._leads(self._config, key, address)
@@ -204,16 +206,16 @@ class NodeDialer:
         servers = self._config.bootstrap_servers
         errors: list[UpstreamError] = []
         for step in range(len(servers)):
-            at = (self.reachability.bootstrap_index + step) % len(servers)
+            index = (self.reachability.bootstrap_index + step) % len(servers)
             try:
-                upstream = await self.verifier.connect(None, Route(servers[at], RouteKind.ADVERTISED))
+                upstream = await self.verifier.connect(None, Route(servers[index], RouteKind.ADVERTISED))
             except UpstreamError as error:
                 errors.append(_without_traceback(error))
                 if isinstance(error, ViaError | LoginRefused):  # all of them are behind it, or would refuse it as well
                     break
                 continue
-            if at != self.reachability.bootstrap_index:
-                self.note(BootstrapAnswer(at))
+            if index != self.reachability.bootstrap_index:
+                self.note(BootstrapAnswer(index))
             _log_wrong_addresses(BOOTSTRAP, errors)
             return upstream
         raise _combined(errors)
@@ -258,9 +260,9 @@ class NodeDialer:
         node.
         """
         reachability = self.reachability
-        learned = [one.address for one in reachability.addresses_of(key)]
-        untold = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
-        routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, untold)
+        learned = [node_address.address for node_address in reachability.addresses_of(key)]
+        unidentified = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
+        routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, unidentified)
         worked = reachability.of_node(key).route
         return sorted(routes, key=lambda route: (self._leads_elsewhere(route.dial, key), route != worked))
 

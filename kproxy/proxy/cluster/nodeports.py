@@ -29,7 +29,7 @@ _FEW = 20
 # Of those that name more, a cluster may have so many times as many new nodes as it may have nodes, and these beyond.
 # It gets its nodes once, and a few more in its life; one upstream may follow on another.
 _CLUSTERS_AT_ONCE, _NEW_PER_SECOND = 2, 10
-# Of so many nodes each has a line of its own in a while.
+# The most nodes that have their own line in the log within a while.
 NODES_LOGGED_APART = 64
 
 
@@ -57,12 +57,12 @@ class NodePorts:
         self._upstreams = upstreams
         self._metrics = metrics
         self._limit = connection_limit
-        self._orphans: dict[NodeKey | None, float] = {}  # with a listener, but of no upstream any more, and since when
-        self._closing: dict[NodeKey, None] = {}  # likewise, but to be closed before the next one is bound
+        self._orphans: dict[NodeKey | None, float] = {}  # nodes with a listener and without an upstream, and since when
+        self._closing: dict[NodeKey, None] = {}  # likewise, but closed before the next one is bound
         self.problem = ""
         # Of the nodes that are bound together, one has found no port free in the window; these are left of others.
         self._window_is_full, self._reusable = False, deque[int]()
-        self._recent_new_nodes, self._counted_at = 0.0, monotonic()  # new nodes, less those that may have come since
+        self._recent_new_nodes, self._counted_at = 0.0, monotonic()  # new nodes, less those that were allowed since
         self._count_listeners()
 
     @property
@@ -141,7 +141,7 @@ class NodePorts:
                 extra=about(self._config.name),
             )
         elif refused is not None:
-            # Nobody counts on the ports behind one that the system chose.
+            # Clients do not rely on the ports behind one that the system chose.
             level = (
                 logging.INFO if self._config.listen.port == 0 and self._config.node_ports is None else logging.WARNING
             )
@@ -155,10 +155,10 @@ class NodePorts:
             return "no port is free: widen --node-ports"
         if refused is not None:
             port, error = refused
-            why = _why_not(port, error)
+            problem = _why_not(port, error)
             if error.errno == errno.EADDRINUSE and find_connection(port) is None:
-                why = "it is taken by a process that does not share it, or of another user"
-            return f"port {port} cannot be had: {why}. With --reuse-port it can have no other"
+                problem = "it is taken by a process that does not share it, or of another user"
+            return f"port {port} cannot be had: {problem}. With --reuse-port it can have no other"
         if only := self._ports.only_port(key):
             return f"another node has port {only}, and with --reuse-port it can have no other: widen --node-ports"
         return (
@@ -174,16 +174,16 @@ class NodePorts:
         self.problem = problem
 
     def _assign(self, key: NodeKey, port: int) -> None:
-        for one in self._upstreams.values():
-            if key in one.topology.nodes:
-                one.topology.assign(key, port)
+        for upstream in self._upstreams.values():
+            if key in upstream.topology.nodes:
+                upstream.topology.assign(key, port)
 
     def _ports_for(self, key: NodeKey) -> Iterator[int]:
         yield from self._ports.ports_for(key)
         if self._ports.fixed:
             return
         # The window is exhausted. A node that was retired has been absent for so long that every client has asked for
-        # metadata since, and none believes that its port still leads there.
+        # metadata since, and none uses its port for that node any more.
         if not self._window_is_full:  # a look at all nodes for each of hundreds would take long
             self._window_is_full = True
             for upstream in self._upstreams.values():
@@ -195,7 +195,7 @@ class NodePorts:
             if self._ports.is_reusable(port):  # else its node is back since
                 yield port
         if self._config.advertise is None or self._config.advertise.first_port is None:
-            yield 0  # else clients could not be told: the user has mapped the ports of the window
+            yield 0  # else it could not be advertised: the user has mapped the ports of the window
 
     def _count_listeners(self) -> None:
         self._metrics.set_listeners(self._config.name, len(self._listeners.bound))
@@ -211,13 +211,13 @@ class NodePorts:
         """
         topology = upstream.topology
         most = _MORE_NODES + topology.last - topology.first
-        gone: Sequence[NodeKey] = ()
+        to_forget: Sequence[NodeKey] = ()
         if len(topology.nodes) + len(endpoints.nodes) > most:
             named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}
             excess = max(0, len(topology.nodes.keys() | named) - most)
-            gone = [key for key in topology.removable_nodes(endpoints) if not self._in_use(key)][:excess]
-            if len(gone) < excess:
-                nodes = most + excess - len(gone)
+            to_forget = [key for key in topology.removable_nodes(endpoints) if not self._in_use(key)][:excess]
+            if len(to_forget) < excess:
+                nodes = most + excess - len(to_forget)
                 raise WireError(
                     "too-many-nodes",
                     f"the cluster has {nodes} nodes, more than the range of ports: widen --node-ports",
@@ -228,8 +228,8 @@ class NodePorts:
                 "too-many-new-nodes",
                 f"the cluster names {new} new nodes, and has named so many before that kproxy takes in no more for now",
             )
-        if gone:
-            self._forget(upstream, gone)
+        if to_forget:
+            self._forget(upstream, to_forget)
             self.forget_metrics()
 
     def _may_add_nodes(self, new: int, most: int) -> bool:
@@ -271,7 +271,7 @@ class NodePorts:
         upstream.dialer.forget(keys)
 
     def _is_known(self, key: NodeKey) -> bool:
-        return any(key in one.topology.nodes for one in self._upstreams.values())
+        return any(key in upstream.topology.nodes for upstream in self._upstreams.values())
 
     def _close_forgotten(self) -> Iterator[None]:
         while self._closing:
@@ -293,8 +293,8 @@ class NodePorts:
 
     def forget_metrics(self) -> None:
         """Remove the metrics of nodes that no upstream has."""
-        known = {key.label for upstream in self._upstreams.values() for key in upstream.topology.nodes}
-        self._metrics.keep_only(self._config.name, known)
+        labels = {key.label for upstream in self._upstreams.values() for key in upstream.topology.nodes}
+        self._metrics.keep_only(self._config.name, labels)
 
     def remove_upstream(self, upstream: Upstream) -> None:
         """Forget the nodes of an upstream that was removed.
@@ -303,10 +303,10 @@ class NodePorts:
         like those of absent nodes.
         """
         now = monotonic()
-        others = [one for one in self._upstreams.values() if one is not upstream]
+        other_upstreams = [upstream for upstream in self._upstreams.values() if upstream is not upstream]
         for key in list(upstream.topology.nodes):
             upstream.topology.forget(key, now)
-            if key in self._listeners.bound and not any(one.knows_node(key) for one in others):
+            if key in self._listeners.bound and not any(upstream.knows_node(key) for upstream in other_upstreams):
                 self._orphans[key] = now
 
     def unbound_nodes(self) -> list[NodeKey]:
@@ -325,11 +325,18 @@ class NodePorts:
         for key, listener in list(self._listeners.bound.items()):
             if self._listeners.bound.get(key) is not listener:
                 continue  # closed since
-            nodes = [one.topology.nodes[key] for one in self._upstreams.values() if key in one.topology.nodes]
-            gone = [node.absent_since for node in nodes if node.absent_since is not None]
+            nodes = [
+                upstream.topology.nodes[key] for upstream in self._upstreams.values() if key in upstream.topology.nodes
+            ]
+            absent_since = [node.absent_since for node in nodes if node.absent_since is not None]
             if key in self._orphans:
-                gone.append(self._orphans[key])
-            if listener.sessions or not gone or len(gone) < len(nodes) or monotonic() - max(gone) < after:
+                absent_since.append(self._orphans[key])
+            if (
+                listener.sessions
+                or not absent_since
+                or len(absent_since) < len(nodes)
+                or monotonic() - max(absent_since) < after
+            ):
                 continue
             self._close(key)
             text, which = "%s has been absent for %g s: closed port %d", key.node_id % NODES_LOGGED_APART if key else 0

@@ -42,9 +42,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# For how long a bootstrap server that is one node is not tried for another, in seconds.
+# For this many seconds, a bootstrap server that is one node is not tried for another.
 _BELIEVED = 5.0
-# How often one address is connected to again because a broker has hung up on a question.
+# How often kproxy connects to one address because the broker closes the connection on a question.
 _QUESTIONS = 6
 
 
@@ -94,8 +94,8 @@ class NodeVerifier:
         self._opener = opener
         self._recorder = recorder
         self._identifier = BrokerIdentifier(topology)
-        self._assumed: set[NodeKey] = set()  # what was said of them
-        self._identified_at: dict[Address, float] = {}  # when a bootstrap server last told which node it is
+        self._assumed: set[NodeKey] = set()  # nodes whose warning was logged
+        self._identified_at: dict[Address, float] = {}  # when a bootstrap server was last identified
 
     def reconfigure(self, config: ClusterConfig) -> None:
         """Use this configuration from now on. kproxy finds out again whether brokers require a login first."""
@@ -150,7 +150,7 @@ class NodeVerifier:
         except LoginRequired:
             raise
         except UpstreamError as error:
-            if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with what was counted
+            if key is None or key in self._topology.nodes:  # else it was forgotten meanwhile, with its counters
                 self._metrics.count_dial_failure(self._config.name, label, error.reason, self._config.upstream)
             raise
         if key is None or key in self._topology.nodes:
@@ -211,7 +211,7 @@ class NodeVerifier:
             if key is not None:
                 problem = NodeReachability(problem=str(error), reason=error.reason, since=time())
                 self._recorder.note(DialOutcome(key, problem))
-            else:  # the client's next attempt begins with the next one
+            else:  # the client's next attempt begins with the next server
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile
                     self._recorder.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
@@ -236,7 +236,7 @@ class NodeVerifier:
             raise UpstreamError("wrong-cluster", f"{address} {text}")
         return identity
 
-    # Whether it is the right one
+    # Whether it is the expected node
 
     def _judge(self, key: NodeKey | None, route: Route, identity: BrokerIdentity) -> None:
         """Note who answered; raise UpstreamError if it is not the expected cluster and node."""

@@ -60,7 +60,7 @@ class SessionObservers:
 def _local(client: socket.socket) -> str:
     try:
         return str(Address(*client.getsockname()[:2]))
-    except OSError:  # it has gone
+    except OSError:  # it has disconnected
         return "?"
 
 

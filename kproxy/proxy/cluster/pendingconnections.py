@@ -32,7 +32,7 @@ from kproxy.proxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-# How long a client at most is kept whose node cannot be reached, from its arrival on, in seconds.
+# The longest that kproxy keeps a client whose node is unreachable, from its arrival on, in seconds.
 _LONGEST_WAIT = 2.0
 
 NodeExists = Callable[[NodeKey], Awaitable[bool]]
@@ -98,7 +98,7 @@ class PendingConnections:
         self._connections: dict[socket.socket, PendingConnection] = {}
         self._maximum = pending_connection_limit(open_file_limit())
         self._dial_queue = DialQueue(self._maximum)
-        self._waiting = 0  # clients whose node cannot be reached
+        self._waiting = 0  # clients whose node is unreachable
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -261,7 +261,7 @@ class PendingConnections:
             self._refuse(client, connection, error)
             return None
         except OSError:
-            pass  # the client is gone already
+            pass  # the client has already disconnected
         except BaseException:
             self._drop(client)
             raise

@@ -100,7 +100,7 @@ class ProcessClaims:
     def claim(self, claim: PortClaim) -> PortClaim | None:
         """Make this claim. If another kproxy of this user contradicts it, withdraw it and return that other claim."""
         if claim not in self._sockets:
-            # Made before it looks: of two that come at the same moment, one sees the other at least.
+            # Claimed before it checks: of two that claim at the same moment, at least one sees the other.
             self._sockets[claim] = self._bound(claim.name(self.instance))
         for instance, other in _others(self.instance):
             if claim.contradicts(other) and _is_of_this_user(other.name(instance)):
@@ -117,11 +117,11 @@ class ProcessClaims:
 
     def peers(self, claims: Iterable[PortClaim]) -> list[str]:
         """Return the other kproxies of this user that share a port of these claims."""
-        own = list(claims)
+        own_claims = list(claims)
         kproxies = {
             instance: other
             for instance, other in _others(self.instance)
-            if any(own_claim.topic == other.topic and own_claim.shares(other) for own_claim in own)
+            if any(own_claim.topic == other.topic and own_claim.shares(other) for own_claim in own_claims)
         }
         return sorted(own_claim for own_claim, claim in kproxies.items() if _is_of_this_user(claim.name(own_claim)))
 
@@ -129,7 +129,7 @@ class ProcessClaims:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.bind(name)
-        sock.listen(16)  # who asks whose it is connects, and goes
+        sock.listen(16)  # a kproxy that asks for its user connects, and disconnects
         self._loop.add_reader(sock.fileno(), _close_one, sock)
         return sock
 
@@ -164,7 +164,7 @@ def _is_of_this_user(name: bytes) -> bool:
         try:
             sock.connect(name)
         except BlockingIOError:
-            return True  # it is there, and too busy to say more
+            return True  # the socket exists, and its process is too busy to answer
         except OSError:
             return False
         data = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)
@@ -182,7 +182,7 @@ class ClusterClaims:
         self._sharing = sharing
         self._claims: list[PortClaim] = []
         hosts, ports = list(hosts), list(ports)
-        self._addresses = [(host, ports[0][0]) for host in hosts]  # where clients find the cluster
+        self._addresses = [(host, ports[0][0]) for host in hosts]  # of the bootstrap listener
         for host in hosts:
             for first, last, meaning in ports:
                 other = self._claim(PortClaim.of(host, first, last, "ports", meaning))

@@ -13,7 +13,7 @@ from kproxy.base.address import Address
 from kproxy.net.dial.routes import Route
 from kproxy.proxy.cluster.topology import NodeKey
 
-# Addresses whose node is remembered. More than any cluster has; a bound for one that names new addresses for ever.
+# The most addresses whose node is remembered: a bound for a cluster that always names new addresses.
 _ADDRESSES = 10_000
 
 
@@ -25,8 +25,8 @@ class Proof(Enum):
     LEADER = "it leads partitions of that node"
     COORDINATOR = "it coordinates groups of that node"
     ONLY_BROKER = "the cluster has just one broker"
-    ASSUMED = "assumed"  # the cluster is the right one, and nothing tells which node it is
-    UNCHECKED = "not checked yet"  # it answers; whom it is will be asked within a client's session, after its login
+    ASSUMED = "assumed"  # the cluster is the right one, and no answer shows which node it is
+    UNCHECKED = "not checked yet"  # it answers; kproxy asks within a client's session which node it is, after the login
 
     @property
     def checked(self) -> bool:
@@ -130,10 +130,10 @@ class ReachabilityState:
                 before = self.nodes.get(key, NodeReachability())
                 if reached.problem is not None and before.problem is not None:
                     reached = replace(reached, since=before.since)
-                if reached.route is None:  # the route that worked last is the first to be tried again
+                if reached.route is None:  # kproxy tries the route that worked last first
                     reached = replace(reached, route=before.route, proof=before.proof)
                 elif reached.proof is Proof.UNCHECKED and before.is_verified_at(reached.route.dial):
-                    # One more connection to there. A session that was asked within knows more than who opened it.
+                    # One more connection to that address. A verified session has shown more than a new connection.
                     reached = before
                 news = before != reached
                 self.nodes[key] = reached
@@ -159,14 +159,14 @@ class ReachabilityState:
     def other_cluster_text(self, address: Address, cluster_id: str) -> str:
         """Return the error text for an address that belongs to another cluster."""
         if self.by_agreement:
-            why = "as do the kproxies that share its ports (--reuse-port)"
+            source = "as do the kproxies that share its ports (--reuse-port)"
         elif self.reported_by is None:
-            why = "as --cluster-id says"
+            source = "as --cluster-id says"
         else:
-            why = f"according to {self.reported_by}. If the cluster was created again, restart kproxy"
+            source = f"according to {self.reported_by}. If the cluster was created again, restart kproxy"
         return (
             f"{address} answers, but it is another cluster (id {cluster_id}): kproxy serves the cluster with the"
-            f" id {self.cluster_id}, {why}"
+            f" id {self.cluster_id}, {source}"
         )
 
     def of_node(self, key: NodeKey) -> NodeReachability:

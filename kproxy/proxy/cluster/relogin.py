@@ -13,9 +13,9 @@ from kproxy.proxy.relay.session import Session
 
 log = logging.getLogger(__name__)
 
-# When, as parts of the session's lifetime, as Java's clients have it: at random, so that not all come at once.
+# When kproxy logs in again, in parts of the lifetime, as Java's clients do: at random, to spread the logins.
 _EARLIEST, _LATEST = 0.85, 0.95
-# A password or token that cannot be had then is tried for again, with this pause in seconds, until so late.
+# If kproxy cannot fetch the password or token, it tries again after _PAUSE seconds, until _LAST_TRY of the lifetime.
 _PAUSE, _LAST_TRY = 0.5, 0.98
 # A shorter lifetime counts as this one, in seconds. Brokers have hours; one with milliseconds would have every session
 # log in all the time.

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 FIRST_WRITES = 30.0
 """Seconds after writes pass again in which the Produce requests of a session pass one at a time."""
-# What a client uses that has a position, or was told one.
+# The APIs of a client that has a position, or has received one.
 _READS = (FETCH, LIST_OFFSETS, OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
 _REMEMBERED = 24 * 3600.0
 """Seconds after its last session for which kproxy remembers that a client has fetched."""
@@ -38,11 +38,11 @@ class SessionGuards:
         self._name = name
         self._wake = wake
         self._fetched: OrderedDict[ClientIdentity, float] = OrderedDict()
-        self._too_many_until = float("-inf")  # while more have fetched than are remembered
-        self._unknown_until = float("-inf")  # while a client that comes may have fetched before kproxy was started
+        self._too_many_until = float("-inf")  # until then, more clients have fetched than are remembered
+        self._unknown_until = float("-inf")  # until then, a new client may have fetched before kproxy was started
         self._guards: dict[Session, Guard] = {}
         self._rules: GuardRules | None = None
-        self._written = False  # writes have passed since the cluster was led elsewhere
+        self._written = False  # writes have passed since the flip
         self._logged: set[ClientIdentity] = set()
 
     def session_opened(self, session: Session, address: str) -> None:
@@ -80,8 +80,8 @@ class SessionGuards:
 
         Their sessions have ended.
         """
-        known = len(self._fetched) <= MAX_SAVED_CLIENTS and self._too_many_until <= perf_counter()
-        return tuple(self._fetched) if known else None
+        is_complete = len(self._fetched) <= MAX_SAVED_CLIENTS and self._too_many_until <= perf_counter()
+        return tuple(self._fetched) if is_complete else None
 
     def restore_fetched(self, fetched: Iterable[ClientIdentity]) -> None:
         """Remember clients that have fetched through the process before this one."""
@@ -94,12 +94,12 @@ class SessionGuards:
         They remember the same clients: a client of a series may continue where another one of it was, and what is
         remembered of other clients does no harm.
         """
-        other = SessionGuards(self._name, self._wake)
-        other._fetched, other._too_many_until = self._fetched.copy(), self._too_many_until
-        other._unknown_until = self._unknown_until
-        other._rules, other._written, other._logged = self._rules, self._written, set(self._logged)
-        other._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
-        return other
+        part_guards = SessionGuards(self._name, self._wake)
+        part_guards._fetched, part_guards._too_many_until = self._fetched.copy(), self._too_many_until
+        part_guards._unknown_until = self._unknown_until
+        part_guards._rules, part_guards._written, part_guards._logged = self._rules, self._written, set(self._logged)
+        part_guards._guards = {session: self._guards.pop(session) for session in sessions if session in self._guards}
+        return part_guards
 
     def shares_rules_with(self, other: SessionGuards) -> bool:
         """Check whether neither of the two was switched since one was split from the other."""
@@ -107,8 +107,8 @@ class SessionGuards:
 
     def merge(self, other: SessionGuards) -> None:
         """Take over the guards of a part that is dissolved; see `shares_rules_with`."""
-        assert self.shares_rules_with(other), "nobody has been led elsewhere"
-        for identity, at in sorted(other._fetched.items(), key=lambda one: one[1]):
+        assert self.shares_rules_with(other), "neither was switched"
+        for identity, at in sorted(other._fetched.items(), key=lambda item: item[1]):
             if self._fetched.get(identity, float("-inf")) < at:
                 self._note_fetched(identity, at)
         self._too_many_until = max(self._too_many_until, other._too_many_until)
@@ -186,7 +186,7 @@ class SessionGuards:
     def _warn_waiting(self, identity: ClientIdentity, position: Position) -> None:
         if identity in self._logged:
             return
-        if len(self._logged) < 100:  # each is in /switch as well
+        if len(self._logged) < 100:  # /switch lists each as well
             self._logged.add(identity)
             topic, partition, _ = position
             log.warning(

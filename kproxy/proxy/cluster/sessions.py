@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A client at the port or the name of a node that is not there is told by a bootstrap server which nodes there are. It
-# may take so many seconds for that. If it stayed, it would take the bootstrap server for the node when there is one.
+# At the port or the name of a node that does not exist, a client reaches a bootstrap server, which lists the nodes. The
+# session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
 _STANDS_IN = 5.0
 _LONGEST_MECHANISM = 40
 NO_PARTS: Mapping[str, tuple[ClusterConfig, AffectsSession]] = {}
@@ -153,7 +153,7 @@ class Sessions:
                 partial(self._on_handshake, open_session),
             )
             session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
-        except OSError:  # the client is gone already
+        except OSError:  # the client has already disconnected
             upstream.sock.close()
             client.close()
             connection.slot.release()
@@ -219,10 +219,10 @@ class Sessions:
         if becomes_switchable:
             self._make_switchable()
         elif not switches and self._default_route.switchable is not None:
-            self._default_route.switchable, self._calls = None, {}  # the sessions that are there go on as they are
+            self._default_route.switchable, self._calls = None, {}  # open sessions stay as they are
             self._part_routes.clear()
             for open_session in self._open.values():
-                open_session.route = self._default_route  # parts that were led elsewhere are none that can go
+                open_session.route = self._default_route  # a configuration cannot remove a part with another upstream
         draining = [
             session
             for session, open_session in self._open.items()
@@ -230,11 +230,13 @@ class Sessions:
         ]
         for session in draining:
             if becomes_switchable:
-                close_gracefully(session)  # not `drain`: who writes without a pause would be cut, and in doubt
+                close_gracefully(
+                    session
+                )  # not `drain`: a client that writes without a pause would be disconnected, and in doubt
             else:
                 session.drain()
-        if left := [session for session in draining if not session.closed]:
-            asyncio.get_running_loop().call_later(seconds, self._close, left, seconds)
+        if remaining := [session for session in draining if not session.closed]:
+            asyncio.get_running_loop().call_later(seconds, self._close, remaining, seconds)
         return len(draining)
 
     def _make_switchable(self) -> None:
@@ -242,7 +244,7 @@ class Sessions:
         switchable = self._default_route.switchable = _switchable(self._default_route.config, self._roster.pump)
         self._calls = {}
         for session, open_session in self._open.items():
-            if open_session.switchable is not None:  # of a time when it could be switched before
+            if open_session.switchable is not None:  # of an earlier time at which it could be switched
                 open_session.switchable.session_ended(session, open_session.address)
             open_session.route, open_session.switchable = self._default_route, switchable
             switchable.adopt_session(session, _label(open_session.key), open_session.address)
@@ -270,18 +272,18 @@ class Sessions:
 
     def end_part(self, name: str) -> str:
         """Route the clients of this part with all others again. Return why that is not possible, or ""."""
-        route, others = self._part_routes[name], self._default_route.switchable
-        assert others is not None
+        route, cluster_unit = self._part_routes[name], self._default_route.switchable
+        assert cluster_unit is not None
         assert route.switchable is not None
-        if not others.is_unchanged_since_split(route.switchable):
+        if not cluster_unit.is_unchanged_since_split(route.switchable):
             return (
                 f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
             )
         self._pending.drop_all()
-        others.merge(route.switchable)
+        cluster_unit.merge(route.switchable)
         for open_session in self._open.values():
             if open_session.route is route:
-                open_session.route, open_session.switchable = self._default_route, others
+                open_session.route, open_session.switchable = self._default_route, cluster_unit
         del self._part_routes[name]
         return ""
 
@@ -352,7 +354,7 @@ class Sessions:
         if open_session.dial_slot is not None:
             open_session.dial_slot.release()
             open_session.dial_slot = None
-            self._roster.pump.selector.wake = True  # the next client may go
+            self._roster.pump.selector.wake = True  # the next client may dial
 
     def _begin_verification(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
         if session in self._open:
@@ -395,7 +397,7 @@ class Sessions:
         try:
             await keep_logged_in(session, logged_in)
         except UpstreamError as error:
-            if self._relogins.pop(session, None) is None:  # the broker has closed the connection with its refusal
+            if self._relogins.pop(session, None) is None:  # the broker closed the connection when it refused
                 self._report(open_session, "upstream", error)
             else:
                 session.ended_by = "upstream"
@@ -415,7 +417,7 @@ class Sessions:
         if relogin is not None:
             interrupted = session.conversation.hold_count and session.ended_by == "upstream"
             if interrupted and not session.conversation.in_flight:
-                return  # its last answer, which has come, says why
+                return  # its last answer, which has come, has the reason
             relogin.cancel()
             if interrupted and error is None:
                 error = UpstreamError(
@@ -444,7 +446,7 @@ class Sessions:
             "closed a connection to %s: %s", name, text, extra=about(self._name, name, open_session.address, reason)
         )
 
-    # For those who look on
+    # For observers
 
     def _observable(self) -> Iterator[tuple[Session, SessionLabels]]:
         return ((session, self._where(open_session)) for session, open_session in self._open.items())
@@ -458,7 +460,7 @@ class Sessions:
             open_session = self._open[session]
             yield session_status(session, where, open_session.since, open_session.login)
 
-    # All of them at once
+    # All sessions at once
 
     def begin_hold(self) -> asyncio.Future[None]:
         """Hold the requests of all clients, present and future, until as many calls of `release`.

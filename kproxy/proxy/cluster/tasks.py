@@ -13,7 +13,7 @@ from kproxy.base.printable import one_line
 
 T = TypeVar("T")
 
-# Of the words of an error, in characters.
+# The longest text of an error, in characters.
 _LONGEST = 1000
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class SupervisedTaskGroup(asyncio.TaskGroup):
         name: str | None = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
-        # Not the group's own way, which ends all its tasks with the first one that fails.
+        # Not as the group does it, which ends all its tasks with the first one that fails.
         task = asyncio.get_running_loop().create_task(coro, name=name, context=context)
         self._running.add(task)
         task.add_done_callback(self._done)
@@ -52,7 +52,7 @@ class SupervisedTaskGroup(asyncio.TaskGroup):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Nothing is left for the group's own way out, which would wrap `error`.
+        # No task is left for the group's own exit, which would wrap `error`.
         while self._running:
             for task in self._running:
                 task.cancel()

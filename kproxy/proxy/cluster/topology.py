@@ -75,16 +75,16 @@ class Topology:
 
     def contains(self, endpoints: Endpoints) -> bool:
         """Check whether a response says nothing new: `learn` would change nothing."""
-        seen = {NodeKey(e.kind, e.node_id): e.advertised for e in endpoints.nodes}
+        addresses = {NodeKey(e.kind, e.node_id): e.advertised for e in endpoints.nodes}
         present = {key: node.advertised for key, node in self.nodes.items() if node.absent_since is None}
         if endpoints.complete:
-            kinds = {key.kind for key in seen}
-            return seen == {key: advertised for key, advertised in present.items() if key.kind in kinds}
-        return seen.items() <= present.items()
+            kinds = {key.kind for key in addresses}
+            return addresses == {key: advertised for key, advertised in present.items() if key.kind in kinds}
+        return addresses.items() <= present.items()
 
-    def _missing(self, nodes: Iterable[Endpoint], seen: Iterable[NodeKey], now: float) -> list[Node]:
+    def _missing(self, nodes: Iterable[Endpoint], present_keys: Iterable[NodeKey], now: float) -> list[Node]:
         kinds = {endpoint.kind for endpoint in nodes}
-        present = set(seen)
+        present = set(present_keys)
         absent = []
         for key, node in self.nodes.items():
             if key.kind in kinds and key not in present and node.absent_since is None:

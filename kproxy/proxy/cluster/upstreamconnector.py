@@ -46,7 +46,7 @@ class UpstreamConnector:
         self._tasks = tasks
         self._is_own = is_own
         self._dialer = Dialer(config.via, config.connect_timeout, tasks, is_own)
-        self._former: set[Dialer] = set()  # whose connections are still in use
+        self._former: set[Dialer] = set()  # dialers whose connections are still in use
         self._tls = broker_tls(config)
         self._login = _login(config)
 

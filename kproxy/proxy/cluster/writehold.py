@@ -16,7 +16,7 @@ from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.doubts import ClientIdentity, Doubt, DoubtTracker, give_up_seconds
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
 
-# How often kproxy looks whether the last answer has come, in seconds: nothing that passes has to tell it.
+# How often kproxy checks whether the last answer has come, in seconds: so frames that pass need not report it.
 _PAUSE = 0.01
 
 
@@ -49,8 +49,8 @@ class WriteHold:
     def __init__(self) -> None:
         self._writers: dict[Session, _WritingSession] = {}
         self._doubts = DoubtTracker()
-        self._held: set[Session] = set()  # that wait with a write
-        self._exempt: set[Session] = set()  # of clients in doubt: their writes pass during a hold
+        self._held: set[Session] = set()  # sessions that wait with a write
+        self._exempt: set[Session] = set()  # sessions of clients in doubt: their writes pass during a hold
         self._unsettled: set[Session] = set()
         self._on_settled: Callable[[], None] | None = None
         self._holds = False
@@ -86,10 +86,10 @@ class WriteHold:
         Writes must not be held.
         """
         assert not self._holds, "writes are held"
-        other = WriteHold()
-        other._doubts = self._doubts.split(belongs)
-        other._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
-        return other
+        part_hold = WriteHold()
+        part_hold._doubts = self._doubts.split(belongs)
+        part_hold._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
+        return part_hold
 
     def merge(self, other: WriteHold) -> None:
         """Take over the writes of a part that is dissolved. Writes must not be held, in neither of the two."""
@@ -163,9 +163,7 @@ class WriteHold:
             if not session.unanswered(WRITES):
                 self._unsettled.discard(session)
                 if session.conversation.used_calls is not None:
-                    session.conversation.used_calls.forget(
-                        WRITES
-                    )  # what it is sent from now on is no answer to a write
+                    session.conversation.used_calls.forget(WRITES)  # later responses are no answers to writes
         if self._unsettled or self._exempt or doubts:
             self._check_later(_PAUSE)
         elif self._on_settled is not None:

@@ -13,7 +13,7 @@
     loop          asyncio's event loop over that selector
     pump          what sessions share: the selector, and the memory into which they read
     side          one of the two connections of a session, and the bytes that it has not taken yet
-    observer      sans-IO: looks on, which requests and responses pass (no I/O)
+    observer      sans-IO: observes which requests and responses pass
     errorcode     sans-IO: the first error code of a response
     observedconversation  sans-IO: a conversation with an observer, a capture, or both
     session       the data plane: moves bytes between the two sides, with back-pressure

@@ -18,11 +18,11 @@ from kproxy.proxy.switching.writes import WRITES
 if TYPE_CHECKING:
     from kproxy.proxy.relay.guard import Guard
 
-# What a client asks before it has logged in, and to do so.
+# The APIs that a client uses before and for its login.
 LOGIN_APIS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
 NO_KEY = -1
 """The API key of frames that no client's request has caused."""
-# What a broker answers to kproxy between a client's requests: tokens, or a list of all nodes.
+# The longest response to kproxy between a client's requests, in bytes: tokens, or a list of all nodes.
 _LONGEST_OWN = 4 * 1024 * 1024
 
 
@@ -61,11 +61,11 @@ class Call:
         self.guard: Guard | None = None
         self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
-        # Whether its requests need a look beyond their first 12 bytes, or a guard's judgement.
+        # True if its requests must be read beyond their first 12 bytes, or judged by a guard.
         self.special = key in (PRODUCE, SASL_HANDSHAKE)
-        # Whether its responses may have to be edited.
+        # True if its responses may have to be edited.
         self.edited = self.plan is not None or key == API_VERSIONS
-        # What its responses look like that need not be edited after all.
+        # The shape of responses that need not be edited after all.
         self.plain = None if self.plan is None else self.plan.plain
 
     def respond(self, size: int, available: int, localise: Localise) -> Response:
@@ -146,7 +146,7 @@ class Calls(dict[int, "Call | None"]):
         key, version = code >> 16, code & 0xFFFF
         api = APIS.get(key)
         if api is None or not api.serves(version) or version > self.highest.get(key, version):
-            return None  # not remembered: a client chooses the number
+            return None  # not cached: a client chooses the number
         call = self[code] = Call(key, version, self._counters(code, api.name, version), self.highest)
         return call
 

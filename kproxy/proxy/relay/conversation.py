@@ -22,7 +22,7 @@ The client's side is in one of these states:
     between → begun              there are too few bytes to judge it
     within → between             its last byte has passed
     between, begun → held        `hold`, or the gate (`hold_before_first_request`) is met
-    within → held                its last byte has passed, and somebody holds
+    within → held                its last byte has passed, and there is a hold
     held → between               as many `release` as `hold`: what waits is looked at as if it came now
 
 The broker's side (`responses`) is between two responses or within one, and never held. Both sides share what is in
@@ -33,7 +33,7 @@ flight (`inflight`). What always holds:
  3. kproxy's own requests (`ask`) pass whole, and only while the client's side is held.
  4. What kproxy answers itself goes to the client between two responses: it is in flight like the requests before it;
     `answers` is for now, and gets something only if nothing is in flight and no response is within.
- 5. Once held, always held until the last `release`: nobody releases what another holds.
+ 5. Once held, always held until the last `release`: each caller releases only its own hold.
  6. What is kept is bounded: `_HEAD_LIMIT` bytes of a request; of a held client what one read brought; `MAX_IN_FLIGHT`
     requests; of a response what `rewrite.response` says.
  7. A WireError ends the conversation: nothing may be asked of it afterwards.
@@ -65,7 +65,7 @@ from kproxy.proxy.switching.writes import WRITES
 if TYPE_CHECKING:
     from kproxy.proxy.relay.guard import Guard, GuardedCalls
 
-# What is held back of a request until it can be judged: before the acks of Produce stand two strings of at most
+# The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
 
@@ -126,7 +126,7 @@ class Conversation:
         self._client_tail = b""  # the beginning of a frame that cannot be judged yet; if held, all that has come
         self._acks = Acks()
         self._half_sent: Call | None = None  # of `_left_to_broker`
-        self._on_first: Callable[[], None] | None = None  # the gates: whom to call when one is met
+        self._on_first: Callable[[], None] | None = None  # the gates: what to call when one is met
         self._on_write: Callable[[], None] | None = None
         self._guarded: GuardedCalls | None = None
         self._head_limit = _HEAD_LIMIT
@@ -170,12 +170,16 @@ class Conversation:
         `unsure`: the client may have used all APIs that clients of this node have used.
         """
         if self._used_calls is None:
-            used = SessionCalls(self._all_calls)
-            used.software = self.introduction.software
-            used.update(
-                {code: one for code, one in self._all_calls.items() if one and (unsure or self.unanswered((one.key,)))}
+            used_calls = SessionCalls(self._all_calls)
+            used_calls.software = self.introduction.software
+            used_calls.update(
+                {
+                    code: call
+                    for code, call in self._all_calls.items()
+                    if call and (unsure or self.unanswered((call.key,)))
+                }
             )
-            self._all_calls = self._used_calls = used
+            self._all_calls = self._used_calls = used_calls
             self._choose_calls()
 
     def unanswered(self, keys: Collection[int]) -> int:
@@ -205,14 +209,14 @@ class Conversation:
         """
         return self._used_calls is None and self.is_idle and not self._in_flight.tokens
 
-    # For those who look on
+    # For observers
 
     @property
     def observer_start(self) -> ObserverStart:
         """The state from which an observer can begin now."""
-        left, head = self._responses.observer_position
+        bytes_left, head = self._responses.observer_position
         return ObserverStart(
-            self._left_to_broker, self._client_tail, left, head, self._in_flight.tokens, self.introduction
+            self._left_to_broker, self._client_tail, bytes_left, head, self._in_flight.tokens, self.introduction
         )
 
     @property
@@ -221,11 +225,11 @@ class Conversation:
 
         None: it cannot, as a response is half rewritten.
         """
-        left, flight = self._responses.bytes_left_to_client, self._in_flight
-        if left is None:
+        bytes_left, flight = self._responses.bytes_left_to_client, self._in_flight
+        if bytes_left is None:
             return None
         return sessioncapture.CaptureStart(
-            self._left_to_broker, self._client_tail, left, flight.client_runs(), flight.tokens
+            self._left_to_broker, self._client_tail, bytes_left, flight.client_runs(), flight.tokens
         )
 
     def set_on_busy(self, call: Callable[[], None]) -> None:

@@ -90,12 +90,12 @@ class Guard:
         self.keys: frozenset[int] = GUARDED
         self.holds = False
         self._producing = False
-        self._accepted = False  # whether a Produce was answered without an error
+        self._accepted = False  # a Produce was answered without an error
         self._refused = False
         self._commits: deque[bool] = deque()  # of the EndTxn requests without a response, whether they commit
-        self._fetch_until: float | None = None  # since a Fetch waits
-        self._was_made_to_rejoin = False  # told that its group does not know it
-        self._shown_topics: set[bytes] = set()  # topics in metadata that librdkafka was told
+        self._fetch_until: float | None = None  # until when a Fetch waits
+        self._was_made_to_rejoin = False  # it was answered that its group does not know it
+        self._shown_topics: set[bytes] = set()  # topics in the metadata that librdkafka has received
         self.followed: SessionPositions | None = None
 
     def wrap(self, calls: Calls) -> GuardedCalls:
@@ -227,7 +227,7 @@ class Guard:
         identity, software = self._identify(), self._software()
         names = kafkaconnect.sibling_consumers(software, identity.client_id)
         of_a_worker = names and all(
-            self._rules.positions.is_tracked(ClientIdentity(identity.address, one)) for one in names
+            self._rules.positions.is_tracked(ClientIdentity(identity.address, name)) for name in names
         )
         return bool(of_a_worker) or rebuilds_store(software, identity.client_id)
 
@@ -332,8 +332,8 @@ class _GuardedResponse(Response):
         self._call = call
         self._guard = guard
         self._localise = localise
-        self._inner: Response | None = None  # of what the guard gave back,
-        self._left = b""  # of which it has not taken this
+        self._inner: Response | None = None  # for the bytes that the guard returned,
+        self._left = b""  # and the bytes that it has not taken yet
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         if self._inner is None:

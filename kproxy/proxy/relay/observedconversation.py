@@ -29,7 +29,7 @@ class ObservedConversation:
         self._observer: Observer | None = None
         self._end_observer: Callable[[], None] = _nothing
         self._emit_frame: EmitFrame | None = None
-        self._capture: SessionCapture | None = None  # while frames are wanted, once it could begin
+        self._capture: SessionCapture | None = None  # while frames are captured, once it could begin
 
     def set_sinks(self, exchanges: EmitExchange | None, frames: EmitFrame | None) -> None:
         """Emit exchanges and frames to these from now on; None: stop. A sink that is set already stays."""
@@ -75,7 +75,7 @@ class ObservedConversation:
     def _feed_observer(self, step: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         try:
             step(*arguments, **named)
-        except Exception as error:  # who looks on must not end a session
+        except Exception as error:  # an observer must not end a session
             log.error("defect in an observer, please report it: a session is no longer observed", exc_info=error)
             self._end_observer()
             self._observer, self._end_observer = None, _nothing

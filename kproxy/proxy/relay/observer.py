@@ -46,10 +46,10 @@ _OF_GROUPS = {
     "ShareGroupHeartbeat": 99,
     "StreamsGroupHeartbeat": 99,
 }
-# A client that asks for metadata so often within so many seconds lacks something. What it is told is passed on if it is
-# not longer than so many bytes, and not more often than that, in seconds.
+# If a client asks for metadata _OFTEN times within _WITHIN seconds, the observer passes on the response, if it is
+# at most _LONGEST_METADATA bytes long, at most every _PAUSE seconds.
 _OFTEN, _WITHIN, _LONGEST_METADATA, _PAUSE = 3, 10.0, 64 * 1024, 1.0
-# Addresses of one response that are told.
+# The most addresses of one response that are passed on.
 _REWRITTEN = 8
 
 
@@ -130,7 +130,7 @@ class Observer:
         self._current: Exchange | None = None  # whose response may still be rewritten
         self._stopped = start.tokens
         self._asked_for_metadata: deque[float] = deque(maxlen=_OFTEN)
-        self._metadata_at = float("-inf")  # when a response was passed on last
+        self._metadata_at = float("-inf")  # when the last response was passed on
         self.client_id = start.introduction.client_id
         self.software = start.introduction.software
 
@@ -186,7 +186,7 @@ class Observer:
         def noting(endpoints: Endpoints) -> Sequence[Address]:
             local = localise(endpoints)
             pairs = zip(endpoints.nodes, local, strict=True)
-            self._rewritten = tuple((str(one.advertised), str(to)) for one, to in list(pairs)[:_REWRITTEN])
+            self._rewritten = tuple((str(endpoint.advertised), str(to)) for endpoint, to in list(pairs)[:_REWRITTEN])
             return local
 
         return noting
@@ -222,7 +222,7 @@ class Observer:
         elif needs_head:
             group = _group(key, version, bytes(data[at + 12 : wanted]))
         if key == SASL_HANDSHAKE and version == 0:
-            self._stopped = True  # tokens without headers follow: nothing more is looked at
+            self._stopped = True  # tokens without headers follow: the observer stops
             return end
         self._waiting.append(_PendingRequest(now, key, version, correlation_id, size, group))
         if len(self._waiting) > _MOST_WAITING:
@@ -249,7 +249,7 @@ class Observer:
             metadata = b""
             if waiting.key == METADATA and self._asks_too_often(waiting.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
-            self._rewritten = ()  # of one that took longer than what was told of it
+            self._rewritten = ()  # of a response that took longer than its exchange
             self._current = self._exchange(waiting, size, seconds, error, metadata)
         return after
 

@@ -41,11 +41,11 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
     key, version = code >> 16, code & 0xFFFF
     api = APIS.get(key)
     if size > max_request or size < SMALLEST:
-        known = "" if api is None else f"{api.name} "
+        name = "" if api is None else f"{api.name} "
         reason = "request-too-large" if size > max_request and api is not None else "malformed"
         raise WireError(
             reason,
-            f"the client sent a {known}request of {size} bytes; allowed are 10 to {max_request}"
+            f"the client sent a {name}request of {size} bytes; allowed are 10 to {max_request}"
             + (" (--max-request-size)" if reason == "request-too-large" else ""),
         )
     if api is None:

@@ -44,7 +44,7 @@ class Responses:
         self._localise = localise
         self._on_rewritten = on_rewritten
         self._left = 0  # bytes of the current response that pass as they come
-        self._half_sent: Call | None = None  # of which they are
+        self._half_sent: Call | None = None  # the call of that response
         self._response: Response | None = None  # the response that is being rewritten,
         self._call: Call | None = None  # and its call
         self._tail = b""  # the beginning of a frame whose header is not complete; while it is busy, all that waits
@@ -72,8 +72,8 @@ class Responses:
         """The number of bytes of the present response that have not come, and the beginning of the next one."""
         if self._response is None:
             return self._left, self._tail
-        left = self._response.left
-        return max(0, left - len(self._tail)), self._tail[left:]
+        bytes_left = self._response.left
+        return max(0, bytes_left - len(self._tail)), self._tail[bytes_left:]
 
     @property
     def bytes_left_to_client(self) -> int | None:
@@ -96,7 +96,7 @@ class Responses:
     @property
     def buffered(self) -> int:
         """The number of bytes that wait for others to come."""
-        return len(self._tail) + (0 if self._response is None else self._response.kept)
+        return len(self._tail) + (0 if self._response is None else self._response.held_bytes)
 
     def take(self, chunk: Buffer, now: float) -> Buffer:  # noqa: C901  # one loop, no call for a usual frame
         """Take what the broker sent; return what passes to the client. `now` is in seconds of any clock.

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 class _SessionWait:
     """A wait for an event of each of these sessions. The future `done` is done when it has happened."""
 
-    def __init__(self, left: Iterable[Session]) -> None:
-        self._left = set(left)
+    def __init__(self, remaining: Iterable[Session]) -> None:
+        self._remaining = set(remaining)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._check()
 
     def remove(self, session: Session) -> None:
-        self._left.discard(session)
+        self._remaining.discard(session)
         self._check()
 
     def _check(self) -> None:
-        if not self._left and not self.done.done():
+        if not self._remaining and not self.done.done():
             self.done.set_result(None)
 
 
@@ -39,7 +39,7 @@ class SessionRoster:
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
         self.sessions: set[Session] = set()
-        self._holding = 0  # who hold all of them
+        self._holding = 0  # the number of holds on all of them
         self._settling: set[_SessionWait] = set()
         self._ending: set[_SessionWait] = set()
 
@@ -72,7 +72,7 @@ class SessionRoster:
 
     def release(self) -> None:
         """Undo one `hold`."""
-        assert self._holding, "nobody holds"
+        assert self._holding, "no hold to release"
         self._holding -= 1
         if not self._holding:
             for session in list(self.sessions):
@@ -87,19 +87,19 @@ class SessionRoster:
 
     def close(self) -> int:
         """Close all sessions now; return their number."""
-        left = list(self.sessions)
-        for session in left:
+        remaining = list(self.sessions)
+        for session in remaining:
             session.close()
-        return len(left)
+        return len(remaining)
 
-    def _wait(self, waits: set[_SessionWait], left: Iterable[Session]) -> asyncio.Future[None]:
-        wait = _SessionWait(left)
+    def _wait(self, waits: set[_SessionWait], remaining: Iterable[Session]) -> asyncio.Future[None]:
+        wait = _SessionWait(remaining)
         waits.add(wait)
-        wait.done.add_done_callback(lambda _: waits.discard(wait))  # when it is over, or its waiter has been cancelled
+        wait.done.add_done_callback(lambda _: waits.discard(wait))  # when it is done, or cancelled
         return wait.done
 
     def _notify(self, session: Session, waits: set[_SessionWait]) -> None:
         if waits:
-            self.pump.selector.wake = True  # somebody may go on
+            self.pump.selector.wake = True  # a waiting task may continue
             for wait in waits:
                 wait.remove(session)

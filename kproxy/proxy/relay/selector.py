@@ -26,7 +26,7 @@ READ = 0x01
 WRITE = 0x04
 HANGUP = 0x08 | 0x10
 
-# How long sockets may wait for what is done a little at a time, in seconds, whoever has caused it.
+# How long sockets may wait for deferred work, in seconds, whichever session has caused it.
 _WORK_AT_ONCE = 0.0005
 
 Callback = Callable[[int], None]
@@ -172,7 +172,7 @@ class RelaySelector(selectors.BaseSelector):
         key = SelectorKey(fileobj, fd, events, data)
         self._poller.register(fd, _poll_mask(events))
         self._control[fd] = key
-        self._relayed.pop(fd, None)  # of a closed socket that had the same number
+        self._relayed.pop(fd, None)  # the callback of a closed socket with the same number
         return key
 
     def unregister(self, fileobj: Any) -> SelectorKey:

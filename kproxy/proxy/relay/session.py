@@ -81,17 +81,17 @@ class Session:
     ) -> None:
         self._roster = roster
         self._pump = roster.pump
-        self._steps = conversation.from_client, conversation.from_upstream  # while nobody looks on
+        self._steps = conversation.from_client, conversation.from_upstream  # while there is no observer
         self.client = Side("client", client, conversation.from_client, roster.pump)
         self.upstream = Side("upstream", upstream, conversation.from_upstream, roster.pump)
         self.conversation = conversation
         self.traffic = traffic
         self._on_end = on_end
-        self._on_held: list[Callable[[], None]] = []  # whom to call when the last request has left whole
+        self._on_held: list[Callable[[], None]] = []  # what to call when the last request has been sent whole
         self._draining = False
         self._observation: ObservedConversation | None = None
-        self._has_waiters = False  # whether anybody wants to know when nothing is in flight
-        self._busy = False  # with a response that takes long
+        self._has_waiters = False  # whether a caller waits until nothing is in flight
+        self._busy = False  # while a response takes long
         conversation.set_on_busy(self._defer_response)
         self.closed = False
         self.ended_by = "kproxy"
@@ -127,7 +127,7 @@ class Session:
         """True if the session is held, nothing is in flight, and the client's system has acknowledged all answers."""
         return self.settled and not self.client.unacked_bytes
 
-    # For those who look on
+    # For observers
 
     def observe(self, exchanges: EmitExchange | None, frames: EmitFrame | None = None) -> None:
         """Emit each exchange, and a copy of each frame, from now on; both None: stop.
@@ -138,8 +138,8 @@ class Session:
             return
         wanted = exchanges is not None or frames is not None
         if wanted and self._observation is None:
-            seen = self._observation = ObservedConversation(self.conversation)
-            self._set_steps(seen.from_client, seen.from_upstream)
+            observed = self._observation = ObservedConversation(self.conversation)
+            self._set_steps(observed.from_client, observed.from_upstream)
         if self._observation is not None:
             self._observation.set_sinks(exchanges, frames)
             if not wanted:
@@ -204,7 +204,7 @@ class Session:
         """Record from now on which APIs the client uses, as `unanswered` needs it."""
         conversation = self.conversation
         untaken = self._pending or self.client.unacked_bytes > 0
-        # Of an answer that is on its way nobody knows any more what it answers. A client that fetches does not write
+        # kproxy no longer knows which request an answer in flight belongs to. A client that fetches does not write
         # on the same connection.
         conversation.note_used_apis(unsure=untaken and not conversation.unanswered((FETCH,)))
 
@@ -275,7 +275,7 @@ class Session:
             return
         self.unacked_writes = self.unanswered(HARMFUL_IF_REPEATED)
         self.closed = True
-        self.conversation.set_on_busy(_nothing)  # what is there refers to the session
+        self.conversation.set_on_busy(_nothing)  # the callback refers to the session
         self._pump.selector.wake = True  # `on_end` may schedule something
         self.client.close()
         self.upstream.close()
@@ -340,7 +340,7 @@ class Session:
     def _failed(self, error: Exception, side: Side) -> None:
         """Close because of what the peer at this side did, or the connection to it, or kproxy itself."""
         if isinstance(error, WireError):
-            self.ended_by = side.name  # whoever may have ended its side before
+            self.ended_by = side.name  # even if the other side ended first
         elif isinstance(error, OSError):
             self._blame(side)
         else:
@@ -365,7 +365,7 @@ class Session:
     def _send(self, side: Side, data: Buffer) -> None:
         if self.closed or not data:
             return
-        if side.pending:  # only kproxy's own words come behind something else
+        if side.pending:  # only kproxy's own answers follow other bytes
             side.keep(b"".join((side.pending, data)))
             self._update_events()
             return
@@ -403,7 +403,7 @@ class Session:
         self._pump.selector.defer(self._resume_response)
 
     def _resume_response(self) -> None:
-        if self.closed or not self._busy or self.client.pending:  # what it has not taken comes first, see `_flush`
+        if self.closed or not self._busy or self.client.pending:  # bytes that it has not taken come first, see `_flush`
             return
         self._busy = False
         try:
@@ -433,7 +433,7 @@ class Session:
         HANGUP comes in any case: forget the socket until it may be read again.
         """
         if side.ended and not other.pending:
-            self.close()  # nothing is left to come, and nobody to take anything
+            self.close()  # nothing more will come, and no peer is left to take anything
             return
         side.unwatch()
 

@@ -73,16 +73,16 @@ class Side:
             self._pump.selector.end_relay(self.sock.fileno())
             self._watched = None
 
-    def keep(self, rest: Buffer) -> None:
+    def keep(self, data: Buffer) -> None:
         """Keep these bytes until the socket takes them. They are all that waits."""
-        if len(rest) <= COPY:
+        if len(data) <= COPY:
             self._return_chunk()
-            rest = bytes(rest)
-        elif isinstance(rest, memoryview) and rest.obj is self._pump.chunk:
+            data = bytes(data)
+        elif isinstance(data, memoryview) and data.obj is self._pump.chunk:
             self._kept_chunk = self._pump.take_chunk()
         else:
             self._return_chunk()
-        self.pending = rest
+        self.pending = data
 
     def flush(self) -> bool:
         """Send what waits; return whether nothing waits any more. Raises OSError."""

@@ -1,51 +1,51 @@
 """One cluster as clients see it: a local port for each node.
 
-localports  which local port each node has (pure)
-topology    the nodes of an upstream, their advertised addresses and their local ports (pure)
-localaddresscache  the local addresses that kproxy has put in place of advertised ones (pure)
-portclaims  several kproxies at the same ports: which meaning each of them claims for a port
-listeners   the sockets that clients connect to: bound before kproxy advertises them, closed when unused
-ownaddresses  the addresses on which the process listens, and which it therefore never dials
-reachability  the cluster's id, the node at each address, the route of each node (pure)
-identity    asks which cluster and which node answers at an upstream address, and finds the proof
-upstreamconnector  opens one upstream connection: connect, TLS, login
-nodeverifier  opens a connection and verifies that it leads to the expected node
-nodedialer  dials a node along the routes that may lead to it
-outages     the nodes that cannot be reached, and since when
-explorer    finds the nodes and their routes, at start and in the background
-report      the state of the cluster at one moment, for `kproxy.proxy.status`
-encryption  TLS to the cluster's brokers and from its clients, as configured
-upstream    one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer
-nodeports   the listeners of the nodes
-forwards    local ports that are forwarded to something else than a broker
-gateway     the nodes and their ports; the local addresses for endpoints; which upstream is active
-acceptor    accepts clients, reads their first bytes, refuses what is not Kafka
-clientroute  the route of a client: its upstream, chosen by its client id where a cluster has parts
-dialqueue   limits how many clients wait for a connection to their node at once
+localports          which local port each node has (pure)
+topology            the nodes of an upstream, their advertised addresses and their local ports (pure)
+localaddresscache   the local addresses that kproxy has put in place of advertised ones (pure)
+portclaims          several kproxies at the same ports: which meaning each of them claims for a port
+listeners           the sockets that clients connect to: bound before kproxy advertises them, closed when unused
+ownaddresses        the addresses on which the process listens, and which it therefore never dials
+reachability        the cluster's id, the node at each address, the route of each node (pure)
+identity            asks which cluster and which node answers at an upstream address, and finds the proof
+upstreamconnector   opens one upstream connection: connect, TLS, login
+nodeverifier        opens a connection and verifies that it leads to the expected node
+nodedialer          dials a node along the routes that may lead to it
+outages             the nodes that cannot be reached, and since when
+explorer            finds the nodes and their routes, at start and in the background
+report              the state of the cluster at one moment, for `kproxy.proxy.status`
+encryption          TLS to the cluster's brokers and from its clients, as configured
+upstream            one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer
+nodeports           the listeners of the nodes
+forwards            local ports that are forwarded to something else than a broker
+gateway             the nodes and their ports; the local addresses for endpoints; which upstream is active
+acceptor            accepts clients, reads their first bytes, refuses what is not Kafka
+clientroute         the route of a client: its upstream, chosen by its client id where a cluster has parts
+dialqueue           limits how many clients wait for a connection to their node at once
 pendingconnections  clients without a session yet: the TLS handshake, their route, the dial
-allsessions  the sessions of all clusters of the process
-sessions    creates the session of a client whose node is connected, and ends it
-insessionchannel  sends kproxy's own requests within a session, between the client's
-relogin     logs in again within a session, before the broker ends it
-switchableunit  what a unit that can be switched needs beside its sessions
-writehold   holds the writes of a unit's clients before a switch, and tracks unanswered ones
-sessionguards  the guards of a unit's sessions after a switch
-gracefulclose  closes a session so that its client does not lose the answer to a write
-observers   the observers of the sessions: the live feed and the packet capture
-connectionlimit  how many connections fit the limit of open files
-tasks       task groups in which a failed task does not end the others
+allsessions         the sessions of all clusters of the process
+sessions            creates the session of a client whose node is connected, and ends it
+insessionchannel    sends kproxy's own requests within a session, between the client's
+relogin             logs in again within a session, before the broker ends it
+switchableunit      what a unit that can be switched needs beside its sessions
+writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
+sessionguards       the guards of a unit's sessions after a switch
+gracefulclose       closes a session so that its client does not lose the answer to a write
+observers           the observers of the sessions: the live feed and the packet capture
+connectionlimit     how many connections fit the limit of open files
+tasks               task groups in which a failed task does not end the others
 
-Whom kproxy has reached
------------------------
+Which node kproxy has reached
+-----------------------------
 
 An address that accepts a connection need not be the node: another cluster, another broker, a web server or a load
 balancer may listen there. So kproxy sends no request of a client along a connection before it knows which cluster and
-which node answers (`identity`). If a connection leads elsewhere, kproxy closes it, names it in the log, and tries the
+which node answers (`identity`). If another node answers, kproxy closes the connection, logs the address, and tries the
 next route.
 
  * Which cluster: every broker sends its cluster id in Metadata v2 and later. With `--cluster-id`, kproxy serves only
    that cluster; else the first bootstrap server that answers determines the cluster for as long as kproxy runs. So if
-   all addresses lead to a wrong cluster at start, kproxy serves that one; the log names its id and the server.
+   all addresses belong to a wrong cluster at start, kproxy serves that one; the log names its id and the server.
  * Which node: kproxy uses the first of these proofs that gives an answer.
     1. The broker's own word: kproxy sends DescribeConfigs for another broker, and the refusal names the broker that
        was asked. It needs DescribeConfigs on the cluster, a right that few users have.
@@ -53,29 +53,29 @@ next route.
     3. The cluster has only one broker.
     4. ListOffsets, which only the leader of a partition answers. It needs Describe on a topic.
     5. ListGroups and FindCoordinator. They need Describe on a group.
- * No proof: if the cluster is right, kproxy assumes that the address leads to the node if it is advertised or mapped
-   for the node, or has led to it before. The log says so. A bootstrap server whose node is unknown is no route.
+ * No proof: if the cluster is right, kproxy assumes that the address is the node's if it is advertised or mapped
+   for the node, or was the node's before. The log says so. A bootstrap server whose node is unknown is no route.
  * Only the client has credentials: kproxy asks within the client's session. It passes the client's login on, and holds
    the first other request until the broker has answered kproxy's questions. If the node is the wrong one, kproxy ends
    the session as if the broker had disconnected; the client's next attempt takes the next address. By then the wrong
    address has received the client's SASL messages; `--tls` protects them. The same holds for kproxy's own login.
  * kproxy asks on each connection, which costs one round trip. A memory of what an address has answered was tried; the
    chaos run then got a request into another cluster (`identity` says how).
- * A bootstrap server that led to another node is tried again for an unreachable node after 5 seconds: a port-forward
+ * kproxy tries a bootstrap server that was another node again for an unreachable node after 5 seconds: a port-forward
    may have been repaired.
 
 Clients without a session
 -------------------------
 
- * kproxy accepts as many clients as the limit of open files allows (`connectionlimit`). When all places are taken, a
-   new client takes the place of the oldest silent one. While more than three quarters are taken, a client may be silent
+ * kproxy accepts as many clients as the limit of open files allows (`connectionlimit`). When all slots are in use, a
+   new client takes the slot of the oldest silent one. While more than three quarters are in use, a client may be silent
    for 10 s.
  * With `--sni`, all nodes share the bootstrap listener, and the name in the TLS handshake says which node it is for.
- * Of each cluster, a bounded number of clients is on the way to a node at the same time: a sixteenth of the open
-   files, 16 to 256, and half of these to one node (`turns`). The others wait. Without the bound, two kproxies that
-   lead to each other would open connections until no file is left. Of clients that wait for an unreachable node, one
-   tries for all. Where only the client has credentials, a client keeps its turn until the node has answered it, within
-   `--connect-timeout`.
+ * For each cluster, kproxy dials for a bounded number of clients at the same time: a sixteenth of the open files, 16 to
+   256, and half of these for one node (`dialqueue`). The others wait. Without the bound, two kproxies that are each
+   other's upstreams would open connections until no file is left. Of clients that wait for an unreachable node, one
+   tries for all. Where only the client has credentials, a client keeps its dial slot until the node has answered it,
+   within `--connect-timeout`.
 
 A node that cannot be reached
 -----------------------------
@@ -84,14 +84,14 @@ At a port that refuses connections, each client backs off in its own way. kproxy
 is a success, and they connect again at once: kafka-python's producer 60 to 90 times a second, aiokafka's 10 times.
 With what follows, both connect once in two seconds.
 
- * kproxy answers late (`arrivals`): it keeps the client for as long as the node has been unreachable already, at most
+ * kproxy answers late (`pendingconnections`): it keeps the client for as long as the node has been unreachable, at most
    two seconds. So the first clients learn at once that the node is away, and then the pauses double by themselves.
-   When the node is reached, or a reload may have changed the route, the kept clients go on at once.
+   When the node is reached, or a reload may have changed the route, the kept clients continue at once.
  * Why the port stays open: another program could take it meanwhile, a bootstrap port and a port of `--sni` are not one
    node's, and one failed dial would turn away all clients until kproxy itself has tried again.
  * Why not longer: Java waits for a connection that is being opened before it asks another broker.
- * It is bounded: a cluster keeps no more clients than may be on their way at once, and they give way to others when
-   places are taken.
+ * It is bounded: a cluster keeps no more clients than may dial at once, and they give way to others when
+   all slots are in use.
 
 Local ports
 -----------
@@ -104,65 +104,65 @@ free.
    that port for as long as kproxy runs, because clients know it. Listening on both would make the behaviour depend on
    what was free at one time. The default ports are below `net.ipv4.ip_local_port_range`, from which the system takes
    ports for connections.
- * An advertised port belongs to its node, also while the node is gone. kproxy gives it to another node only if the
+ * An advertised port belongs to its node, also while the node is absent. kproxy gives it to another node only if the
    window has no other port, the node has been absent and unused for `--retire-after` (its listener is closed by then,
    and each client has asked for metadata again), and no other node has been absent for longer. Until then kproxy takes
    a free port outside the window. With a first port in `--advertise`, only ports of the window can be advertised.
  * kproxy binds the listener of a new node before it answers, of more than eight new nodes one in each turn, so that
-   other sessions go on (`Gateway.localise` raises NotYet). So a response may name 20 new nodes; of responses that name
-   more, a cluster gets at most twice its nodes at once, and 10 more in a second. A cluster may have as many nodes as
-   the window has ports, and 1,000 more. Listeners may use half of the open files, in equal shares for each cluster.
+   other sessions continue (`Gateway.localise` raises NotYet). So a response may name 20 new nodes; of responses that
+   name more, a cluster gets at most twice its nodes at once, and 10 more in a second. A cluster may have as many nodes
+   as the window has ports, and 1,000 more. Listeners may use half of the open files, in equal shares for each cluster.
    Where there is no room, kproxy forgets the longest absent nodes without clients, never a present one. If a node can
-   have no listener, kproxy passes no response on that names it: it closes the session and says why
+   have no listener, kproxy passes no response on that names it: it closes the session and logs the reason
    (`Gateway.localise`).
- * Of many nodes that come, go or move together, kproxy logs one line.
- * `told` keeps the local addresses of an `Endpoints` object, for one edition of the upstream's topology and one
-   configuration. Each node that comes, goes, moves, gets another port or is forgotten makes another edition. While the
-   edition is the same, each node in those endpoints still has its listener.
+ * If many nodes come, go or move together, kproxy logs one line.
+ * `localaddresscache` keeps the local addresses of an `Endpoints` object, for one revision of the upstream's topology
+   and one configuration. Each node that comes, goes, moves, gets another port or is forgotten makes another revision.
+   While the revision is the same, each node in those endpoints still has its listener.
 
 Two upstreams
 -------------
 
-A cluster of the configuration leads to one Kafka cluster, or to either of two, its upstreams. In a `Config`, each
-upstream is a `ClusterConfig` with the cluster's name, and one of them is active. So an upstream has every option, and
-no other package knows a second form of configuration. `upstream` is what belongs to one: topology, reach, explorer.
-The `Gateway` has one or two of these, and the cluster's listeners, ports and door. Both upstreams are explored and
-verified all the time. kproxy refuses a flip to one whose cluster id is unknown, or that is the same Kafka cluster
-(`Gateway.activation_problem`).
+kproxy routes the clients of a configured cluster to one Kafka cluster, or to either of two, its upstreams. In a
+`Config`, each upstream is a `ClusterConfig` with the cluster's name, and one of them is active. So an upstream has
+every option, and no other package knows a second form of configuration. An `Upstream` has a topology, a dialer and an
+explorer. The `Gateway` has one or two of these, and the cluster's listeners, ports and acceptor. Both upstreams are
+explored and verified all the time. kproxy refuses a flip to one whose cluster id is unknown, or that is the same Kafka
+cluster (`Gateway.activation_problem`).
 
  * Ports belong to nodes, not to upstreams. kproxy binds the nodes of both before a client needs them, so a flip binds
    nothing, cannot fail, and moves no port.
- * A port whose node the active upstream lacks leads to a bootstrap server. A client whose addresses are all old would
-   otherwise never ask for new ones: Java's clients before 3.8 do not go back to their bootstrap servers. A broker
-   itself refuses what it does not lead. But a client takes what answers at a node's port for the node, and would go on
-   being refused if the node came later. So such a session lasts for five seconds at most (`_STANDS_IN` in `sessions`),
-   and kproxy leads a client there only after it has asked the bootstrap servers which nodes exist. The same holds for
-   a name of `--sni` whose node does not exist.
+ * A port whose node the active upstream lacks is routed to a bootstrap server. A client whose addresses are all
+   outdated would otherwise never ask for new ones: Java's clients before 3.8 do not go back to their bootstrap servers.
+   A broker itself refuses requests for partitions that it does not lead. But a client takes what answers at a node's
+   port for the node, and would continue to be refused if the node came later. So such a session lasts for at most five
+   seconds (`_STANDS_IN` in `sessions`), and kproxy routes a client there only after it has asked the bootstrap servers
+   which nodes exist. The same holds for a name of `--sni` whose node does not exist.
  * A flip (`Gateway.flip`, `Sessions.flip`) is one step of the event loop: the active upstream changes, and kproxy
    closes the sessions and the connections that have none yet. So no client stays with the former upstream.
- * `switchable` has what only such a cluster needs. When a cluster gets its second upstream, `switchable` learns of its
-   sessions, and each ends as soon as all is answered: its client may use versions that name topics by ids. When it
-   loses the other upstream, sessions go on, and new ones have none of it.
+ * A `SwitchableUnit` has what only such a cluster needs. When a cluster gets its second upstream, the unit adopts its
+   sessions, and each ends as soon as all its requests are answered: its client may use versions that name topics by
+   ids. When it loses the other upstream, sessions continue, and new ones have no such unit.
 
 Several kproxies at the same ports
 ----------------------------------
 
-With `reuse-port` (SO_REUSEPORT), each kproxy is a process that knows of the others only what they *claim*.
+With `reuse-port` (SO_REUSEPORT), each kproxy is a process that knows about the others only what they *claim*.
 
  * The kernel spreads connections by a hash, so few and long ones fall unevenly (docs/performance.md). What waits in
    the queue of a process that ends is reset, and its client connects again. Each process of the same user can join
    (docs/security.md).
  * A port is a function of the window and the node (`LocalPorts.only_port`): a broker has the first port plus its id,
    a controller one from the end. kproxy does not serve a node whose port it cannot have, and an error says why.
- * Claims (`sharing`) are names of abstract Unix sockets: a host, ports, a topic, what they mean. They live in the
+ * Claims (`portclaims`) are names of abstract Unix sockets: a host, ports, a topic, a meaning. They live in the
    network namespace in which the ports live, and end with the process. A lock file would need a directory that all
    containers of a pod see, and would stay behind. A name says nothing about its user, so kproxy asks the socket
    (SO_PEERCRED) before it gives way. Claims of one topic that overlap must mean the same: the plan of the ports, the
    id of each upstream's Kafka cluster, and where clients are routed while no switch is under way. The later kproxy
-   gives way.
+   gives way to the earlier one.
  * kproxy listens when a bootstrap server has answered (`Listeners.resume`), with all nodes that it knows. Until then
    its ports are bound only, and the other kproxies get the clients.
  * After a flip, one kproxy accepts clients for 310 s (`Gateway.accept_in_one_process`): only the guard that saw it
-   knows what a consumer was told since the switch, and the connections of one consumer fall to several kproxies. The
-   kproxy that began first guards all clients. Then no guard is needed, and all listen again.
+   knows which position a consumer has received since the switch, and the connections of one consumer fall to several
+   kproxies. The kproxy that started first guards all clients. Then no guard is needed, and all listen again.
 """

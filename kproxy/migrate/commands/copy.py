@@ -89,7 +89,7 @@ def copy(
             with _stopping_on_signal(running[0]) as signals, suppress(KeyboardInterrupt):
                 progress = running[0].run()
             if signals:
-                click.echo("ended: the same command goes on from here", err=True)
+                click.echo("Interrupted. Run the same command to resume.", err=True)
                 return 130
     click.echo(summary_line(progress))
     if progress.batch_counts:
@@ -98,7 +98,7 @@ def copy(
         click.echo(line, err=True)
     if progress.lag and not progress.stuck:
         click.echo(
-            f"not everything is copied: nothing moved for {scope.stall_timeout:.0f} s; given again, it goes on",
+            f"Copy incomplete: no progress for {scope.stall_timeout:.0f} s. Run the same command to resume.",
             err=True,
         )
     return _INCOMPLETE if progress.stuck or progress.lag else 0
@@ -116,7 +116,7 @@ def _stopping_on_signal(running: CopyRun) -> Iterator[list[int]]:
 
     def interrupt(number: int, _: FrameType | None) -> None:
         signals.append(number)
-        running.stop()
+        running.cancel()
         if len(signals) > 1 or not running.is_copying:
             raise KeyboardInterrupt
 

@@ -143,7 +143,7 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
     if migration_status.last_switch is not None:
         yield _switch_line(migration_status.last_switch)
     if migration_status.paused:
-        yield "paused: kproxy migrate resume goes on"
+        yield "paused; to continue, run kproxy migrate resume"
     topics: dict[str, list[tuple[int, PartitionState]]] = {}
     for (topic, partition), state in sorted(migration_status.partitions.items()):
         topics.setdefault(topic, []).append((partition, state))

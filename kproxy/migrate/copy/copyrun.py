@@ -1,6 +1,7 @@
-"""The copy: round after round of Spark jobs, until nothing is left, or until somebody ends it.
+"""One run of the copy: round after round of Spark jobs, until all records are copied or the run is ended.
 
-What has been copied stands in the state topic and nowhere else. The driver reads it at its start and after each round.
+The state topic is the only place that has the progress of the copy. The driver reads it at its start and after each
+round.
 """
 
 from __future__ import annotations
@@ -31,17 +32,16 @@ from kproxy.migrate.journal.driver import BEAT_INTERVAL, LEAVE_KEY, ORDER_KEY, C
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.spark.tasks import first_line
 
-# Until a partition's records are known: bytes an offset takes.
-_GUESS = 1000.0
-# When there is nothing to copy, or it is paused: how long until the driver looks again, in seconds.
-_IDLE = 1.0
-# After a round that brought nothing, since what was to be copied is stuck.
-_STUCK = 3.0
-# How often Spark is told that the round's job is not wanted any more, in seconds: it forgets what is told before it has
-# the job.
-_CANCEL_AGAIN = 1.0
-# While a cluster does not answer at the start, in seconds.
-_PATIENCE = 60.0
+# Estimated bytes per offset of a partition whose records are not known yet.
+_DEFAULT_BYTES_PER_OFFSET = 1000.0
+# Pause of the driver when there is nothing to copy, or the copy is paused, in seconds.
+_IDLE_PAUSE = 1.0
+# Pause after a round without progress, in seconds.
+_STUCK_PAUSE = 3.0
+# How often the driver cancels the job of a round, in seconds: Spark ignores a cancellation that comes before the job.
+_CANCEL_INTERVAL = 1.0
+# How long a cluster may be unreachable at the start, in seconds.
+_START_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,331 +75,365 @@ class CopySpec:
 
 
 class CopyRun:
-    """One run of the driver. `shown` is called whenever there is something new to show, from any thread. `allowed`
-    raises ConfigError if records must not be copied in this direction now; without, the state topic says it."""
+    """One run of the driver.
+
+    `on_progress` is called from any thread when the progress changes. `check_allowed` raises ConfigError if records
+    must not be copied in this direction now; by default the state topic decides that.
+    """
 
     def __init__(
         self,
         spark: Any,
         source: str,
         target: str,
-        what: CopySpec,
-        shown: Callable[[CopyProgress], None] = lambda _: None,
-        allowed: Callable[[], None] | None = None,
+        spec: CopySpec,
+        on_progress: Callable[[CopyProgress], None] = lambda _: None,
+        check_allowed: Callable[[], None] | None = None,
     ) -> None:
         self._context = spark.sparkContext
         self._source_address, self._target_address = source, target
         self._source, self._target = ClusterClient(source), ClusterClient(target)
-        self._what, self._shown = what, shown
+        self._spec, self._on_progress = spec, on_progress
         self._applications = StreamsApplications(source)
-        self._same = TopicWatcher(self._target, what.topics)
-        self._allowed = allowed or self._not_switched
-        self._group = f"kproxy migrate {what.name}"
-        self.progress = CopyProgress(what.name)
-        self._ended = threading.Event()  # no further round
-        self._over = threading.Event()  # no round any more
-        # Whether the round is to be broken off (True), or there is none any more. This kind of queue, and not an Event:
-        # a signal handler may put something here whatever its thread is just doing.
+        self._topic_watcher = TopicWatcher(self._target, spec.topics)
+        self._check_allowed = check_allowed or self._check_not_switched
+        self._group = f"kproxy migrate {spec.name}"
+        self.progress = CopyProgress(spec.name)
+        self._no_more_rounds = threading.Event()  # start no further round
+        self._finished = threading.Event()  # the last round is over
+        # True: cancel the round. False: the last round is over. A SimpleQueue, because a signal handler may put into it
+        # at any moment; an Event has a lock that the interrupted thread may hold.
         self._cancel: SimpleQueue[bool] = SimpleQueue()
         self._fenced: ProducerFenced | None = None
-        self._leaves = False  # as another driver has asked
-        self._broken_off = False  # the round, by `stop`
-        self.is_copying = False  # whether `run` has come to its rounds
-        self._defect: Exception | None = None  # of the thread that watches
+        self._asked_to_leave = False  # another driver has asked this one to leave
+        self._round_cancelled = False  # by `cancel`
+        self.is_copying = False  # True while `run` executes its rounds
+        self._defect: Exception | None = None  # an unexpected error of the watching thread
         self._order = DriverOrder()
-        self._stopped: dict[tuple[str, int], str] = {}  # only a person can help these
-        self._goals: dict[tuple[str, int], int] = {}  # where each partition ended when it was seen first
+        self._blocked: dict[tuple[str, int], str] = {}  # reasons, by partition, that only the operator can resolve
+        self._goals: dict[tuple[str, int], int] = {}  # the end of each partition in the first round
 
     def run(self) -> CopyProgress:
-        """Until all is copied that was there, or with `follow` until `end` is called. What is stuck, the progress says.
+        """Copy all records that exist, or with `follow` until `finish_round` is called, and return the progress.
 
-        Raises ConfigError (not prepared; another driver copies; tasks without kproxy), UpstreamError and WireError (a
-        cluster cannot be reached at start; another driver took over)."""
+        The progress has the partitions that are stuck. Raises ConfigError (the migration is not prepared; another
+        driver copies; Spark's Python lacks kproxy), UpstreamError and WireError (a cluster cannot be reached at the
+        start; another driver took over).
+        """
         try:
             job = self._job()
             driver = CopyDriver(self._target, job)
-            if self._what.take_over and self._what.grace:
-                driver.request_handover(self._target_address, self._what.grace)
-            driver.acquire(take_over=self._what.take_over)
-            self._allowed()  # when nobody else copies any more: whoever switches fences this one first
+            if self._spec.take_over and self._spec.grace:
+                driver.request_handover(self._target_address, self._spec.grace)
+            driver.acquire(take_over=self._spec.take_over)
+            self._check_allowed()  # after fencing other drivers; a switch fences this driver first
             watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
             watch.start()
-            canceller = threading.Thread(target=self._canceller, name="kproxy migrate cancel", daemon=True)
+            canceller = threading.Thread(target=self._cancel_when_asked, name="kproxy migrate cancel", daemon=True)
             canceller.start()
             self.is_copying = True
             try:
                 self._rounds(job)
             finally:
                 self.is_copying = False
-                self._over.set()
+                self._finished.set()
                 self._cancel.put(False)
                 watch.join()
             if self._defect is not None:
                 raise self._defect
-            if self._fenced is not None or self._leaves:
+            if self._fenced is not None or self._asked_to_leave:
                 raise ConfigError(
-                    f"another kproxy copies {self._what.name} now and has taken the place of this one: nothing is lost"
+                    f"another kproxy copies {self._spec.name} now and has taken the place of this one; no record is"
+                    " lost"
                 )
             return self.progress
         finally:
             self._source.close()
             self._target.close()
 
-    def end(self) -> None:
-        """Stop after this round. From another thread."""
-        self._ended.set()
+    def finish_round(self) -> None:
+        """Stop after the current round. Call it from another thread."""
+        self._no_more_rounds.set()
 
-    def stop(self) -> None:
-        """Stop now: no further round, and no task of this one; `run` returns in a few seconds. From another thread or a
-        signal handler."""
+    def cancel(self) -> None:
+        """Stop now, and cancel the tasks of the current round; `run` returns within a few seconds.
+
+        Call it from another thread or from a signal handler.
+        """
         self._cancel.put(True)
 
     def _job(self) -> Job:
-        name = self._what.name
+        name = self._spec.name
         return Job(
             name,
             state_topic_name(name),
-            retry(self._target, lambda: count_state_partitions(self._target, name), _PATIENCE),
+            retry(self._target, lambda: count_state_partitions(self._target, name), _START_TIMEOUT),
         )
 
-    def _not_switched(self) -> None:
-        """Raises ConfigError when clients have gone: what comes to the source then was copied back from the target."""
-        last = read_last_switch(self._target_address, self._what.name)
+    def _check_not_switched(self) -> None:
+        """Raise ConfigError if clients were switched to the target.
+
+        The source then receives records that are copied back from the target.
+        """
+        last = read_last_switch(self._target_address, self._spec.name)
         if last is not None and last.is_moved:
             raise ConfigError(
-                f"clients of {self._what.name} are on {last.target_upstream} now: nothing"
-                " is copied from the source any more; allowed: kproxy migrate copy --back, rollback or finish"
+                f"clients of {self._spec.name} are on {last.target_upstream} now:"
+                " the source is not copied any more; allowed: kproxy migrate copy --back, rollback or finish"
             )
 
     # Rounds
 
     def _rounds(self, job: Job) -> None:
-        known = read_state_topic(self._target, self._what.name, is_topic_record)
-        number, patient = 0, time.monotonic() + self._what.stall_timeout
-        while not self._ended.is_set():
+        state_topic = read_state_topic(self._target, self._spec.name, is_topic_record)
+        number, stall_deadline = 0, time.monotonic() + self._spec.stall_timeout
+        while not self._no_more_rounds.is_set():
             if self._order.paused:
-                self._ended.wait(_IDLE)
+                self._no_more_rounds.wait(_IDLE_PAUSE)
                 continue
             try:
-                known.read()
-                slices = self._slices(job, known)
+                state_topic.read()
+                slices = self._slices(job, state_topic)
             except KproxyError as error:
-                if not is_retriable(error) or (not self._what.follow and time.monotonic() > patient):
+                if not is_retriable(error) or (not self._spec.follow and time.monotonic() > stall_deadline):
                     raise
-                self._trouble(str(error))
+                self._report_problem(str(error))
                 continue
             if not slices:
-                if not self._what.follow:
+                if not self._spec.follow:
                     return
-                self._ended.wait(_IDLE)
+                self._no_more_rounds.wait(_IDLE_PAUSE)
                 continue
             number += 1
-            outcomes = self._round(number, job, slices)
-            if not any(outcome.records or outcome.size for outcome in outcomes):
-                hopeless = outcomes and all(each.is_final for each in outcomes)
-                if not self._what.follow and (hopeless or time.monotonic() > patient):
+            results = self._round(number, job, slices)
+            if not any(result.records or result.size for result in results):
+                all_final = results and all(result.is_final for result in results)
+                if not self._spec.follow and (all_final or time.monotonic() > stall_deadline):
                     return
-                self._ended.wait(_STUCK)
+                self._no_more_rounds.wait(_STUCK_PAUSE)
             else:
-                patient = time.monotonic() + self._what.stall_timeout
+                stall_deadline = time.monotonic() + self._spec.stall_timeout
 
-    def _trouble(self, text: str) -> None:
+    def _report_problem(self, text: str) -> None:
         self.progress.problem = text
-        self._shown(self.progress)
+        self._on_progress(self.progress)
         self._source.invalidate()
         self._target.invalidate()
-        self._ended.wait(_STUCK)
+        self._no_more_rounds.wait(_STUCK_PAUSE)
 
-    def _slices(self, job: Job, known: StateTopic) -> list[tuple[int, Slice]]:
-        """What the next round copies, with sizes."""
-        layout = self._source.refresh_metadata(list(self._what.topics))
+    def _slices(self, job: Job, state_topic: StateTopic) -> list[tuple[int, Slice]]:
+        """Return the slices of the next round, with their sizes."""
+        source_metadata = self._source.refresh_metadata(list(self._spec.topics))
         partitions = []
-        for topic in self._what.topics:
-            error, led = layout.topics.get(topic, (3, ()))
+        for topic in self._spec.topics:
+            error, partition_metadata = source_metadata.topics.get(topic, (3, ()))
             if error:
-                self.progress.mark_stuck(topic, -1, f"the source does not have {topic} now")
-            partitions += [(topic, one.index) for one in led]
-        there = self._target.refresh_metadata(sorted(set(self._what.topics.values())))
+                self.progress.mark_stuck(topic, -1, f"the source does not have topic {topic} now")
+            partitions += [(topic, metadata.index) for metadata in partition_metadata]
+        target_metadata = self._target.refresh_metadata(sorted(set(self._spec.topics.values())))
         begins = self._source.list_offsets(partitions, requests.EARLIEST)
         ends = self._source.list_offsets(partitions, requests.LATEST)
-        values = known.values
-        written = {where: values.get(state_key("partition", *where)) for where in partitions}
-        states = {where: PartitionState.from_json(value) for where, value in written.items() if value is not None}
-        lost, shorter = self._same.check(values, states, layout, there)
-        found = []
-        for where in partitions:
-            state = states.get(where)
-            if where not in begins or where not in ends:
-                self.progress.mark_stuck(*where, "the source does not say which offsets it has: is its leader there?")
-                continue
-            goal = self._goals.setdefault(where, ends[where])
-            if why := lost.get(where[0]) or shorter.get(where):
-                begin = begins[where] if state is None else state.source_begin
-                self.progress.mark_lost(*where, why, begin, max(begin, ends[where] if self._what.follow else goal))
-                continue
-            left_out = self._left_out(where, state, begins[where])
-            begin = max(state.source_next if state is not None else begins[where], left_out)
-            ahead = self._ahead(where, state, begin, ends[where] if self._what.follow else goal)
-            self.progress.start_round(ahead, state, begins[where])
-            leaves_out = (
-                state is not None and left_out > state.source_next
-            )  # which the state must have, even at the end
-            if (ahead.lag or leaves_out) and where not in self._stopped:
-                at = state_partition(state_key("partition", *where), job.state_partitions)
-                slice = replace(
-                    self._slice(ahead, state, known.logs[at].resume_offset, left_out),
-                    origin=identity_in(layout, ahead.topic),
-                    destination=identity_in(there, self._what.topics[ahead.topic]),
+        values = state_topic.values
+        written = {
+            topic_partition: values.get(state_key("partition", *topic_partition)) for topic_partition in partitions
+        }
+        states = {
+            topic_partition: PartitionState.from_json(value)
+            for topic_partition, value in written.items()
+            if value is not None
+        }
+        lost, shorter = self._topic_watcher.check(values, states, source_metadata, target_metadata)
+        sized_slices = []
+        for topic_partition in partitions:
+            state = states.get(topic_partition)
+            if topic_partition not in begins or topic_partition not in ends:
+                self.progress.mark_stuck(
+                    *topic_partition, "the source does not say which offsets it has: is its leader there?"
                 )
-                found.append((min(ahead.size, self._what.slice_size), slice))
+                continue
+            goal = self._goals.setdefault(topic_partition, ends[topic_partition])
+            if reason := lost.get(topic_partition[0]) or shorter.get(topic_partition):
+                begin = begins[topic_partition] if state is None else state.source_begin
+                self.progress.mark_lost(
+                    *topic_partition, reason, begin, max(begin, ends[topic_partition] if self._spec.follow else goal)
+                )
+                continue
+            skip_to = self._skip_offset(topic_partition, state, begins[topic_partition])
+            begin = max(state.source_next if state is not None else begins[topic_partition], skip_to)
+            backlog = self._backlog(topic_partition, state, begin, ends[topic_partition] if self._spec.follow else goal)
+            self.progress.start_round(backlog, state, begins[topic_partition])
+            skips = (
+                state is not None and skip_to > state.source_next
+            )  # the state must record that, even at the end of the log
+            if (backlog.lag or skips) and topic_partition not in self._blocked:
+                state_partition_number = state_partition(state_key("partition", *topic_partition), job.state_partitions)
+                slice = replace(
+                    self._slice(backlog, state, state_topic.logs[state_partition_number].resume_offset, skip_to),
+                    origin=identity_in(source_metadata, backlog.topic),
+                    destination=identity_in(target_metadata, self._spec.topics[backlog.topic]),
+                )
+                sized_slices.append((min(backlog.size, self._spec.slice_size), slice))
         self.progress.problem = ""
-        self._shown(self.progress)
-        return found
+        self._on_progress(self.progress)
+        return sized_slices
 
-    def _left_out(self, where: tuple[str, int], state: PartitionState | None, begin: int) -> int:
-        """Up to which offset nothing need be copied although the source has deleted it."""
-        allowed = self._what.skip.get(where, 0)
-        if state is None or begin <= max(state.source_next, allowed) or not self._were_read(where, begin):
+    def _skip_offset(self, topic_partition: tuple[str, int], state: PartitionState | None, begin: int) -> int:
+        """Return the offset up to which the copy may leave out records that the source has deleted."""
+        allowed = self._spec.skip.get(topic_partition, 0)
+        if (
+            state is None
+            or begin <= max(state.source_next, allowed)
+            or not self._application_has_read(topic_partition, begin)
+        ):
             return allowed
         return begin
 
-    def _were_read(self, where: tuple[str, int], begin: int) -> bool:
-        """Whether the application of a repartition topic has deleted itself what lies before."""
-        return where[0] in self._what.repartition and self._applications.have_committed(*where, begin)
+    def _application_has_read(self, topic_partition: tuple[str, int], begin: int) -> bool:
+        """Return True if the application of a repartition topic has deleted the records before `begin` itself."""
+        return topic_partition[0] in self._spec.repartition and self._applications.have_committed(
+            *topic_partition, begin
+        )
 
     @staticmethod
-    def _ahead(where: tuple[str, int], state: PartitionState | None, position: int, stable: int) -> PartitionBacklog:
-        each = _GUESS
+    def _backlog(
+        topic_partition: tuple[str, int], state: PartitionState | None, position: int, stable: int
+    ) -> PartitionBacklog:
+        bytes_per_offset = _DEFAULT_BYTES_PER_OFFSET
         if state is not None and state.source_next > state.source_begin and state.size:
-            each = state.size / (state.source_next - state.source_begin)
-        return PartitionBacklog(*where, position, stable, each)
+            bytes_per_offset = state.size / (state.source_next - state.source_begin)
+        return PartitionBacklog(*topic_partition, position, stable, bytes_per_offset)
 
-    def _slice(self, ahead: PartitionBacklog, state: PartitionState | None, resume: int, left_out: int) -> Slice:
-        what = self._what
-        target = what.topics[ahead.topic]
+    def _slice(self, backlog: PartitionBacklog, state: PartitionState | None, resume: int, skip_to: int) -> Slice:
+        spec = self._spec
+        target = spec.topics[backlog.topic]
         return Slice(
-            ahead.topic,
-            ahead.partition,
+            backlog.topic,
+            backlog.partition,
             target,
-            ahead.position,
-            ahead.stable,
-            what.slice_size,
-            what.slice_seconds,
+            backlog.position,
+            backlog.stable,
+            spec.slice_size,
+            spec.slice_seconds,
             state=state,
             state_offset=resume,
-            skip_to=left_out,
-            allows_gaps=ahead.topic in what.allows_gaps,
-            max_batch_size=what.max_batch_sizes.get(target, DEFAULT_MAX_BATCH),
+            skip_to=skip_to,
+            allows_gaps=backlog.topic in spec.allows_gaps,
+            max_batch_size=spec.max_batch_sizes.get(target, DEFAULT_MAX_BATCH),
         )
 
     def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
         slots = max(1, int(self._context.defaultParallelism))
         tasks = pack_tasks(slices, slots)
-        rate = task_rate(self._what.max_rate, slots, tasks)
+        rate = task_rate(self._spec.max_rate, slots, tasks)
         if rate:
             tasks = [[replace(one, rate=rate) for one in task] for task in tasks]
         size = sum(size for size, _ in slices)
         self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
         self._context.setJobDescription(
-            f"kproxy migrate {self._what.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
+            f"kproxy migrate {self._spec.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
         )
         self.progress.round = number
-        outcomes = self._job_of(tasks, make_copy_task(self._source_address, self._target_address, job))
+        results = self._run_spark_job(tasks, make_copy_task(self._source_address, self._target_address, job))
         begins = {(one.topic, one.partition): max(one.begin, one.skip_to) for _, one in slices}
-        outcomes = [self._excused(one, begins[one.topic, one.partition]) for one in outcomes]
-        for outcome in outcomes:
-            self.progress.apply_result(outcome)
-            if outcome.is_final:
-                self._stopped[outcome.topic, outcome.partition] = outcome.stuck
-        self._shown(self.progress)
-        return outcomes
+        results = [self._excuse_deleted(one, begins[one.topic, one.partition]) for one in results]
+        for result in results:
+            self.progress.apply_result(result)
+            if result.is_final:
+                self._blocked[result.topic, result.partition] = result.stuck
+        self._on_progress(self.progress)
+        return results
 
-    def _excused(self, outcome: SliceResult, begin: int) -> SliceResult:
-        """Records of a repartition topic were deleted since the round began: the next one leaves them out. `begin`:
-        where the slice began."""
-        position = begin if outcome.state is None else max(begin, outcome.state.source_next)
-        deleted = outcome.stuck and outcome.log_start > position
-        with suppress(KproxyError):  # then it stays as it is
-            if deleted and self._were_read((outcome.topic, outcome.partition), outcome.log_start):
-                return replace(outcome, stuck="", is_final=False)
-        return outcome
+    def _excuse_deleted(self, result: SliceResult, begin: int) -> SliceResult:
+        """Clear the error of a result if an application has deleted records of its repartition topic meanwhile.
 
-    def _job_of(self, tasks: list[list[Slice]], work: Callable[..., Iterator[SliceResult]]) -> list[SliceResult]:
-        """What the tasks of a Spark job say; nothing if the job failed. What its tasks had committed stays so."""
+        The next round leaves these records out. `begin`: the offset at which the slice began.
+        """
+        position = begin if result.state is None else max(begin, result.state.source_next)
+        deleted = result.stuck and result.log_start > position
+        with suppress(KproxyError):  # the result stays as it is
+            if deleted and self._application_has_read((result.topic, result.partition), result.log_start):
+                return replace(result, stuck="", is_final=False)
+        return result
+
+    def _run_spark_job(self, tasks: list[list[Slice]], task: Callable[..., Iterator[SliceResult]]) -> list[SliceResult]:
+        """Run a Spark job and return the results of its tasks, or nothing if it failed.
+
+        What the tasks had committed stays committed.
+        """
         try:
-            return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
+            return list(self._context.parallelize(tasks, len(tasks)).mapPartitions(task).collect())
         except Exception as error:
-            if self._broken_off:
+            if self._round_cancelled:
                 return []
-            if why := python_problem(error):
-                raise ConfigError(why) from None
+            if problem := python_problem(error):
+                raise ConfigError(problem) from None
             if "PythonException" in str(error):
-                raise  # a defect of kproxy; whoever loses executors or workers again and again only tries again
-            self._trouble(f"Spark's job failed: {first_line(error)}")
+                raise  # a defect of kproxy; losing executors or workers is only retried
+            self._report_problem(f"Spark's job failed: {first_line(error)}")
             return []
 
-    def _said(self) -> dict[str, Any]:
-        """For the driver's record."""
+    def _driver_fields(self) -> dict[str, Any]:
+        """Return the fields of the driver's record."""
         return {"round": self.progress.round, "lag": self.progress.lag_history}
 
     # Meanwhile
 
     def _watch(self, driver: CopyDriver, job: Job) -> None:
-        """In a thread of its own, with connections of its own: the driver's record, orders, and what is new."""
-        # `driver` is this thread's from now on; the rounds have connections of their own.
+        """Update the driver's record, and read orders and states, in a separate thread with its own connections."""
+        # From here on, only this thread uses `driver`; the rounds have their own connections.
         cluster = ClusterClient(self._target_address)
         driver.use_cluster(cluster)
         topic: StateTopic | None = None
         try:
-            while self._fenced is None and not self._over.wait(BEAT_INTERVAL / 3):
+            while self._fenced is None and not self._finished.wait(BEAT_INTERVAL / 3):
                 try:
                     if topic is None:
-                        topic = read_state_topic(cluster, self._what.name, _of_interest)
+                        topic = read_state_topic(cluster, self._spec.name, _is_watched_key)
                     topic.read()
-                    self._look(topic, driver)
-                    driver.heartbeat_if_due(**self._said())
+                    self._read_orders(topic, driver)
+                    driver.heartbeat_if_due(**self._driver_fields())
                 except ProducerFenced as error:
                     self._fenced = error
-                    self.stop()
+                    self.cancel()
                 except KproxyError:
                     cluster.invalidate()
             if self._fenced is None:
                 self.progress.sample_lag(time.time_ns() // 1_000_000, last=True)
-                with suppress(KproxyError):  # then it is noticed that nothing is written any more
-                    driver.heartbeat(ended=True, **self._said())
+                with suppress(KproxyError):  # other drivers then notice that the record is not updated
+                    driver.heartbeat(ended=True, **self._driver_fields())
         except Exception as error:  # noqa: BLE001  # `run` raises it
-            # Without this thread nobody would hear orders, or that another driver has taken over.
+            # Without this thread, the run would not notice orders, or that another driver has taken over.
             self._defect = error
-            self.stop()
+            self.cancel()
         finally:
             cluster.close()
 
-    def _canceller(self) -> None:
-        """In a thread of its own: break off the round once that is wanted."""
+    def _cancel_when_asked(self) -> None:
+        """Cancel the round when `cancel` is called, in a separate thread."""
         if not self._cancel.get():
             return
-        self._broken_off = True
-        self._ended.set()
+        self._round_cancelled = True
+        self._no_more_rounds.set()
         while True:
-            with suppress(Exception):  # py4j's, when the JVM has ended: then the job has, too
+            with suppress(Exception):  # py4j raises when the JVM has ended; then the job has ended too
                 self._context.cancelJobGroup(self._group)
-            if self._over.wait(_CANCEL_AGAIN):
+            if self._finished.wait(_CANCEL_INTERVAL):
                 return
 
-    def _look(self, topic: StateTopic, driver: CopyDriver) -> None:
+    def _read_orders(self, topic: StateTopic, driver: CopyDriver) -> None:
         if driver.is_leave_request(topic.values.get(LEAVE_KEY)):
-            self._leaves = True
-            self._ended.set()
+            self._asked_to_leave = True
+            self._no_more_rounds.set()
         self._order = DriverOrder.read(topic.values.get(ORDER_KEY))
         self.progress.paused = self._order.paused
         self.progress.apply_state(topic.values)
         self.progress.sample_lag(time.time_ns() // 1_000_000)
-        self._shown(self.progress)
+        self._on_progress(self.progress)
 
 
-def _of_partitions(name: bytes) -> bool:
-    return name.startswith(b'["partition",')
+def _is_partition_key(key: bytes) -> bool:
+    return key.startswith(b'["partition",')
 
 
-def _of_interest(name: bytes) -> bool:
-    return _of_partitions(name) or name in (ORDER_KEY, LEAVE_KEY)
+def _is_watched_key(key: bytes) -> bool:
+    return _is_partition_key(key) or key in (ORDER_KEY, LEAVE_KEY)

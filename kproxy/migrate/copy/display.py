@@ -1,4 +1,4 @@
-"""What a person sees of a copy: a live table on a terminal, lines elsewhere."""
+"""The progress of a copy: a live table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from kproxy.migrate.format import format_count, format_duration, format_size
 if TYPE_CHECKING:
     from rich.console import Group
 
-# Without a terminal: how often a line is printed, in seconds.
-_SAY_EVERY = 15.0
-# What a terminal shows: topics, and words about what is stuck.
-_ROWS, _WORDS = 20, 6
-_LONGEST = 400
+# How often a line is printed if the output is no terminal, in seconds.
+_PRINT_INTERVAL = 15.0
+# Maximum number of topics in the table, and of messages below it.
+_MAX_ROWS, _MAX_MESSAGES = 20, 6
+_MAX_MESSAGE_LENGTH = 400
 _WIDTH = 80
 _HEADINGS = ("topic", "done", "records", "copied", "lag (offsets)", "per s", "left")
 
 
 def summary_line(progress: CopyProgress) -> str:
-    """One line."""
+    """Return one line with the progress of all topics."""
     total = progress.total()
-    said = (
+    line = (
         f"{progress.name}: {total.done_share:.1%} of {format_count(total.partitions, 'partition')}, {total.records:,}"
         f" records, {format_size(total.size)}, {total.lag:,} offsets left, {format_size(total.rate)}/s"
     )
     if total.seconds_left:
-        said += f", {format_duration(total.seconds_left)} left"
+        line += f", {format_duration(total.seconds_left)} left"
     if progress.paused:
-        said += ", paused"
-    return said
+        line += ", paused"
+    return line
 
 
 def batches_line(progress: CopyProgress) -> str:
-    """How the batches were written that this run has copied: one line."""
+    """Return one line with the number of batches that this run has written, by method."""
     return "batches written: " + ", ".join(f"{count:,} {way}" for way, count in sorted(progress.batch_counts.items()))
 
 
 def message_lines(progress: CopyProgress) -> Iterator[str]:
-    """What a person should know beside the numbers: what is stuck and why, what is coming."""
+    """Yield problems and warnings: partitions that are stuck, with reasons, and records that will be deleted soon."""
     if progress.problem:
-        yield f"trying again: {progress.problem}"
+        yield f"retrying: {progress.problem}"
     reasons: dict[str, int] = {}
-    for why in progress.stuck.values():
-        reasons[why] = reasons.get(why, 0) + 1
-    for why, count in list(reasons.items())[:_WORDS]:
-        yield f"stuck: {why}" + (f" (and {count - 1} more partitions)" if count > 1 else "")
-    if len(reasons) > _WORDS:
-        yield f"stuck: {len(reasons) - _WORDS} more reasons: kproxy migrate status has all of them"
-    yield from progress.warnings()[:_WORDS]
+    for reason in progress.stuck.values():
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, count in list(reasons.items())[:_MAX_MESSAGES]:
+        yield f"stuck: {reason}" + (f" (and {count - 1} more partitions)" if count > 1 else "")
+    if len(reasons) > _MAX_MESSAGES:
+        yield f"stuck: {len(reasons) - _MAX_MESSAGES} more reasons; kproxy migrate status shows all of them"
+    yield from progress.warnings()[:_MAX_MESSAGES]
 
 
 def _table(progress: CopyProgress, width: int) -> Group:
@@ -64,43 +64,43 @@ def _table(progress: CopyProgress, width: int) -> Group:
     from rich.text import Text
 
     table = Table(pad_edge=False, box=None)
-    lines = progress.topics()
-    # What is not done is of interest.
-    shown = sorted(lines, key=lambda line: (not line.stuck, line.lag == 0, -line.lag))[:_ROWS]
-    rows = [_cells(line) for line in [*shown, *([progress.total()] if len(lines) != 1 else [])]]
-    widths = [max(len(heading), *(len(row[at]) for row in rows)) for at, heading in enumerate(_HEADINGS)]
-    # Numbers are never cut; a topic's name is.
+    topics = progress.topics()
+    # Topics that are not done come first.
+    shown = sorted(topics, key=lambda topic: (not topic.stuck, topic.lag == 0, -topic.lag))[:_MAX_ROWS]
+    rows = [_cells(topic) for topic in [*shown, *([progress.total()] if len(topics) != 1 else [])]]
+    widths = [max(len(heading), *(len(row[column]) for row in rows)) for column, heading in enumerate(_HEADINGS)]
+    # Names of topics are cut, numbers are not.
     widths[0] = max(len(_HEADINGS[0]), min(widths[0], width - sum(widths[1:]) - 2 * len(widths)))
-    for at, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="right" if at else "left", no_wrap=True, width=widths[at])
+    for column, heading in enumerate(_HEADINGS):
+        table.add_column(heading, justify="right" if column else "left", no_wrap=True, width=widths[column])
     for row in rows:
         table.add_row(*row)
-    rest = [Text(f"{len(lines) - len(shown)} more topics", "dim")] if len(lines) > len(shown) else []
-    said = [Text(one_line(line, _LONGEST), "yellow") for line in message_lines(progress)]
-    state = "paused: kproxy migrate resume goes on" if progress.paused else f"round {progress.round}"
-    return Group(Text(f"{progress.name}: {state}", "bold"), table, *rest, *said)
+    more_topics = [Text(f"{len(topics) - len(shown)} more topics", "dim")] if len(topics) > len(shown) else []
+    messages = [Text(one_line(topic, _MAX_MESSAGE_LENGTH), "yellow") for topic in message_lines(progress)]
+    heading_text = "paused; to continue, run kproxy migrate resume" if progress.paused else f"round {progress.round}"
+    return Group(Text(f"{progress.name}: {heading_text}", "bold"), table, *more_topics, *messages)
 
 
-def _cells(line: TopicProgress) -> tuple[str, ...]:
+def _cells(topic: TopicProgress) -> tuple[str, ...]:
     return (
-        one_line(line.topic, _WIDTH),
-        f"{100 * line.done_share:.1f}%",
-        f"{line.records:,}",
-        format_size(line.size),
-        f"{line.lag:,}",
-        format_size(line.rate),
-        "stuck" if line.stuck else format_duration(line.seconds_left),
+        one_line(topic.topic, _WIDTH),
+        f"{100 * topic.done_share:.1f}%",
+        f"{topic.records:,}",
+        format_size(topic.size),
+        f"{topic.lag:,}",
+        format_size(topic.rate),
+        "stuck" if topic.stuck else format_duration(topic.seconds_left),
     )
 
 
 class ProgressDisplay:
-    """Takes what is new, from any thread, and shows it now and then."""
+    """Receives the progress from any thread, and shows it at intervals."""
 
-    def __init__(self, to: TextIO) -> None:
-        self._to = to
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
         self._lock = threading.Lock()
         self._next = 0.0
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
         self.update: object = None
         self.width = _WIDTH
 
@@ -110,25 +110,25 @@ class ProgressDisplay:
                 self.update(_table(progress, self.width))
                 return
             for line in message_lines(progress):
-                if line not in self._said:
-                    self._said.add(line)
-                    print(one_line(line, _LONGEST), file=self._to, flush=True)
+                if line not in self._printed:
+                    self._printed.add(line)
+                    print(one_line(line, _MAX_MESSAGE_LENGTH), file=self._file, flush=True)
             if time.monotonic() >= self._next:
-                self._next = time.monotonic() + _SAY_EVERY
-                print(summary_line(progress), file=self._to, flush=True)
+                self._next = time.monotonic() + _PRINT_INTERVAL
+                print(summary_line(progress), file=self._file, flush=True)
 
 
 @contextmanager
-def display_progress(to: TextIO = sys.stderr) -> Iterator[ProgressDisplay]:
-    """For as long as the context is open."""
-    shown = ProgressDisplay(to)
-    if not to.isatty():
-        yield shown
+def display_progress(file: TextIO = sys.stderr) -> Iterator[ProgressDisplay]:
+    """Show the progress while the context is open."""
+    display = ProgressDisplay(file)
+    if not file.isatty():
+        yield display
         return
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(file=to)
+    console = Console(file=file)
     with Live(console=console, refresh_per_second=2, transient=False) as live:
-        shown.update, shown.width = live.update, console.width
-        yield shown
+        display.update, display.width = live.update, console.width
+        yield display

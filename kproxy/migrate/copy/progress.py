@@ -1,4 +1,4 @@
-"""How far the copy is: of each partition and topic, what is done, how fast, how long still, what is stuck."""
+"""The progress of the copy, of each partition and topic: done, rate, time left, and reasons why it is stuck."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kproxy.migrate.copier.slices import SliceResult
 from kproxy.migrate.copier.state import PartitionState, state_key
 from kproxy.migrate.copy.rounds import PartitionBacklog
 
-# Rates are those of the last seconds.
+# Window of the rates, in seconds.
 _WINDOW = 30.0
-_MANY = 200
-# Retention is said to come near when it would be there in so many seconds.
-_NEAR = 3600.0
+_MAX_SAMPLES = 200
+# Warn if the source will delete records that are not copied within this time, in seconds.
+_WARNING_HORIZON = 3600.0
 
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """One partition. Offsets are the source's; -1 is not known. `lost`: the target has not what was copied any more."""
+    """The progress of one partition. Offsets are those of the source; -1 is unknown."""
 
     begin: int = -1
     position: int = -1
@@ -30,69 +30,82 @@ class PartitionProgress:
     bytes_per_offset: float = 0.0
     stuck: str = ""
     lost: bool = False
+    """True if the target does not have the copied records any more."""
     log_starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
+    """Times and log start offsets of the last rounds."""
     samples: deque[tuple[float, int, int]] = field(default_factory=deque)
+    """Times, positions and copied bytes of the last seconds."""
 
     @property
     def lag(self) -> int:
         return max(0, self.stable - self.position)
 
     def seconds_to_deletion(self, now: float) -> float | None:
-        """Seconds until the source deletes what is not copied yet, if both go on as they did; None if they do not
-        meet."""
+        """Return the seconds until the source deletes records that are not copied yet.
+
+        Assumes that retention and copy continue at their current rates. None: the copy is faster.
+        """
         if len(self.log_starts) < 2 or not self.samples or not self.lag:
             return None
         (since, first), (until, last) = self.log_starts[0], self.log_starts[-1]
         deleted = (last - first) / max(1.0, until - since)
-        (began, position, _), (_, now_at, _) = self.samples[0], self.samples[-1]
-        copied = (now_at - position) / max(1.0, now - began)
+        (first_time, position, _), (_, last_position, _) = self.samples[0], self.samples[-1]
+        copied = (last_position - position) / max(1.0, now - first_time)
         return (self.position - last) / (deleted - copied) if deleted > copied else None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
-    """A topic in the display. `share` of the source's offsets is done, `lag` of them are not; `records` are
-    those that were copied. Rate in bytes a second, `left` in seconds, None: nobody
-    knows."""
+    """The progress of one topic, or of all."""
 
     topic: str
     partitions: int
     done_share: float
+    """Share of the source's offsets that is copied."""
     records: int
+    """Copied records."""
     size: int
+    """Copied bytes."""
     lag: int
+    """Offsets that are not copied."""
     rate: float
+    """Bytes a second."""
     seconds_left: float | None
+    """Estimated seconds until the topic is copied; None if unknown."""
     stuck: str
+    """Reason why a partition is stuck, or ""."""
 
 
 class CopyProgress:
-    """Filled by the driver's threads; each call replaces small values, so readers see a state that was there."""
+    """The progress of a run.
+
+    The driver's threads update it. Each call replaces small values, so readers see valid states.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.round = 0
         self.paused = False
         self.problem = ""
-        self.batch_counts: Counter[str] = Counter()  # batches written by this run, by the way they took
+        self.batch_counts: Counter[str] = Counter()  # batches written by this run, by method
         self.partitions: dict[tuple[str, int], PartitionProgress] = {}
         self.lag_history: list[tuple[int, int]] = []
-        self._apart = 1000
+        self._sample_interval = 1000
 
-    def _part(self, topic: str, partition: int) -> PartitionProgress:
+    def _partition(self, topic: str, partition: int) -> PartitionProgress:
         return self.partitions.setdefault((topic, partition), PartitionProgress())
 
-    def start_round(self, ahead: PartitionBacklog, state: PartitionState | None, log_start: int) -> None:
-        """At the begin of a round."""
-        part = self._part(ahead.topic, ahead.partition)
-        part.stable, part.bytes_per_offset = ahead.stable, ahead.bytes_per_offset
-        part.begin = state.source_begin if state is not None else ahead.position
+    def start_round(self, backlog: PartitionBacklog, state: PartitionState | None, log_start: int) -> None:
+        """Record the backlog of a partition at the beginning of a round."""
+        part = self._partition(backlog.topic, backlog.partition)
+        part.stable, part.bytes_per_offset = backlog.stable, backlog.bytes_per_offset
+        part.begin = state.source_begin if state is not None else backlog.position
         part.log_starts.append((time.monotonic(), log_start))
         if part.stuck == _NO_OFFSETS or part.lost:
             part.stuck, part.lost = "", False
-        self._move(part, ahead.position, state)
+        self._advance(part, backlog.position, state)
 
-    def _move(self, part: PartitionProgress, position: int, state: PartitionState | None) -> None:
+    def _advance(self, part: PartitionProgress, position: int, state: PartitionState | None) -> None:
         if part.lost:
             return
         part.position = max(part.position, position)
@@ -104,48 +117,53 @@ class CopyProgress:
             part.samples.popleft()
 
     def apply_state(self, values: Mapping[bytes, bytes]) -> None:
-        """What the state topic has now."""
+        """Take over the states that the state topic has now."""
         for (topic, partition), part in list(self.partitions.items()):
             value = values.get(state_key("partition", topic, partition))
             if value is not None:
                 state = PartitionState.from_json(value)
-                self._move(part, state.source_next, state)
+                self._advance(part, state.source_next, state)
 
-    def apply_result(self, outcome: SliceResult) -> None:
-        part = self._part(outcome.topic, outcome.partition)
-        part.stuck = outcome.stuck
-        self.batch_counts.update(outcome.batch_counts)
-        part.stable = max(part.stable, outcome.stable)
-        if outcome.state is not None:
-            self._move(part, outcome.state.source_next, outcome.state)
+    def apply_result(self, result: SliceResult) -> None:
+        """Take over the result of a slice."""
+        part = self._partition(result.topic, result.partition)
+        part.stuck = result.stuck
+        self.batch_counts.update(result.batch_counts)
+        part.stable = max(part.stable, result.stable)
+        if result.state is not None:
+            self._advance(part, result.state.source_next, result.state)
 
-    def mark_stuck(self, topic: str, partition: int, why: str) -> None:
-        self._part(topic, partition).stuck = why
+    def mark_stuck(self, topic: str, partition: int, reason: str) -> None:
+        """Record why a partition is stuck."""
+        self._partition(topic, partition).stuck = reason
 
-    def mark_lost(self, topic: str, partition: int, why: str, begin: int, stable: int) -> None:
-        """Nothing of this partition counts as copied: its topic is not that of which records were copied."""
-        part = self._part(topic, partition)
-        part.lost, part.stuck = True, why
+    def mark_lost(self, topic: str, partition: int, reason: str, begin: int, stable: int) -> None:
+        """Count no record of a partition as copied, because its topic is not the one that was copied."""
+        part = self._partition(topic, partition)
+        part.lost, part.stuck = True, reason
         part.begin = part.position = begin
         part.stable = stable
         part.records = part.size = 0
 
-    def sample_lag(self, at: int, *, last: bool = False) -> None:
-        """The lag in offsets, at a time in milliseconds since 1970, for the report's picture. When there are many, each
-        second one goes, and from then on they are taken half as often. The `last` one is always taken."""
-        if self.lag_history and at - self.lag_history[-1][0] < self._apart and not last:
-            return
-        self.lag_history.append((at, self.lag))
-        if len(self.lag_history) > _MANY:
-            del self.lag_history[1::2]
-            self._apart *= 2
+    def sample_lag(self, timestamp: int, *, last: bool = False) -> None:
+        """Record the lag at a time in milliseconds since 1970, for the chart of the report.
 
-    # What is shown
+        If there are too many samples, every second one is dropped, and the interval doubles. The `last` sample is
+        always recorded.
+        """
+        if self.lag_history and timestamp - self.lag_history[-1][0] < self._sample_interval and not last:
+            return
+        self.lag_history.append((timestamp, self.lag))
+        if len(self.lag_history) > _MAX_SAMPLES:
+            del self.lag_history[1::2]
+            self._sample_interval *= 2
+
+    # Properties for display
 
     @property
     def stuck(self) -> dict[tuple[str, int], str]:
-        """Why, for each partition that does not go on."""
-        return {where: part.stuck for where, part in self.partitions.items() if part.stuck}
+        """The reason of each partition that is stuck."""
+        return {topic_partition: part.stuck for topic_partition, part in self.partitions.items() if part.stuck}
 
     @property
     def lag(self) -> int:
@@ -153,74 +171,79 @@ class CopyProgress:
 
     @property
     def done(self) -> bool:
-        """Whether all that was there is copied."""
+        """True if all records that existed are copied."""
         return bool(self.partitions) and not self.lag and not self.stuck
 
     def deletion_forecast(self) -> dict[tuple[str, int], float]:
-        """The partitions of which the source will delete what is not copied yet, and in how many seconds, if both go
-        on as they did."""
+        """Return the seconds until the source deletes records that are not copied, by partition.
+
+        A partition is in the result only if its retention is faster than the copy.
+        """
         now = time.monotonic()
-        coming = ((where, part.seconds_to_deletion(now)) for where, part in sorted(self.partitions.items()))
-        return {where: seconds for where, seconds in coming if seconds is not None}
+        forecast = (
+            (topic_partition, part.seconds_to_deletion(now))
+            for topic_partition, part in sorted(self.partitions.items())
+        )
+        return {topic_partition: seconds for topic_partition, seconds in forecast if seconds is not None}
 
     def warnings(self) -> list[str]:
-        """What is coming."""
-        said = []
+        """Return a warning for each partition that retention will overtake soon."""
+        texts = []
         for (topic, partition), seconds in self.deletion_forecast().items():
-            if seconds < _NEAR:
+            if seconds < _WARNING_HORIZON:
                 minutes = max(1, round(seconds / 60))
-                said.append(
-                    f"partition {partition} of {topic}: the source deletes records faster than they are copied, and"
-                    f" reaches those that are not copied in about {minutes} min: raise its retention"
+                texts.append(
+                    f"partition {partition} of {topic}: the source deletes records faster than they are copied. It will"
+                    f" delete records that are not copied in about {minutes} min: raise its retention"
                 )
-        return said
+        return texts
 
     def topics(self) -> list[TopicProgress]:
-        """By topic."""
+        """Return the progress of each topic."""
         topics: dict[str, list[PartitionProgress]] = {}
         for (topic, partition), part in sorted(self.partitions.items()):
             if partition >= 0 or part.stuck:
                 topics.setdefault(topic, []).append(part)
-        return [self._line(topic, parts) for topic, parts in topics.items()]
+        return [self._sum_up(topic, parts) for topic, parts in topics.items()]
 
     def total(self) -> TopicProgress:
-        return self._line("all", list(self.partitions.values()))
+        return self._sum_up("all", list(self.partitions.values()))
 
-    def _line(self, topic: str, parts: Iterable[PartitionProgress]) -> TopicProgress:
+    def _sum_up(self, topic: str, parts: Iterable[PartitionProgress]) -> TopicProgress:
         parts = list(parts)
-        whole = sum(part.stable - part.begin for part in parts if part.stable >= 0)
+        total = sum(part.stable - part.begin for part in parts if part.stable >= 0)
         done = sum(part.position - part.begin for part in parts if part.stable >= 0)
         lag = sum(part.lag for part in parts)
         rate = sum(map(_rate, parts))
-        ahead = sum(part.lag * part.bytes_per_offset for part in parts)
-        left = 0.0 if not lag else ahead / rate if rate else None
+        bytes_left = sum(part.lag * part.bytes_per_offset for part in parts)
+        seconds_left = 0.0 if not lag else bytes_left / rate if rate else None
         stuck = [part.stuck for part in parts if part.stuck]
         return TopicProgress(
             topic,
             len(parts),
-            _share(done, whole, stuck),
+            _share(done, total, stuck),
             sum(part.records for part in parts),
             sum(part.size for part in parts),
             lag,
             rate,
-            left,
+            seconds_left,
             stuck[0] if stuck else "",
         )
 
 
-_NEARLY = 0.999
-_NO_OFFSETS = "the source does not say which offsets it has: is its leader there?"
+_MAX_SHARE_WHEN_STUCK = 0.999
+_NO_OFFSETS = "the source returned no offsets of this partition; does it have a leader?"
 
 
-def _share(done: int, whole: int, stuck: Sequence[str]) -> float:
-    """Never all while something is stuck."""
-    if not whole:
+def _share(done: int, total: int, stuck: Sequence[str]) -> float:
+    """Return the copied share, which is never 1 while a partition is stuck."""
+    if not total:
         return 0.0 if stuck else 1.0
-    return min(_NEARLY if stuck else 1.0, done / whole)
+    return min(_MAX_SHARE_WHEN_STUCK if stuck else 1.0, done / total)
 
 
 def _rate(part: PartitionProgress) -> float:
-    """Bytes a second, of the last half minute."""
+    """Return the rate of the last half minute, in bytes a second."""
     if len(part.samples) < 2:
         return 0.0
     (since, _, first), (until, _, last) = part.samples[0], part.samples[-1]

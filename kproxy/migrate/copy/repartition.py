@@ -1,7 +1,8 @@
-"""Repartition topics of Kafka Streams. The application deletes from them what it has read (DeleteRecords, KIP-204), so
-records may be gone before they are copied, and nobody misses them: the topic has no other readers.
+"""Repartition topics of Kafka Streams.
 
-Streams calls such a topic APPLICATION-NAME-repartition, and lets nothing else delete from it: its retention.ms is -1.
+The application deletes the records that it has read from them (DeleteRecords, KIP-204). So records may be deleted
+before they are copied, which is harmless: these topics have no other readers. Streams calls such a topic
+APPLICATION-NAME-repartition, and sets its retention.ms to -1, so nothing else deletes from it.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ _SUFFIX = "-repartition"
 
 
 def is_repartition(topic: str, settings: Mapping[str, str | None]) -> bool:
-    """By its name and its effective settings (pure)."""
+    """Return True if name and effective settings of a topic are those of a repartition topic (pure)."""
     policy, retention = settings.get("cleanup.policy"), settings.get("retention.ms")
     return topic.endswith(_SUFFIX) and policy == "delete" and retention == "-1"
 
 
 class StreamsApplications:
-    """Those of the cluster behind these bootstrap servers. Their groups have their names."""
+    """The Kafka Streams applications of one cluster; their groups have their names."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
-    def have_committed(self, topic: str, partition: int, upto: int) -> bool:
-        """Whether the topic's application has committed this offset or a later one. If several groups may be meant by
-        its name, each that reads it must have. Raises UpstreamError."""
+    def have_committed(self, topic: str, partition: int, end: int) -> bool:
+        """Return True if the topic's application has committed `end` or a later offset.
+
+        If several groups match the topic's name, each group that reads the topic must have. Raises UpstreamError.
+        """
         with Admin(self._bootstrap) as admin:
             groups = GroupOffsetsClient(admin).read(lambda name: topic.startswith(f"{name}-"))
-        there = [group.positions.get((topic, partition)) for group in groups]
-        read = [one.offset for one in there if one is not None]
-        return bool(read) and all(offset >= upto for offset in read) and not any(group.unreadable for group in groups)
+        offsets = [group.positions.get((topic, partition)) for group in groups]
+        committed = [committed_offset.offset for committed_offset in offsets if committed_offset is not None]
+        return (
+            bool(committed)
+            and all(committed_offset >= end for committed_offset in committed)
+            and not any(group.unreadable for group in groups)
+        )

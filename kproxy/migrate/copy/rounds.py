@@ -1,8 +1,8 @@
-"""Which slices are copied next, and in which tasks (pure).
+"""The slices of the next round, and their tasks (pure).
 
-A round is one Spark job. Each partition that has something new gives one slice, as one transactional id copies it. A
-task copies several slices one after the other; the tasks of a round have about the same number of bytes, and the
-largest come first, so that no task is still running when all others have long ended.
+A round is one Spark job. Each partition with new records gives one slice, because one transactional id copies it. A
+task copies several slices one after the other. The tasks of a round have about the same number of bytes, and the
+largest come first, so that no task runs long after the others have ended.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 from kproxy.migrate.copier.slices import Slice
 
-# What a slice costs beside its bytes: a producer id, a transaction and its state, as if they were so many bytes.
+# Cost of a slice in addition to its bytes (a producer id, a transaction, its state), as a number of bytes.
 OVERHEAD = 512 * 1024
-# So many tasks for each slot: the last ones are shorter, and a task that is tried again costs less.
+# Tasks per slot: with more tasks, the last ones are shorter, and a retried task costs less.
 _TASKS_EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBacklog:
-    """What is still to be copied of a partition: from `position` up to `stable`, about `each` bytes an offset."""
+    """The part of a partition that is not copied: from `position` to `stable`, with an estimated size per offset."""
 
     topic: str
     partition: int
@@ -31,31 +31,33 @@ class PartitionBacklog:
 
     @property
     def lag(self) -> int:
-        """In offsets."""
+        """The number of offsets that are not copied."""
         return max(0, self.stable - self.position)
 
     @property
     def size(self) -> int:
-        """In bytes, estimated."""
+        """The estimated number of bytes that are not copied."""
         return int(self.lag * self.bytes_per_offset)
 
 
 def pack_tasks(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Slice]]:
-    """Slices with their sizes, as tasks: each slice goes, largest first, to the task that has least. The tasks come
-    largest first."""
-    ordered = sorted(slices, key=lambda each: (-each[0], each[1].topic, each[1].partition))
+    """Distribute slices over tasks: each slice goes, largest first, to the task with the fewest bytes.
+
+    `slices` have their sizes. The result has the largest task first.
+    """
+    ordered = sorted(slices, key=lambda sized: (-sized[0], sized[1].topic, sized[1].partition))
     count = min(len(ordered), max(1, slots * _TASKS_EACH))
     tasks: list[list[Slice]] = [[] for _ in range(count)]
-    loads = [(0, at) for at in range(count)]
+    loads = [(0, index) for index in range(count)]
     heapq.heapify(loads)
-    for size, one in ordered:
-        load, at = heapq.heappop(loads)
-        tasks[at].append(one)
-        heapq.heappush(loads, (load + size + OVERHEAD, at))
-    sizes = {at: load for load, at in loads}
-    return [tasks[at] for at in sorted(range(count), key=lambda at: -sizes[at])]
+    for size, slice in ordered:
+        load, index = heapq.heappop(loads)
+        tasks[index].append(slice)
+        heapq.heappush(loads, (load + size + OVERHEAD, index))
+    sizes = {index: load for load, index in loads}
+    return [tasks[index] for index in sorted(range(count), key=lambda index: -sizes[index])]
 
 
 def task_rate(max_rate: float, slots: int, tasks: Sequence[object]) -> float:
-    """Of the whole job's bytes a second, what one task may take while all slots are busy; 0 is without a limit."""
+    """Return the share of one task in the maximum rate while all slots are busy, in bytes a second; 0 is no limit."""
     return max_rate / max(1, min(slots, len(tasks))) if max_rate else 0.0

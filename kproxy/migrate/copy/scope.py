@@ -1,4 +1,4 @@
-"""What a copy copies, from the file of the migration and from what both clusters have."""
+"""The topics and settings of a copy, from the migration file and the topics of both clusters."""
 
 from __future__ import annotations
 
@@ -23,40 +23,51 @@ def build_copy_spec(
     take_over: bool,
     skip: dict[tuple[str, int], int],
 ) -> CopySpec:
-    """From the file and from what both clusters have. A topic to which records were copied and that is not there any
-    more is the copy's to judge. Raises ConfigError if another topic is not there on the target."""
+    """Build the spec of a copy.
+
+    A topic that was copied and does not exist on the target any more is left to the copy, which reports it. Raises
+    ConfigError if another topic does not exist on the target.
+    """
     with Admin(source) as admin:
-        there = read_inventory(admin, migration.selects_topic)
-    topics = {topic: migration.target_name(topic) for topic in sorted(there.topics) if migration.selects_topic(topic)}
-    wanted = set(topics.values())
+        source_inventory = read_inventory(admin, migration.selects_topic)
+    topics = {
+        topic: migration.target_name(topic)
+        for topic in sorted(source_inventory.topics)
+        if migration.selects_topic(topic)
+    }
+    target_topics = set(topics.values())
     with Admin(target) as admin:
-        here = read_inventory(admin, wanted.__contains__)
+        target_inventory = read_inventory(admin, target_topics.__contains__)
     if not topics:
         raise ConfigError("topics: the source has no topic that the file includes")
-    missing = [topic for topic, name in topics.items() if _partitions(here, name) < _partitions(there, topic)]
+    missing = [
+        topic
+        for topic, name in topics.items()
+        if _partition_count(target_inventory, name) < _partition_count(source_inventory, topic)
+    ]
     if missing:
-        begun = _copied_to(target, migration.name)
-        missing = [topic for topic in missing if topic not in begun]
+        copied_topics = _read_copied_topics(target, migration.name)
+        missing = [topic for topic in missing if topic not in copied_topics]
     if missing:
         raise ConfigError(
-            f"the target has not all partitions of {', '.join(missing[:5])}"
+            f"the target lacks partitions of {', '.join(missing[:5])}"
             + (f" and {len(missing) - 5} more topics" if len(missing) > 5 else "")
             + ": run kproxy migrate prepare"
         )
     rate = max_rate if max_rate is not None else migration.limits.max_rate
-    compacted = [
+    allows_gaps = [
         topic
         for topic in topics
-        if "compact" in there.topics[topic].effective_configs.get("cleanup.policy", "")
+        if "compact" in source_inventory.topics[topic].effective_configs.get("cleanup.policy", "")
         or migration.allows_offset_gaps(topic)
     ]
-    repartition = (topic for topic in topics if is_repartition(topic, there.topics[topic].effective_configs))
+    repartition = (topic for topic in topics if is_repartition(topic, source_inventory.topics[topic].effective_configs))
     return CopySpec(
         migration.name,
         topics,
-        allows_gaps=frozenset(compacted),
+        allows_gaps=frozenset(allows_gaps),
         repartition=frozenset(repartition),
-        max_batch_sizes={name: size for name in wanted if (size := _max_batch_size(here, name))},
+        max_batch_sizes={name: size for name in target_topics if (size := _max_batch_size(target_inventory, name))},
         skip=skip,
         max_rate=(rate or 0.0) * _MB,
         slice_size=migration.limits.slice_mb * _MB,
@@ -65,16 +76,18 @@ def build_copy_spec(
     )
 
 
-def _copied_to(target: str, name: str) -> set[str]:
-    """The topics of the source of which records were copied. Raises ConfigError if nothing was prepared; UpstreamError
-    and WireError."""
-    return {topic for topic, one in read_migrated_topics(target, name).items() if one.ends}
+def _read_copied_topics(target: str, name: str) -> set[str]:
+    """Return the source topics of which records were copied.
+
+    Raises ConfigError if the migration was not prepared; UpstreamError and WireError.
+    """
+    return {topic for topic, migrated_topic in read_migrated_topics(target, name).items() if migrated_topic.ends}
 
 
-def _partitions(inventory: Inventory, topic: str) -> int:
+def _partition_count(inventory: Inventory, topic: str) -> int:
     return len(inventory.topics[topic].partitions) if topic in inventory.topics else 0
 
 
 def _max_batch_size(inventory: Inventory, topic: str) -> int:
-    """What the topic takes as a batch; 0 if one may not see it."""
+    """Return the maximum batch size of a topic, 0 if it is not visible."""
     return int(inventory.topics[topic].effective_configs.get("max.message.bytes", 0))

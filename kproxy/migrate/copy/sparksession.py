@@ -1,4 +1,4 @@
-"""Spark's session for one command."""
+"""The Spark session of one command."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 from kproxy.base.errors import ConfigError
 from kproxy.base.packages import install_command
 
-# Without spark-submit: a task is tried again only with the second number.
-_HERE = "local[*,4]"
+# The master without spark-submit; the second number is the number of attempts of a task.
+_LOCAL_MASTER = "local[*,4]"
 _PYTHON = "PYSPARK_PYTHON"
-# A JVM that lives for a minute spends most of it compiling code that it has only just begun to run.
-_ONE_TIER = "-XX:TieredStopAtLevel=1"
+# A JVM that lives for a minute spends most of that time compiling code that it has just begun to run.
+_C1_ONLY = "-XX:TieredStopAtLevel=1"
 _TIERS = re.compile(r"-XX:(TieredStopAtLevel=|[+-]TieredCompilation)|-Xint\b")
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-_SHORT = {
+_SHORT_JOB_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -32,11 +32,12 @@ _CONNECTOR = "spark-sql-kafka-0-10"
 def spark_session(
     name: str, master: str | None, *, reads_kafka: bool = False, short_jobs: bool = False
 ) -> Iterator[Any]:
-    """A session for as long as the context is open: spark-submit's, or one on this machine. If Spark's own Kafka source
-    is needed and nothing has given it, Spark fetches it. On this machine, Python tasks run in the interpreter that has
-    kproxy; on a cluster, in that which its configuration names. `short_jobs`: what counts is how soon a job of few
-    records has ended, not how many records a second it takes. Raises ConfigError if pyspark is not there, or Spark does
-    not start."""
+    """Open a Spark session while the context is open: spark-submit's, or one on this machine.
+
+    `reads_kafka`: Spark fetches its Kafka source unless it has it. On this machine, Python tasks run in the interpreter
+    that has kproxy; on a cluster, in the configured one. `short_jobs`: optimize for the duration of jobs with few
+    records, not for records per second. Raises ConfigError if pyspark is not installed, or Spark does not start.
+    """
     try:
         import pyspark
         from pyspark.errors import PySparkRuntimeError
@@ -48,7 +49,7 @@ def spark_session(
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if master is not None or not submitted:
-        builder = builder.master(master or _HERE)
+        builder = builder.master(master or _LOCAL_MASTER)
     remedy = ""
     if reads_kafka and not submitted and not _has_connector():
         scala = "2.12" if pyspark.__version__.startswith("3.") else "2.13"
@@ -59,28 +60,28 @@ def spark_session(
             f" {_CONNECTOR} and the jars that it needs"
         )
     if not reads_kafka:
-        # Spark would draw its bar over the table of the copy; a verification shows nothing else while a job runs.
+        # Spark would draw its progress bar over the table of the copy.
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     if short_jobs and not submitted:
         for key in _JAVA_OPTIONS:
-            builder = builder.config(key, _quick(_default_of(key)))
-    # A task that runs twice at once fences itself.
+            builder = builder.config(key, _with_c1_only(_default_setting(key)))
+    # Two attempts of a task at the same time would fence each other.
     builder = builder.config("spark.speculation", "false")
-    with _own_python(_master(master or (None if submitted else _HERE))):
+    with _own_python(_master(master or (None if submitted else _LOCAL_MASTER))):
         try:
             spark = builder.getOrCreate()
         except PySparkRuntimeError as error:  # its JVM has ended
-            raise ConfigError(f"Spark did not start; what it printed says why.{remedy}") from error
+            raise ConfigError(f"Spark did not start; see its output for the reason.{remedy}") from error
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def _master(given: str | None) -> str:
-    """Where the tasks will run; spark-submit says it to its JVM."""
-    if given is not None:
-        return given
+def _master(master: str | None) -> str:
+    """Return the master of the session, which spark-submit gives to its JVM."""
+    if master is not None:
+        return master
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -89,35 +90,39 @@ def _master(given: str | None) -> str:
 
 @contextmanager
 def _own_python(master: str) -> Iterator[None]:
-    """pyspark takes the interpreter of tasks from PYSPARK_PYTHON when a context begins, else `python3`. On this machine
-    none but this process's own is sure to have kproxy."""
+    """Let tasks on this machine use the interpreter of this process while the context is open.
+
+    pyspark takes the interpreter of tasks from PYSPARK_PYTHON when a context begins, or `python3`. Only the interpreter
+    of this process surely has kproxy.
+    """
     if not re.match(r"local(\[|-cluster\[|$)", master) or not sys.executable:
         yield
         return
-    before = os.environ.get(_PYTHON)
+    previous = os.environ.get(_PYTHON)
     os.environ[_PYTHON] = sys.executable
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ[_PYTHON]
         else:
-            os.environ[_PYTHON] = before
+            os.environ[_PYTHON] = previous
 
 
 def python_problem(error: Exception) -> str:
-    """What is wrong with the interpreter of Spark's Python tasks, in one line, if that is why a job failed; else ""."""
+    """Return one line about the interpreter of Spark's Python tasks, if it is why a job failed, else ""."""
     text = str(error)
     remedy = (
         "give all hosts one Python with kproxy and its extra migrate, and name it with PYSPARK_PYTHON or"
         " spark.pyspark.python"
     )
-    if found := re.search(r"No module named '([\w.]+)'", text):
-        return f"the Python of Spark's tasks ({_interpreter()}) lacks {found[1]}: {remedy}"
+    if missing := re.search(r"No module named '([\w.]+)'", text):
+        return f"the Python of Spark's tasks ({_interpreter()}) lacks {missing[1]}: {remedy}"
     if "PYTHON_VERSION_MISMATCH" in text:
         versions = re.findall(r"\b3\.\d+\b", text[text.index("PYTHON_VERSION_MISMATCH") :])[:2]
-        said = f" ({versions[0]}, and the driver has {versions[1]})" if len(versions) == 2 else ""
-        return f"the Python of Spark's tasks ({_interpreter()}) has another version than the driver's{said}: {remedy}"
+        version_text = f" ({versions[0]}, and the driver has {versions[1]})" if len(versions) == 2 else ""
+        python = f"the Python of Spark's tasks ({_interpreter()})"
+        return f"{python} has another version than the driver's{version_text}: {remedy}"
     return ""
 
 
@@ -127,30 +132,32 @@ def _interpreter() -> str:
 
 @contextmanager
 def tuned_for_short_job(spark: Any) -> Iterator[None]:
-    """For a job of few records: nearly all of its time is Spark's own, for planning, compiling, and tasks that have
-    nothing to do. What the user has set stays."""
-    given, had = spark.sparkContext.getConf(), {}
-    for key, value in _SHORT.items():
-        if not given.contains(key):
-            had[key] = spark.conf.get(key)
+    """Set Spark's options for a job of few records while the context is open. Options of the user stay.
+
+    Nearly all time of such a job is Spark's own, for planning, compiling, and empty tasks.
+    """
+    user_conf, previous = spark.sparkContext.getConf(), {}
+    for key, value in _SHORT_JOB_CONF.items():
+        if not user_conf.contains(key):
+            previous[key] = spark.conf.get(key)
             spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in had.items():
+        for key, value in previous.items():
             spark.conf.set(key, value)
 
 
-def _quick(options: str) -> str:
-    """Java's options with which code is compiled once and quickly, unless they say otherwise."""
-    return options if _TIERS.search(options) else f"{options} {_ONE_TIER}".strip()
+def _with_c1_only(options: str) -> str:
+    """Return Java options with which code is compiled once and quickly, unless they set the compilation already."""
+    return options if _TIERS.search(options) else f"{options} {_C1_ONLY}".strip()
 
 
-def _default_of(key: str) -> str:
-    """What spark-defaults.conf has, "" if nothing: a session's own setting would replace it."""
+def _default_setting(key: str) -> str:
+    """Return a setting of spark-defaults.conf, "" if there is none: a session's own setting would replace it."""
     for line in _defaults().splitlines():
-        if found := re.match(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(.*\S)", line):
-            return found[1]
+        if match := re.match(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(.*\S)", line):
+            return match[1]
     return ""
 
 
@@ -163,8 +170,8 @@ def _defaults() -> str:
 
 
 def _has_connector() -> bool:
-    """Whether Spark is given its Kafka connector by its environment, its configuration or its installation."""
+    """Return True if environment, configuration or installation give Spark its Kafka connector."""
     from pyspark.find_spark_home import _find_spark_home
 
-    said = os.environ.get("PYSPARK_SUBMIT_ARGS", "") + _defaults()
-    return _CONNECTOR in said or any((Path(_find_spark_home()) / "jars").glob(f"{_CONNECTOR}*"))
+    settings = os.environ.get("PYSPARK_SUBMIT_ARGS", "") + _defaults()
+    return _CONNECTOR in settings or any((Path(_find_spark_home()) / "jars").glob(f"{_CONNECTOR}*"))

@@ -1,6 +1,6 @@
-"""What runs in Spark's Python workers: copying the slices of one task.
+"""The code that runs in Spark's Python workers: copying the slices of one task.
 
-A worker process is used for one task after the other, and keeps its connections.
+A worker process runs one task after the other, and keeps its connections.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def _cluster(bootstrap: str) -> ClusterClient:
 
 
 def make_copy_task(source: str, target: str, job: Job) -> Callable[[Iterator[Sequence[Slice]]], Iterator[SliceResult]]:
-    """A function for `RDD.mapPartitions`; the addresses are those of kproxy on every host."""
+    """Return a function for `RDD.mapPartitions`; the addresses are those of kproxy on every host."""
 
     def run(tasks: Iterator[Sequence[Slice]]) -> Iterator[SliceResult]:
         from kproxy.migrate.copier.copier import Copier
 
         copier = Copier(_cluster(source), _cluster(target), job)
         for slices in tasks:
-            for one in slices:
-                yield copier.copy(one)
+            for slice in slices:
+                yield copier.copy(slice)
 
     return run

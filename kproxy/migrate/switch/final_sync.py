@@ -95,7 +95,7 @@ class FinalSync:
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
-            self._copy.end()
+            self._copy.finish_round()
             self._thread.join(60)
         self._stack.close()
 
@@ -137,7 +137,7 @@ class FinalSync:
 
     def stop_copy(self, until: float) -> None:
         """End the copy. Raises FinalSyncError if it does not end in time."""
-        self._copy.end()
+        self._copy.finish_round()
         assert self._thread is not None
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():

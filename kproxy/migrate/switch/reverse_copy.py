@@ -130,7 +130,7 @@ class ReverseCopy:
                     self._endpoints_reversed.source,
                     self._endpoints_reversed.target,
                     scope,
-                    allowed=self._check_not_rolled_back,
+                    check_allowed=self._check_not_rolled_back,
                 )
                 try:
                     self._copy.run()
@@ -158,7 +158,7 @@ class ReverseCopy:
         """End the reverse copy, from any thread."""
         self._ended.set()
         if self._copy is not None:
-            self._copy.end()
+            self._copy.finish_round()
 
     def wait(self) -> None:
         """Wait until it has ended. Raises the error that has ended it, if it was not `close`."""

@@ -417,7 +417,7 @@ def test_a_topic_that_is_not_there(site: Site) -> None:
     topic = unique("here")
     what = site.prepare({topic: 1})
     progress = site.copy(replace(what, topics={"missing": "missing"}))
-    assert "does not have missing" in progress.stuck["missing", -1]
+    assert "does not have topic missing" in progress.stuck["missing", -1]
     write(site.source, topic, 0, mixed(random.Random(7), 10))
     progress = site.copy(replace(what, topics={topic: "missing-there"}, slice_seconds=1.0, stall_timeout=1.0))
     assert "missing-there" in progress.stuck[topic, 0]
@@ -460,7 +460,7 @@ class Following:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.copy.end()
+        self.copy.finish_round()
         self._thread.join(120)
         assert not self._thread.is_alive()
 
@@ -521,7 +521,7 @@ def test_it_ends_in_the_middle_of_a_round(site: Site) -> None:
     write(site.source, topic, 0, mixed(random.Random(13), 400))
     with Following(site, replace(what, max_rate=1_000, slice_seconds=3600.0)) as following:
         until(lambda: read_topic(site.target, topic, 1, isolation_level="read_uncommitted"), "an attempt has begun")
-        following.copy.stop()
+        following.copy.cancel()
     assert following.error is None
     assert following.copy.progress.problem == ""
     assert site.copy(what).done

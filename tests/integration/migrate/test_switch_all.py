@@ -125,7 +125,7 @@ class Site:
         try:
             yield thread
         finally:
-            copy.end()
+            copy.finish_round()
             thread.join(60)
 
     def consume(self, group: str, count: int, bootstrap: str = "") -> None:
@@ -582,7 +582,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     assert_once(site.values(site.endpoints.target), producers)
     site.consume(group, 10)
     assert site.in_order(group)
-    with pytest.raises(ConfigError, match="nothing is copied from the source any more"):
+    with pytest.raises(ConfigError, match="the source is not copied any more"):
         site.copy_forth()
     late = Producer({"bootstrap.servers": site.kproxies[0].bootstrap})
     for number in range(10):  # to a topic that had no records before

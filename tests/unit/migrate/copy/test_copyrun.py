@@ -24,7 +24,7 @@ def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.M
     monkeypatch.setattr(CopyRun, "_job", lambda self: Job("move", "state", 1))
     monkeypatch.setattr(CopyRun, "_rounds", lambda self, job: ended.wait(30))
     with pytest.raises(RuntimeError, match="a defect"):
-        CopyRun(spark, "source:1", "target:1", CopySpec("move", {"t": "t"}), allowed=lambda: None).run()
+        CopyRun(spark, "source:1", "target:1", CopySpec("move", {"t": "t"}), check_allowed=lambda: None).run()
     spark.sparkContext.cancelJobGroup.assert_called_once_with("kproxy migrate move")
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_copied_against_the_stream(
     monkeypatch.setattr(module, "last_switch", lambda target, name: entry)
     copy = CopyRun(Mock(), "source:1", "target:1", CopySpec("move", {"t": "t"}))
     if not refused:
-        copy._not_switched()
+        copy._check_not_switched()
         return
     with pytest.raises(ConfigError, match="clients of move are on green now"):
-        copy._not_switched()
+        copy._check_not_switched()

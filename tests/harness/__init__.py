@@ -1,1 +1,1 @@
-"""What the integration tests share: a kproxy process whose every byte to a client is checked."""
+"""Shared parts of the integration tests: above all a kproxy process whose every byte to a client is checked."""

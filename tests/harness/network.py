@@ -1,4 +1,4 @@
-"""Hosts on this machine that have a network and name resolution of their own.
+"""Hosts on this machine with separate networks and name resolution.
 
     with (
         Network() as network,
@@ -8,11 +8,11 @@
     ):
         laptop.run("kcat", "-b", "gateway.example:9092", "-L")
 
-Hosts with addresses in the same network are on the same wire; that is how they reach each other, and nobody forwards
-packets. A host is three Linux namespaces (network, mounts, host name) and the process that holds them. It ends when
-this process does, in whatever way, and ends what runs there; addresses and wires go with it. None of this has a name on
-the machine, so that two runs at once cannot meet. `names` is the host's /etc/hosts, and `dns` the DNS server that it
-asks; without that there is no DNS.
+Hosts with addresses in the same network are on the same wire. They reach each other over it; no host forwards packets.
+A host is three Linux namespaces (network, mounts, host name) and the process that holds them. It ends when this process
+does, however it ends, and ends the programs that run there, with their addresses and wires. None of this has a name on
+the machine, so two runs at once cannot collide. `names` is the host's /etc/hosts, and `dns` its DNS server; without it,
+the host has no DNS.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ done
 
 
 def unavailable() -> str:
-    """Why there can be no such hosts on this machine; empty if there can."""
+    """Return the reason why this machine cannot have such hosts; empty if it can."""
     missing = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]
     if missing:
         return f"network namespaces need {', '.join(missing)} (apt-get install iproute2 util-linux)"
@@ -85,9 +85,10 @@ class Network:
     def host(
         self, name: str, *addresses: str, names: Mapping[str, str] | None = None, gateway: str = "", dns: str = ""
     ) -> Host:
-        """A host with these addresses (`10.0.0.11/24`), and names that it can resolve; to be closed.
+        """Create a host with these addresses (`10.0.0.11/24`) and names; the caller closes it.
 
-        What it has no wire to is answered by `no route` at once, or goes to `gateway`, which drops it like a firewall.
+        Addresses that no wire reaches fail at once with `no route`, or go to `gateway`, which drops packets like a
+        firewall.
         """
         self._count += 1
         files = Path(tempfile.mkdtemp(prefix="kproxy-network-"))  # the host removes it
@@ -125,7 +126,7 @@ class Network:
 
 
 class Host:
-    """A host; `pid` is that of the process that holds its namespaces. Made by `Network.host`."""
+    """A host; `pid` is that of the process that holds its namespaces. `Network.host` creates it."""
 
     def __init__(self, name: str, files: Path) -> None:
         self.name = name
@@ -146,7 +147,7 @@ class Host:
         self.close()
 
     def close(self) -> None:
-        """Unplug it, and end whatever runs here."""
+        """Unplug the host, and end all programs on it."""
         self._threads.shutdown()
         for device in self.devices.values():
             self.sh(f"ip link del {device}")
@@ -155,19 +156,19 @@ class Host:
     def run(
         self, *command: str, env: Mapping[str, str] | None = None, input: str = "", timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host to its end; look at `returncode` and the rest yourself."""
+        """Run a command on this host to its end; the caller checks `returncode`."""
         return subprocess.run(
             self._command(command), env={**os.environ, **(env or {})},
             input=input, capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
 
     def sh(self, script: str) -> None:
-        """Run a line of shell that cannot fail."""
+        """Run a line of shell that must not fail."""
         done = self.run("sh", "-c", script)
         assert done.returncode == 0, f"{self.name}: {script}: {done.stderr}"
 
     def start(self, *command: str, log: IO[bytes], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Start a command on this host, for you to end; what it says goes to `log`."""
+        """Start a command on this host; the caller ends it. Its output goes to `log`."""
         return subprocess.Popen(
             self._command(command), env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
@@ -177,8 +178,11 @@ class Host:
     def running(
         self, *command: str, until: str = "", listening: str = "", env: Mapping[str, str] | None = None
     ) -> Iterator[Callable[[], str]]:
-        """A command that runs on this host meanwhile, from when it has said `until`, or accepts connections at
-        `listening`; the callable gives what it has said so far."""
+        """Run a command on this host for the time of the block.
+
+        The block starts when the command has printed `until`, or accepts connections at `listening`; the callable
+        returns the output so far.
+        """
         with tempfile.TemporaryFile() as log:
             process = self.start(*command, log=log, env=env)
 
@@ -203,12 +207,14 @@ class Host:
                 process.wait()
 
     def submit(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> Future[T]:
-        """Call a function in a thread whose sockets, and those of the processes and threads that it starts, are in this
-        host's network (its names are not: they belong to processes)."""
+        """Call a function in a thread whose sockets are in this host's network.
+
+        The sockets of processes and threads that it starts are there too. Its names are not: they belong to processes.
+        """
         return self._threads.submit(function, *args, **named)
 
     def call(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """The same, and what it returns."""
+        """Call a function in such a thread, and return its result."""
         return self.submit(function, *args, **named).result()
 
     def _command(self, command: tuple[str, ...]) -> list[str]:

@@ -25,11 +25,11 @@ PATIENCE_S = 120
 
 
 class Claims:
-    """Ports that a test process has chosen and that its child has perhaps not bound yet.
+    """Ports that a test process has chosen and that its child may not have bound yet.
 
-    Each port is one byte of a file which all test processes of this user lock (fcntl(2), record locks): whoever
-    chooses at the same moment takes others. A process keeps the last few claims; the children of older ones have long
-    bound theirs.
+    Each port is one byte of a file which all test processes of this user lock (fcntl(2), record locks), so that
+    processes that choose at the same moment choose different ports. A process keeps its last few claims; the children
+    of older claims have bound their ports by then.
     """
 
     _KEPT = 4
@@ -39,7 +39,7 @@ class Claims:
         self._file: IO[bytes] | None = None
 
     def take(self, ports: range) -> bool:
-        """Claim these ports; False if anybody has claimed one of them."""
+        """Claim these ports; return False if another process has claimed one of them."""
         if any(own.start < ports.stop and ports.start < own.stop for own in self._own):
             return False
         if self._file is None:
@@ -68,9 +68,9 @@ _PORTS = range(10000, 20000)
 
 
 def free_window(count: int, avoid: range = range(0)) -> int:
-    """The first of `count` ports in a row that nobody has or has claimed, none of them in `avoid`.
+    """Return the first of `count` free and unclaimed ports in a row, none of them in `avoid`.
 
-    It looks at all of `_PORTS` once, from a place of chance, and fails only if there is no such window at all.
+    It searches all of `_PORTS` once from a random place, and fails only if there is no such window at all.
     """
     starts = len(_PORTS) - count + 1
     begin = (os.getpid() * 331 + time.monotonic_ns() // 1000) % starts
@@ -89,10 +89,10 @@ def free_window(count: int, avoid: range = range(0)) -> int:
 
 
 def _taken(ports: range) -> int | None:
-    """The last of these ports that somebody listens at or has bound; None if all are free.
+    """Return the last of these ports that a socket listens at or has bound; None if all are free.
 
-    A connection that has ended stays at its port for a minute (TIME_WAIT). It does not keep a server from it, since
-    servers bind with SO_REUSEADDR, and so does this.
+    A connection that has ended keeps its port for a minute (TIME_WAIT). That does not stop a server, because servers
+    bind with SO_REUSEADDR, and so does this function.
     """
     for port in reversed(ports):
         with socket.socket() as sock:
@@ -105,7 +105,7 @@ def _taken(ports: range) -> int | None:
 
 
 def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:
-    """Poll until `reached` gives something true, and return it; fail after a bound."""
+    """Poll until `reached` returns something true, and return it; fail after a bound."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         result = reached()
@@ -121,14 +121,16 @@ class _Logs(Protocol):
 
 
 def wait_logged(process: _Logs, text: str) -> None:
-    """Wait until a kproxy's log has the text. Its clients may notice before: a thread of its own writes the log."""
+    """Wait until kproxy's log has the text. Clients may notice earlier, because a separate thread writes the log."""
     wait_until(lambda: text in process.log, f"{text!r} in the log")
 
 
 class Kproxy:
-    """`kproxy run …` as a process, with ports of its own; `forbidden` names must never reach a client. It may have so
-    many `open_files`. Without `bootstrap`, a file among `args` says which clusters it has. What it prints goes to
-    `output`, a file descriptor, instead of its log."""
+    """`kproxy run …` as a process with its own ports; `forbidden` names must never reach a client.
+
+    `open_files` limits its files. Without `bootstrap`, a file among `args` names the clusters. With `output`, a file
+    descriptor, its output goes there and not to its log.
+    """
 
     # The program that watches for forbidden names; a subclass may have one that does more.
     watched = "tests.harness.programs.watched"
@@ -179,7 +181,7 @@ class Kproxy:
         return self.log_path.read_text()
 
     def get(self, path: str) -> tuple[int, str]:
-        """An admin page: HTTP status (0: no answer) and text."""
+        """Return the HTTP status (0: no answer) and the text of an admin page."""
         try:
             with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read().decode()
@@ -205,7 +207,7 @@ class Kproxy:
             raise AssertionError(f"{error}; its log:\n{self.log}") from None
 
     def status(self, cluster: str | None = None) -> dict[str, Any]:
-        """The part of /status about this cluster, or about the only one."""
+        """Return the part of /status about this cluster, or about the only one."""
         clusters = json.loads(self.get("/status")[1])["clusters"]
         if cluster is not None:
             clusters = [shown for shown in clusters if shown["name"] == cluster]
@@ -213,11 +215,11 @@ class Kproxy:
         return dict(clusters[0])
 
     def node(self, label: str | int) -> dict[str, Any]:
-        """One node of /status; {} if it is not there."""
+        """Return one node of /status; {} if /status does not have it."""
         return next((node for node in self.status()["nodes"] if node["node"] == str(label)), {})
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric's samples with these labels."""
+        """Return the sum of a metric's samples with these labels."""
         families = text_string_to_metric_families(self.get("/metrics")[1])
         return sum(
             sample.value
@@ -228,16 +230,16 @@ class Kproxy:
 
     @property
     def rss(self) -> int:
-        """Resident memory, in bytes."""
+        """Return resident memory in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
     def leaks(self) -> str:
-        """What must not have been sent to a client, but was; empty if nothing."""
+        """Return forbidden text that was sent to a client; empty if none was."""
         return self._findings.read_text(errors="replace") if self._findings.exists() else ""
 
     def stop(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_S) -> int:
-        """End it and return its exit code; fails if it leaked an address or logged a traceback."""
+        """End kproxy and return its exit code; fail if it leaked an address or logged a traceback."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:

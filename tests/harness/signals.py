@@ -1,4 +1,4 @@
-"""What the tests' processes do about signals that whoever started the tests ignores."""
+"""Signals that the parent of the tests ignores, made effective for child processes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def not_ignored_by_children(*numbers: signal.Signals) -> Iterator[None]:
-    """Of these signals, those that this process ignores act on the programs that it starts.
+    """Let children get those of these signals that this process ignores.
 
-    A program inherits what is ignored (by nohup, or in a background job of a script), but not a handler. So this
-    process gets one that does nothing, and goes on ignoring them. Only the main thread may do that.
+    A program inherits that a signal is ignored (by nohup, or in a background job of a script), but not a handler. So
+    this process gets a handler that does nothing, and still ignores the signals. Only the main thread may do that.
     """
     ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
     for number in ignored:

@@ -14,7 +14,7 @@ import pytest
 
 @contextmanager
 def small_file_system(path: Path) -> Iterator[Path]:
-    """Mount one of 256 KiB there; skip the test where that cannot be done."""
+    """Mount a file system of 256 KiB; skip the test where that is not possible."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("mounts a file system: needs root on Linux")
     path.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def small_file_system(path: Path) -> Iterator[Path]:
 
 
 def fill(path: Path) -> Path:
-    """Take all room that is left there; the file that has it."""
+    """Fill all free space; return the file that fills it."""
     filler = path / "filler"
     with filler.open("ab", buffering=0) as file:
         while True:

@@ -1,4 +1,4 @@
-"""An authority of a test's own, the files that it gives out, and TLS ends to talk to."""
+"""A certificate authority for tests, its files, and TLS peers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Authority:
         self.ca.cert_pem.write_to_path(str(self.pem))
 
     def leaf(self, *names: str, expired: bool = False, future: bool = False) -> trustme.LeafCert:
-        """A certificate for these names, or for a client of that name."""
+        """Return a certificate for these names, or for a client of that name."""
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         to_come = past + datetime.timedelta(days=2)
         not_before = to_come if future else None
         return self.ca.issue_cert(*names, not_before=not_before, not_after=past if expired else None)
 
     def files(self, *names: str, expired: bool = False) -> tuple[Path, Path]:
-        """Files of a certificate with its chain, and of its key; made anew each time."""
+        """Create the files of a certificate with its chain, and of its key."""
         leaf = self.leaf(*names, expired=expired)
         cert, key = self.directory / f"{names[0]}.pem", self.directory / f"{names[0]}.key"
         cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
@@ -43,14 +43,14 @@ class Authority:
         return cert, key
 
     def one_file(self, *names: str) -> Path:
-        """One PEM file with both."""
+        """Create one PEM file with both."""
         cert, key = self.files(*names)
         both = self.directory / f"{names[0]}-both.pem"
         both.write_bytes(key.read_bytes() + cert.read_bytes())
         return both
 
     def pkcs12(self, password: str, *names: str, expired: bool = False, file: str = "") -> Path:
-        """A PKCS #12 key store with a new certificate for these names, as Java reads it."""
+        """Create a PKCS #12 key store with a new certificate for these names, as Java reads it."""
         leaf = self.leaf(*names, expired=expired)
         key: Any = load_pem_private_key(leaf.private_key_pem.bytes(), None)
         own, *above = (load_pem_x509_certificate(pem.bytes()) for pem in leaf.cert_chain_pems)
@@ -60,7 +60,7 @@ class Authority:
         return store
 
     def server_context(self, *names: str, expired: bool = False, require: bool = False) -> ssl.SSLContext:
-        """For a server of these names; `require`: clients must show a certificate of this CA."""
+        """Return a context for a server of these names; `require`: clients must show a certificate of this CA."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.leaf(*names, expired=expired).configure_cert(context)
         if require:
@@ -69,7 +69,7 @@ class Authority:
         return context
 
     def client_context(self, *names: str) -> ssl.SSLContext:
-        """For a client that trusts this CA, with a certificate if it has a name."""
+        """Return a context for a client that trusts this CA, with a certificate if it has a name."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.ca.configure_trust(context)
         if names:
@@ -78,7 +78,7 @@ class Authority:
 
 
 def connected() -> tuple[socket.socket, socket.socket]:
-    """Two connected TCP sockets, each with a bound of 30 s on every call."""
+    """Return two connected TCP sockets, each with a timeout of 30 s."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ours = socket.create_connection(listening.getsockname())
         theirs, _ = listening.accept()
@@ -90,14 +90,14 @@ def connected() -> tuple[socket.socket, socket.socket]:
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:
-    """A thread that has been started."""
+    """Start a thread and return it."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
 
 
 def keytool(*args: object) -> None:
-    """Run Java's keytool; skips the test where there is none."""
+    """Run Java's keytool; skip the test if it is not installed."""
     program = shutil.which("keytool")
     if program is None:
         pytest.skip("keytool is not installed")

@@ -1,4 +1,4 @@
-"""What tests with real clients share: names of their own, topics, the addresses that clients must be told."""
+"""Helpers for tests with real clients: unique names, topics, and the local addresses that clients must receive."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is no
 
 
 def unique(prefix: str) -> str:
-    """A name that no other test and no other run has."""
+    """Return a name that no other test and no other run has."""
     return f"{prefix}-{uuid4().hex[:12]}"
 
 
 def local_addresses(kproxy: Kproxy) -> dict[int, str]:
-    """Broker's node id → the local address that every client must be told."""
+    """Return by node id the local address that every client must receive."""
     return {node["id"]: node["local"] for node in kproxy.status()["nodes"] if node["kind"] == "broker"}
 
 
 def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **config: str) -> str:
-    """Create a topic with a name of its own, wait until each partition has a leader, and return the name.
+    """Create a topic with a unique name, wait until each partition has a leader, and return the name.
 
     `config` is the topic's, with `_` for `.`.
     """
@@ -42,7 +42,7 @@ def create_topic(bootstrap: str, partitions: int = 3, replicas: int = 3, **confi
 
 
 def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dict[int, int]:
-    """Partition → node id of its leader, for those that have one. Waits until a broker knows the topic."""
+    """Return node ids of leaders by partition. Waits until a broker knows the topic."""
     admin = admin or AdminClient({"bootstrap.servers": bootstrap})
     # Of a new topic, each broker hears by itself.
     partitions = wait_until(
@@ -52,7 +52,7 @@ def leaders(bootstrap: str, topic: str, admin: AdminClient | None = None) -> dic
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[bytes], partition: int = -1) -> None:
-    """Send records with these values, to one partition or to any; fails if one is not acknowledged."""
+    """Send records with these values, to one partition or to any; fail if one is not acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap})
     failed: list[KafkaError] = []
     for value in records:
@@ -62,7 +62,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[bytes], partition: int
 
 
 def note_failures(failed: list[KafkaError]) -> Callable[[KafkaError | None, Message], None]:
-    """A delivery report that keeps the errors."""
+    """Return a delivery callback that collects the errors."""
 
     def report(error: KafkaError | None, _: Message) -> None:
         if error is not None:
@@ -73,9 +73,9 @@ def note_failures(failed: list[KafkaError]) -> Callable[[KafkaError | None, Mess
 
 @contextmanager
 def consumer(bootstrap: str, **config: object) -> Iterator[Consumer]:
-    """A confluent-kafka consumer that begins at the beginning and commits only when told to.
+    """Return a confluent-kafka consumer that starts at the beginning and commits only on request.
 
-    `config` is in librdkafka's words, with `_` for `.`.
+    `config` has librdkafka's settings, with `_` for `.`.
     """
     settings = {
         "bootstrap.servers": bootstrap,
@@ -92,7 +92,7 @@ def consumer(bootstrap: str, **config: object) -> Iterator[Consumer]:
 
 
 def read(reader: Consumer, count: int, seconds: float = PATIENCE_S) -> list[Message]:
-    """The next `count` records of a consumer that has subscribed or has partitions; fails if they do not come."""
+    """Return the next `count` records of a subscribed or assigned consumer; fail if they do not come."""
     got: list[Message] = []
 
     def complete() -> bool:
@@ -109,7 +109,7 @@ def read(reader: Consumer, count: int, seconds: float = PATIENCE_S) -> list[Mess
 
 
 def read_topic(bootstrap: str, topic: str, partitions: int = 3, **config: object) -> list[Message]:
-    """All records that a topic has now, as a consumer without a group sees them."""
+    """Return all current records of a topic, as a consumer without a group reads them."""
     with consumer(bootstrap, enable_partition_eof=True, **config) as reader:
         reader.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         got: list[Message] = []
@@ -137,8 +137,11 @@ _COORDINATOR_LATER = {
 
 
 def commit_as(bootstrap: str, group: str, positions: Sequence[TopicPartition]) -> None:
-    """Commit for a group without members. librdkafka does not repeat this by itself when a cluster is new, and
-    neither does its AdminClient, which does not even raise what a partition's answer says."""
+    """Commit for a group without members, with retries.
+
+    librdkafka does not retry by itself on a new cluster. Neither does its AdminClient, which does not even raise the
+    error in a partition's answer.
+    """
     with consumer(bootstrap, group_id=group) as reader:
 
         def done() -> bool:
@@ -154,5 +157,5 @@ def commit_as(bootstrap: str, group: str, positions: Sequence[TopicPartition]) -
 
 
 def values(messages: Sequence[Message]) -> list[bytes]:
-    """Their values, sorted."""
+    """Return the records' values, sorted."""
     return sorted(value for message in messages if (value := message.value()) is not None)

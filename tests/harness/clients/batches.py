@@ -12,7 +12,7 @@ PRODUCE, FETCH = 0, 1
 
 
 def produced(broker: tuple[str, int], topic: str, batch: bytes) -> None:
-    """Writes one batch; the broker must take it."""
+    """Write one batch; the broker must accept it."""
     body = struct.pack(">hhi", -1, -1, 30_000) + _named(topic) + struct.pack(">iii", 1, 0, len(batch)) + batch
     answer = _asked(broker, PRODUCE, 7, body)
     (error,) = struct.unpack_from(">h", answer, 4 + 2 + len(topic) + 4 + 4)
@@ -20,7 +20,7 @@ def produced(broker: tuple[str, int], topic: str, batch: bytes) -> None:
 
 
 def fetched(broker: tuple[str, int], topic: str) -> list[Batch]:
-    """All batches, from offset 0 on."""
+    """Return all batches from offset 0 on."""
     found: list[Batch] = []
     offset, highest = 0, -1
     while offset != highest:

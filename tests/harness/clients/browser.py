@@ -1,5 +1,6 @@
-"""Chromium without a window, driven through the DevTools protocol over a pipe: no port and no library, and no other
-browser of this machine is ever touched.
+"""Chromium without a window, driven through the DevTools protocol over a pipe.
+
+It needs no port and no library, and never touches another browser of this machine.
 
     with Browser() as browser:
         browser.open("http://127.0.0.1:19091/")
@@ -82,17 +83,17 @@ _KEYS = {
 
 
 def chromium() -> str | None:
-    """The path of the browser, or None."""
+    """Return the path of the browser, or None."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class NoAxe(Exception):
-    """axe-core cannot be had here; the text says why."""
+    """axe-core is not available here; the text has the reason."""
 
 
 @cache
 def axe_source() -> str:
-    """The script of axe-core, fetched once with npm. Raises NoAxe."""
+    """Return the script of axe-core, fetched once with npm. Raises NoAxe."""
     made = cache_directory() / f"axe-core-{AXE}"
     script = made / "node_modules/axe-core/axe.min.js"
     if not script.exists():
@@ -117,7 +118,7 @@ def axe_source() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What axe-core found: the rule, how bad it is, and the elements."""
+    """A violation that axe-core reports: the rule, its impact, and the elements."""
 
     rule: str
     impact: str
@@ -126,11 +127,11 @@ class Violation:
 
 
 class Failed(AssertionError):
-    """The browser refused a command, or a script threw."""
+    """The browser refused a command, or a script threw an exception."""
 
 
 class Browser:
-    """One browser with one page. `console`: what it logged as a warning or an error, and exceptions nobody caught."""
+    """One browser with one page. `console` has its warnings and errors, and uncaught exceptions."""
 
     def __init__(self, width: int = 1280, height: int = 900) -> None:
         program = chromium()
@@ -195,7 +196,7 @@ class Browser:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def send(self, method: str, patience: float = PATIENCE_S, **parameters: Any) -> dict[str, Any]:
-        """One command of the DevTools protocol, and its answer."""
+        """Send one command of the DevTools protocol, and return its answer."""
         self._number += 1
         number = self._number
         message = {"id": number, "method": method, "params": parameters}
@@ -218,21 +219,21 @@ class Browser:
         return dict(answer.get("result", {}))
 
     def open(self, url: str) -> None:
-        """Load a page, and wait until it is there."""
+        """Load a page, and wait until it is loaded."""
         failed = self.send("Page.navigate", url=url).get("errorText")
         if failed:
             raise Failed(f"{url}: {failed}")
         self.wait_for(f"document.readyState == 'complete' && location.href.startsWith({json.dumps(url)})")
 
     def js(self, expression: str) -> Any:
-        """The value of an expression in the page; a promise is waited for."""
+        """Return the value of an expression in the page, after waiting for a promise."""
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if thrown := answer.get("exceptionDetails"):
             raise Failed(f"{expression[:500]}: {thrown.get('exception', {}).get('description') or thrown['text']}")
         return answer["result"].get("value")
 
     def wait_for(self, expression: str, seconds: float = PATIENCE_S) -> Any:
-        """Ask until the expression is true, and return its value."""
+        """Poll until the expression is true, and return its value."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with contextlib.suppress(Failed):  # the page changes just now
@@ -242,14 +243,14 @@ class Browser:
         raise AssertionError(f"not within {seconds:g} s: {expression}; console: {self.console}")
 
     def text(self, selector: str) -> str:
-        """What a person reads in an element."""
+        """Return the text that a person reads in an element."""
         return str(self.js(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def click(self, selector: str) -> None:
         self.js(f"document.querySelector({json.dumps(selector)}).click()")
 
     def key(self, key: str, *modifiers: str) -> None:
-        """Press a key ("Tab", "Enter", "ArrowDown", "a") and let it go; modifiers: "Shift", "Control", "Alt"."""
+        """Press and release a key ("Tab", "Enter", "ArrowDown", "a"); modifiers: "Shift", "Control", "Alt"."""
         held = sum({"Alt": 1, "Control": 2, "Shift": 8}[one] for one in modifiers)
         code = _KEYS.get(key, ord(key.upper()) if len(key) == 1 else 0)
         typed = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
@@ -270,13 +271,13 @@ class Browser:
         self.looks(**{"prefers-color-scheme": "dark" if on else "light"})
 
     def looks(self, **features: str) -> None:
-        """Media features such as `prefers-contrast`, from now on."""
+        """Set media features such as `prefers-contrast`."""
         self._look |= features
         pairs = [{"name": name, "value": value} for name, value in self._look.items()]
         self.send("Emulation.setEmulatedMedia", features=pairs)
 
     def screenshot(self, path: Path, whole: bool = False) -> None:
-        """A PNG of the window, or of the `whole` page."""
+        """Return a PNG of the window, or of the `whole` page."""
         parameters: dict[str, Any] = {"format": "png"}
         if whole:
             content = self.send("Page.getLayoutMetrics")["cssContentSize"]
@@ -285,7 +286,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", **parameters)["data"]))
 
     def axe(self, **options: Any) -> list[Violation]:
-        """What axe-core finds in the page as it is now. Raises NoAxe."""
+        """Return the violations that axe-core finds in the current page. Raises NoAxe."""
         if not self.js("typeof axe == 'object'"):
             self.send("Runtime.evaluate", expression=axe_source())
         found = self.js(f"axe.run(document, {json.dumps(options)}).then((result) => result.violations)")
@@ -300,7 +301,7 @@ class Browser:
         ]
 
     def _listen(self) -> None:
-        """Read what the browser says until it ends."""
+        """Read the browser's messages until it ends."""
         unread = b""
         with os.fdopen(self._read, "rb", buffering=0) as pipe:
             while received := pipe.read(1 << 20):

@@ -1,8 +1,8 @@
-"""Records that flow through kproxy for as long as a test does something to the cluster, and what became of them.
+"""Records that flow through kproxy while a test changes the cluster, and a check of all records at the end.
 
-A flow sends numbered records, idempotently and with acks=all, and a consumer group reads them. At the end: every number
-stands in the log exactly once, in order, and was consumed. A record may be *delivered* twice (at least once is what a
-group promises after a rebalance), but then it is the same offset; a record that stands in the log twice is a duplicate.
+A flow sends numbered records, idempotently and with acks=all, and a consumer group reads them. At the end, every number
+stands in the log exactly once, in order, and was consumed. A record may be *delivered* twice (a group promises at least
+once after a rebalance), but then at the same offset; a record that stands in the log twice is a duplicate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RECOVERY = 120.0  # bound for clients to find their way again
 def create_topic(
     bootstrap: str, name: str, partitions: int = 3, assignment: list[list[int]] | None = None, **config: str
 ) -> None:
-    """Create a topic, with replicas by `assignment` (node ids for each partition, the first one leads) if given."""
+    """Create a topic; `assignment` has node ids for each partition, the first one leads."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if assignment is not None:
         topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config)
@@ -42,7 +42,7 @@ def create_topic(
 
 
 class Log:
-    """What a consumer saw, by partition and offset."""
+    """The records that a consumer has read, by partition and offset."""
 
     def __init__(self) -> None:
         self.seen: defaultdict[int, dict[int, int]] = defaultdict(dict)
@@ -60,7 +60,7 @@ class Log:
         self._highest[partition] = max(offset, self._highest.get(partition, -1))
 
     def numbers(self, partition: int) -> list[int]:
-        """The records of a partition in the order of the log."""
+        """Return the records of a partition in the order of the log."""
         return [number for _, number in sorted(self.seen[partition].items())]
 
     @property

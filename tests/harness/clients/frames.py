@@ -1,7 +1,7 @@
-"""A client at the level of frames: it sends what it likes, when it likes, and reads as slowly as it likes.
+"""A client that sends and receives single frames, at any time and as slowly as a test wants.
 
-Requests have old, inflexible versions that every broker still takes, so that they can be written down here by hand:
-what tests kproxy depends on none of kproxy's own protocol code.
+Requests have old, inflexible versions that every broker still supports, so that this module can encode them by hand:
+the tests of kproxy do not depend on kproxy's own protocol code.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _SECONDS = 60
 
 
 def address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:9092` as a socket wants it."""
+    """Convert `127.0.0.1:9092` to the address of a socket."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 
 
 def request(key: int, version: int, correlation_id: int, body: bytes = b"") -> bytes:
-    """A request, whole, with a client id."""
+    """Return a whole request with a client id."""
     payload = struct.pack(">hhih", key, version, correlation_id, 4) + b"test" + body
     return struct.pack(">i", len(payload)) + payload
 
@@ -30,24 +30,24 @@ def api_versions(correlation_id: int) -> bytes:
 
 
 def metadata(correlation_id: int, topics: Sequence[str] = ()) -> bytes:
-    """Metadata v1 for these topics; none is none, not all."""
+    """Return Metadata v1 for these topics; an empty list means no topics, not all."""
     return request(3, 1, correlation_id, struct.pack(">i", len(topics)) + b"".join(map(_string, topics)))
 
 
 def fetch(correlation_id: int, topic: str, partition: int, offset: int, most: int) -> bytes:
-    """Fetch v4 from one partition, at most `most` bytes (but at least one batch), answered at once."""
+    """Return Fetch v4 for one partition, at most `most` bytes (but at least one batch), without waiting."""
     body = struct.pack(">iiiibi", -1, 0, 0, most, 0, 1) + _string(topic)
     return request(1, 4, correlation_id, body + struct.pack(">iiqi", 1, partition, offset, most))
 
 
 def produce(correlation_id: int, topic: str, partition: int, batches: bytes, acks: int) -> bytes:
-    """Produce v3 of record batches that are encoded already; with acks=0 there will be no response."""
+    """Return Produce v3 of encoded record batches; acks=0 has no response."""
     body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic)
     return request(0, 3, correlation_id, body + struct.pack(">iii", 1, partition, len(batches)) + batches)
 
 
 def records_in(response: bytes, topic: str) -> tuple[int, bytes]:
-    """The error code and the record batches in the response (without its size) to a `fetch` from one partition."""
+    """Return the error code and the record batches of a response (without its size) to `fetch` for one partition."""
     at = 4 + 4 + 4 + len(_string(topic)) + 4  # correlation id, throttle time, count, name, count
     _, error, _, _, aborted = struct.unpack_from(">ihqqi", response, at)
     at += 26 + 16 * max(0, aborted)
@@ -71,16 +71,16 @@ class Frames:
         self.socket.sendall(b"".join(requests))
 
     def receive(self) -> bytes:
-        """The next response, without its size."""
+        """Return the next response without its size."""
         return b"".join(bytes(part) for part in self.stream())
 
     def ask(self, one: bytes) -> bytes:
-        """The response to a request."""
+        """Send a request and return its response."""
         self.send(one)
         return self.receive()
 
     def stream(self) -> Iterator[memoryview]:
-        """The next response, without its size, in the parts in which it comes; each is only good until the next."""
+        """Yield the next response without its size in parts, as they arrive; each part is valid until the next."""
         (left,) = struct.unpack(">i", self._exactly(4))
         buffer = memoryview(bytearray(min(left, 1 << 20)))
         while left:

@@ -1,4 +1,4 @@
-"""Clients that go on while their cluster is switched, each a process of its own, and what they say happens to them."""
+"""Clients that continue while their cluster is switched, each in a separate process, and their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 class Going:
-    """A client; `lines` is what it has said. `environment`: as this process has it, if None."""
+    """A client process; `lines` is its output. `environment`: that of this process, if None."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -48,11 +48,11 @@ class Going:
             self.lines.append(line.rstrip("\n"))
 
     def said(self, word: str) -> list[list[str]]:
-        """The lines that begin with this word, without it, in words."""
+        """Return the rest of the lines that begin with this word, split into words."""
         return [line.split(" ")[1:] for line in list(self.lines) if line.split(" ", 1)[0] == word]
 
     def wait(self, reached: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> None:
-        """Wait for what it says; an end of the process is a failure."""
+        """Wait for this output; fail if the process ends."""
 
         def there() -> bool:
             assert self.process.poll() is None, f"{what}: it has ended: {self.lines[-5:]}"
@@ -61,12 +61,12 @@ class Going:
         wait_until(there, what, seconds)
 
     def wait_more(self, word: str, count: int = 1, seconds: float = PATIENCE_S) -> None:
-        """Wait until it has said this word so many times more."""
+        """Wait until the client has printed this word so many more times."""
         already = len(self.said(word))
         self.wait(lambda: len(self.said(word)) >= already + count, f"{count} times more '{word}'", seconds)
 
     def end(self, seconds: float = PATIENCE_S) -> None:
-        """Let it end by itself."""
+        """Wait until the client ends by itself."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(seconds)
@@ -74,7 +74,7 @@ class Going:
 
 
 def java(programs: Programs, arguments: Sequence[str], properties: dict[str, str], log: Path) -> Going:
-    """A Java client: `java/Going.java` says what the arguments may be."""
+    """Return a Java client; `java/Going.java` documents the arguments."""
     source = HERE / "java" / "Going.java"
     # Other checkouts of this repository share the directory, and may have another version of it.
     classes = cache_directory() / "going" / f"{programs.jars.name}-{crc32(source.read_bytes()):08x}"
@@ -83,6 +83,6 @@ def java(programs: Programs, arguments: Sequence[str], properties: dict[str, str
 
 
 def python(program: str, arguments: Sequence[str], properties: dict[str, str], log: Path) -> Going:
-    """A client in Python: `going_PROGRAM.py` beside this module, with the same arguments."""
+    """Return a client in Python: `going_PROGRAM.py` beside this module, with the same arguments."""
     pairs = (f"{name}={value}" for name, value in properties.items())
     return Going([sys.executable, str(HERE / f"going_{program}.py"), *arguments, *pairs], log)

@@ -1,4 +1,4 @@
-"""librdkafka as a client that goes on; see `Going.java` for the arguments and the lines."""
+"""librdkafka as a client that continues during a switch; see `Going.java` for the arguments and the lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wait_for_end() -> None:
 
 
 def insist(call: Callable[[], None]) -> None:
-    """Do it again while librdkafka says that this may help: what became of it is not known before."""
+    """Repeat a call while librdkafka's error is retriable: its outcome is not known before."""
     while True:
         try:
             return call()
@@ -34,7 +34,7 @@ def insist(call: Callable[[], None]) -> None:
 
 
 def survived(producer: Producer, error: KafkaException, transaction: str) -> bool:
-    """Abort the transaction, "" if there is none, that has failed so; say that it ends if that cannot be."""
+    """Abort the transaction that has failed, and return ""; print the end of the client if that is not possible."""
     try:
         if not transaction or error.args[0].fatal():
             raise error

@@ -1,4 +1,4 @@
-"""kafka-python as a client that goes on; see `Going.java` for the arguments and the lines."""
+"""kafka-python as a client that continues during a switch; see `Going.java` for the arguments and the lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A streaming query of Spark that goes on: `going_spark.py TOPIC CHECKPOINT [option=value ...]`.
+"""A streaming query of Spark that continues during a switch.
 
-It says `batch NUMBER PARTITION:VALUE ...` for each batch, in which a batch that is run again replaces itself, and `died
-ERROR` when Spark ends it. It ends when its standard input does.
+    going_spark.py TOPIC CHECKPOINT [option=value ...]
+
+It prints `batch NUMBER PARTITION:VALUE ...` for each batch; a batch that runs again replaces itself. It prints `died
+ERROR` when Spark ends it. It ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def note(frame, number: int) -> None:
 
 
 def in_a_line(error: str) -> str:
-    """What Spark says of its end, of many lines."""
+    """Return Spark's error of many lines as one line."""
     wanted = (line for line in error.splitlines() if "Cannot fetch" in line or "data may have been missed" in line)
     return next(wanted, error).strip().replace("\n", " ")[:300]
 

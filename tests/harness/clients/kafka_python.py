@@ -1,4 +1,4 @@
-"""kafka-python, imported past our rule that every warning is an error: it reads its own files in a deprecated way."""
+"""kafka-python, imported without our rule that warnings are errors: it reads its own files in a deprecated way."""
 
 import warnings
 

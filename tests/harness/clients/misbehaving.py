@@ -1,4 +1,4 @@
-"""Clients and ways to brokers that behave so that something can be seen of them."""
+"""Clients, and forwarders to brokers, with behaviour that kproxy's page shows as a finding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.servers.peers import Peer
 
 @contextmanager
 def delaying(target: str, seconds: float) -> Iterator[str]:
-    """The address of a way to the target on which each answer comes so much later."""
+    """Return the address of a forwarder that delays each answer of the target."""
     host, _, port = target.rpartition(":")
 
     def behave(client: socket.socket) -> None:
@@ -39,7 +39,7 @@ def delaying(target: str, seconds: float) -> Iterator[str]:
 
 @contextmanager
 def sending(proxy: Kproxy, topic: str, partitions: int = 3, **settings: Any) -> Iterator[None]:
-    """A librdkafka producer that sends to all partitions, until the end."""
+    """Run a librdkafka producer that sends to all partitions, until the end of the block."""
     stop = threading.Event()
     producer = Producer({"bootstrap.servers": proxy.bootstrap, "linger.ms": 5, "log_level": 0, **settings})
 

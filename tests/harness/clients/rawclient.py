@@ -1,7 +1,7 @@
-"""The smallest Kafka client there is: frames written by hand, one connection, no help from kproxy's own code.
+"""A minimal Kafka client: frames encoded by hand, one connection, no use of kproxy's own code.
 
-For what real clients cannot be made to do: hold a connection that says nothing, ask one thing at one moment, look at
-the very end of a connection.
+It does what real clients cannot: hold a silent connection, send one request at one moment, watch the end of a
+connection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RawClient:
         return self._correlation_id
 
     def receive(self) -> tuple[int, bytes]:
-        """The next response: correlation id and the rest. Raises EOFError if the connection is closed instead."""
+        """Return correlation id and body of the next response. Raises EOFError if the connection is closed instead."""
         size, correlation_id = struct.unpack(">ii", self._exactly(8))
         return correlation_id, self._exactly(size - 4)
 
@@ -50,22 +50,24 @@ class RawClient:
         return answer
 
     def works(self) -> bool:
-        """Whether a broker answers here: ApiVersions v0 without an error. False if the connection is closed instead;
-        neither of both is a TimeoutError, for a client must never be left hanging."""
+        """Check whether a broker answers ApiVersions v0 without an error; False if the connection is closed.
+
+        Raises TimeoutError if neither happens, because kproxy must never leave a client hanging.
+        """
         try:
             return self.ask(API_VERSIONS, 0)[:2] == b"\0\0"
         except (ConnectionError, EOFError):
             return False
 
     def send_fetch(self, topic: str, partition: int, offset: int, max_wait_ms: int) -> int:
-        """Ask for at least one byte of a partition (Fetch v4); return the correlation id."""
+        """Request at least one byte of a partition (Fetch v4); return the correlation id."""
         name = topic.encode()
         body = struct.pack(">iiiib", -1, max_wait_ms, 1, 1 << 20, 0)
         body += struct.pack(">ih", 1, len(name)) + name
         return self.send(FETCH, 4, body + struct.pack(">iiqi", 1, partition, offset, 1 << 20))
 
     def wait_closed(self) -> bool:
-        """Wait until the other side closes, and say whether it printed nothing before that."""
+        """Wait until the other side closes; return whether it sent nothing before."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

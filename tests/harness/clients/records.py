@@ -1,7 +1,7 @@
-"""A million records, each a function of its number, so that what comes back can be compared one by one.
+"""A million records, each a function of its number, so that a test can compare them one by one.
 
-Number n goes to partition n mod PARTITIONS. With nothing else in the topic its offset there is n div PARTITIONS, so
-that place and order are part of the comparison. The topic needs `retention.ms=-1`: the records say that they are old.
+Number n goes to partition n mod PARTITIONS. With nothing else in the topic its offset there is n div PARTITIONS, so the
+comparison includes place and order. The topic needs `retention.ms=-1`, because the records' timestamps are old.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _HEADERS: list[Headers] = [
 
 
 def create(bootstrap: str, replicas: int = 3) -> str:
-    """A topic for such records; its name."""
+    """Create a topic for such records; return its name."""
     return create_topic(bootstrap, PARTITIONS, replicas, retention_ms="-1")
 
 
 def record(number: int) -> Record:
-    """The record of this number. Some have no key, some no value; timestamps go back and forth."""
+    """Return the record of this number. Some have no key, some no value; timestamps go back and forth."""
     start = number * 31 % 2011
     return (
         None if number % 7 == 3 else _KEYS[number % 997],
@@ -52,7 +52,7 @@ def record(number: int) -> Record:
 
 
 def produce(bootstrap: str, topic: str, numbers: Iterable[int], compression: str) -> None:
-    """Send the records of these numbers, in order, without duplicates; fails if one is not acknowledged."""
+    """Send the records of these numbers in order, without duplicates; fail if one is not acknowledged."""
     failed: list[KafkaError] = []
     delivered = note_failures(failed)
     producer = Producer(
@@ -83,7 +83,7 @@ def produce(bootstrap: str, topic: str, numbers: Iterable[int], compression: str
 
 
 def difference(bootstrap: str, topic: str, count: int) -> str:
-    """Read the topic to its end and compare; the first difference in words, empty if there is none."""
+    """Read the topic to its end and return the first difference in words; empty if all records are right."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,4 +1,4 @@
-"""Real Spark: where it is at home for a test, its Kafka connector, its processes. pyspark may not be installed."""
+"""Real Spark: a home for a test, its Kafka connector, its processes. pyspark may not be installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
 
 def cluster_with_login() -> DevCluster:
-    """Three brokers. Clients have to log in; other listeners, for the tests' own clients, are open."""
+    """Start three brokers whose clients must log in; other listeners, for the tests' own clients, are open."""
     properties = {
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": f'{PLAIN} user_spark="{PASSWORD}";',
@@ -44,21 +44,23 @@ def cluster_with_login() -> DevCluster:
 
 
 def configuration(brokers: DevCluster, **more: Any) -> dict[str, Any]:
-    """What a file of a user's has for them, on ports of its own."""
+    """Return a user's configuration file for these brokers, with free ports."""
     return {"bootstrap-servers": brokers.bootstrap, "listen": f"127.0.0.1:{free_window(202)}", **LOGIN, **more}
 
 
 def connector() -> str:
-    """The jars of Spark's Kafka connector, for spark.jars."""
+    """Return the jars of Spark's Kafka connector, for spark.jars."""
     import pyspark
 
     return ",".join(map(str, fetch_spark_connector(pyspark.__version__)))
 
 
 def spark_home(directory: Path, of: Path | None = None, *, defaults: Mapping[str, str] | None = None) -> Path:
-    """A SPARK_HOME of one's own, since executors of a local cluster write there, to `work`; `of` pyspark or another.
-    It has no `conf`, as Java's archive of classes would not fit, unless `defaults` are to be in its
-    spark-defaults.conf, for a process that makes its session itself."""
+    """Create a separate SPARK_HOME, because executors of a local cluster write to its `work`.
+
+    `of` is the SPARK_HOME of pyspark or of another Spark. It has no `conf`, as Java's archive of classes would not fit,
+    unless `defaults` must be in its spark-defaults.conf, for a process that creates its session itself.
+    """
     if of is None:
         import pyspark
 
@@ -76,8 +78,10 @@ def spark_home(directory: Path, of: Path | None = None, *, defaults: Mapping[str
 
 
 def environment(home: Path, python: str = sys.executable) -> dict[str, str]:
-    """What a Spark of a test's own finds. Executors get this interpreter, in which kproxy is installed; all JVMs
-    start quickly."""
+    """Return the environment for a test's own Spark.
+
+    Executors get this interpreter, in which kproxy is installed; all JVMs start quickly.
+    """
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "KPROXY_"))}
     local = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(home / "local")}
     quick = {"JDK_JAVA_OPTIONS": java_options()}
@@ -85,8 +89,10 @@ def environment(home: Path, python: str = sys.executable) -> dict[str, str]:
 
 
 def bare_environment(home: Path) -> dict[str, str]:
-    """The same for a command of kproxy's own on a machine where no environment is activated: nothing names an
-    interpreter, and the `python3` of PATH is not one that has kproxy."""
+    """Return the environment of a machine where no virtual environment is activated.
+
+    Nothing names an interpreter, and the `python3` of PATH has no kproxy.
+    """
     other = home.parent / "other-python"
     other.mkdir(exist_ok=True)
     program = other / "python3"
@@ -102,7 +108,7 @@ def bare_environment(home: Path) -> dict[str, str]:
 
 
 def settings(**more: str) -> dict[str, str]:
-    """Settings of any session here; `more` with `_` for `.`. Spark's parts authenticate to each other."""
+    """Return the settings of every session here; `more` with `_` for `.`. Spark's parts authenticate to each other."""
     quick = {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
@@ -115,7 +121,7 @@ def settings(**more: str) -> dict[str, str]:
 
 @contextmanager
 def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
-    """A SparkSession in this process; its JVM is gone at the end."""
+    """Yield a SparkSession in this process; its JVM ends with the block."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -138,14 +144,14 @@ def session(home: Path, conf: Mapping[str, str]) -> Iterator[Any]:
 
 
 def proxy_of(listen: str) -> ProxyState:
-    """This host's proxy on that address, which must be there."""
+    """Return this host's proxy on that address, which must exist."""
     answer = query_proxy(listen)
     assert answer is not None, f"no kproxy on {listen}"
     return answer
 
 
 def executor_pids(home: Path, application: str = "") -> dict[str, int]:
-    """Executor's id → process id of its JVM, of those that write below `home`; of one application, or of all."""
+    """Return process ids of JVMs by executor id, of executors below `home`; of one application, or of all."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -164,7 +170,7 @@ def executor_pids(home: Path, application: str = "") -> dict[str, int]:
 
 
 def had_kproxy_first(log: Path, listen: str) -> bool:
-    """Whether an executor's log has a task; if so, kproxy was ready before it."""
+    """Return whether an executor's log has a task; fail if kproxy was not ready before it."""
     text = log.read_text(errors="replace") if log.exists() else ""
     if "Got assigned task" not in text:
         return False

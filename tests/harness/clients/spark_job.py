@@ -1,12 +1,12 @@
-"""A Spark job that does what it is told: `spark-submit spark_job.py COMMANDS`, a fifo with one command on each line.
+"""A Spark job that obeys commands: `spark-submit spark_job.py COMMANDS`, a fifo with one command on each line.
 
-    id                   says `id ID`, the application's
-    attach CONFIG        kproxy.spark.attach; says `attached BOOTSTRAP`
-    count BOOTSTRAP TOPIC  counts the records of a topic; says `counted N on HOST,…`, the hosts that ran the Kafka tasks
-    executors N          asks Spark for so many executors (in all, as long as it is asked once); says `asked N`
+    id                   prints `id ID`, the application's
+    attach CONFIG        kproxy.spark.attach; prints `attached BOOTSTRAP`
+    count BOOTSTRAP TOPIC  counts records; prints `counted N on HOST,…`, the hosts that ran the Kafka tasks
+    executors N          asks Spark for so many executors in all; prints `asked N`
     stop                 ends
 
-An error is said as `failed TEXT`, and the job goes on. Everything is said on stdout.
+It prints an error as `failed TEXT` and continues. It prints everything to stdout.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def say(*words: object) -> None:
 
 
 def count(spark: Any, bootstrap: str, topic: str) -> tuple[int, str, str]:
-    """The records, and on which hosts they were read: a Python function beside the source says where it is."""
+    """Return the number of records, and the hosts that read them, from a Python function after the source."""
 
     def here(rows: Iterable[Any]) -> Iterator[tuple[str, int]]:
         import socket

@@ -1,7 +1,7 @@
 """Java's archive of the classes that Spark loads (class-data sharing): with it, Spark starts in half the time.
 
-It is made once for each pyspark and each Java, by a session that does nothing else, and lies among kproxy's jars. Java
-checks by itself that it fits, and does without one that does not.
+It is created once for each pyspark and each Java, by a session that does nothing else, and lies among kproxy's jars.
+Java checks that it fits, and starts without an archive that does not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ gateway.proc.wait()  # it writes the archive at its end
 
 @cache
 def java_options() -> str:
-    """For the JVMs of Spark's driver and executors."""
+    """Return options for the JVMs of Spark's driver and executors."""
     archive = _archive()
     with suppress(OSError, subprocess.TimeoutExpired):
         archive.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A Spark application that does what a test tells it: `spark_job.py` under spark-submit, on this host or another."""
+"""A Spark application that obeys a test: `spark_job.py` under spark-submit, on this host or another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Said: TypeAlias = Callable[[], str]
 
 
 class Job:
-    """An application that runs."""
+    """A running application."""
 
     def __init__(self, said: Said, commands: IO[str]) -> None:
         self.said = said
         self._commands = commands
 
     def do(self, command: str, answer: str) -> str:
-        """Give a command; the rest of the line with which it is answered."""
+        """Send a command; return the rest of the line that answers it."""
         before = self.said()
         self._commands.write(f"{command}\n")
         self._commands.flush()
@@ -47,7 +47,7 @@ class Job:
 def run_job(
     fifo: Path, running: Callable[..., AbstractContextManager[Said]], *submit: str, env: Mapping[str, str]
 ) -> Iterator[Job]:
-    """Makes the fifo, and runs spark-submit with it by `running`, as long as it is within."""
+    """Create the fifo, and run spark-submit with it by `running`, for the time of the block."""
     os.mkfifo(fifo)
     with running(*submit, str(SCRIPT), str(fifo), env=env, until="ready\n") as said, fifo.open("w") as commands:
         yield Job(said, commands)
@@ -55,7 +55,7 @@ def run_job(
 
 @contextmanager
 def running(*command: str, env: Mapping[str, str], until: str, log: Path) -> Iterator[Said]:
-    """A program on this host, from when it has said `until`."""
+    """Run a program on this host; yield once it has printed `until`."""
     with log.open("wb") as to, subprocess.Popen(
         command, env=env, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=to, stderr=to
     ) as process:  # fmt: skip

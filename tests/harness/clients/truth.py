@@ -1,6 +1,6 @@
-"""What is in topics, told by two clients that have nothing in common with kproxy: librdkafka and Kafka's own consumer.
+"""The content of topics, read by two clients that share no code with kproxy: librdkafka and Kafka's own consumer.
 
-Of each partition: how many committed records, and one hash over all of them in their order: keys, values, headers and
+For each partition: the number of committed records, and one hash over all of them in order: keys, values, headers and
 timestamps, in which null is not empty. Offsets are not part of it.
 """
 
@@ -31,7 +31,7 @@ _LENGTH, _TIMESTAMP = struct.Struct(">i"), struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`bytes`: of keys, values and headers."""
+    """Number, hash and size of records; `bytes` counts keys, values and headers."""
 
     records: int
     bytes: int
@@ -39,7 +39,7 @@ class Sum:
 
 
 def program(version: str, name: str) -> list[str]:
-    """The command line of a program in java/, with the clients of this version of Kafka. Raises NotInstalled."""
+    """Return the command line of a program in java/, with this version of Kafka's clients. Raises NotInstalled."""
     # The second compiler pays here: the hash is one of its own instructions.
     programs = replace(Programs.of(version), options=("-XX:TieredStopAtLevel=4",))
     classes = cache_directory() / "harness" / f"{name}-{version}"
@@ -47,7 +47,7 @@ def program(version: str, name: str) -> list[str]:
 
 
 def by_kafka(bootstrap: str, topics: Sequence[str]) -> Iterator[tuple[Where, Sum]]:
-    """As Kafka's own consumer reads them."""
+    """Read topics with Kafka's own consumer."""
     done = subprocess.run(
         [*program(DEFAULT_VERSION, "Reader"), bootstrap, *topics], capture_output=True, text=True, timeout=600
     )
@@ -58,7 +58,7 @@ def by_kafka(bootstrap: str, topics: Sequence[str]) -> Iterator[tuple[Where, Sum
 
 
 def by_librdkafka(bootstrap: str, partitions: Mapping[str, int]) -> Iterator[tuple[Where, Sum]]:
-    """As librdkafka reads them: topics with their numbers of partitions."""
+    """Read topics, given with their numbers of partitions, with librdkafka."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": unique("truth"), "enable.auto.commit": False,

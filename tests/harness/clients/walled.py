@@ -2,8 +2,8 @@
 
     python -m tests.harness.clients.walled BOOTSTRAP TOPIC PORT [JSON]
 
-It sends a record to each partition again and again until it is ended; JSON has more settings of the client. The wall is
-in this process: connections to the port are refused, as a firewall that rejects does it. It connects from 127.0.0.2, as
+It sends a record to each partition again and again until it is ended; JSON has more settings of the client. The
+firewall is simulated in this process: connections to the port are refused. The client connects from 127.0.0.2, as
 another machine would.
 """
 

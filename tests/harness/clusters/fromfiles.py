@@ -1,6 +1,6 @@
-"""Kafka nodes on one host, each started from a file of its own that a test may change, as administrators do.
+"""Kafka nodes on one host, each started from its own file that a test may change, as administrators do.
 
-The brokers advertise names that only this host knows, and use the same listener among themselves.
+The brokers advertise names that only this host can resolve, and use the same listener among themselves.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _SMALL = {
 
 
 class FromFiles:
-    """`count` brokers, 1 to N, at 10.8.0.1N:9092. `combined`: each is a controller too; else node 9 is the controller.
-    Where they are combined, the files leave to Kafka's defaults what they can. `more` goes into every file; if it moves
-    the listener without TLS, that is `asked` whether all are ready."""
+    """`count` brokers, 1 to N, at 10.8.0.1N:9092.
+
+    `combined`: each is a controller too; else node 9 is the controller. Combined nodes use Kafka's defaults where
+    possible. `more` goes into every file; if it moves the listener without TLS, readiness is checked at `asked`.
+    """
 
     def __init__(
         self,
@@ -134,7 +136,7 @@ class FromFiles:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until each broker knows all of them."""
+        """Wait until each broker lists all of them."""
 
         def ready() -> bool:
             for node, (process, _) in self._processes.items():

@@ -1,12 +1,12 @@
-"""The set-ups that every explanation of `listeners` and `advertised.listeners` has, and who can use them from where.
+"""The usual set-ups of `listeners` and `advertised.listeners`, and which clients can use them from where.
 
-Each is made for real: hosts with networks and DNS of their own, a broker, what publishes its ports. A *cell* is a
-client in one place that begins at one bootstrap address. Whether it works is not an opinion: a test has a client try.
+Each set-up is real: hosts with separate networks and DNS, a broker, and a forwarder that publishes its ports. A *cell*
+is a client in one place that starts at one bootstrap address. A test has a real client try each cell.
 
-    docker-one     a broker in a Docker network says that it is localhost:9092
-    docker-name    it says that it is kafka0:9092, its container's name
+    docker-one     a broker in a Docker network advertises localhost:9092
+    docker-name    it advertises kafka0:9092, its container's name
     docker-three   one listener each for the Docker network, the host, and other machines
-    cloud-one      a broker in a cloud says that it has an internal name
+    cloud-one      a broker in a cloud advertises an internal name
     cloud-two      one listener with that name, and one with an external name
 """
 
@@ -25,8 +25,10 @@ _DNS = "127.0.0.53"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a client, a broker or what stands between them is. `names` is what its DNS server knows, `publishes` the
-    ports that it passes on: LISTEN=TARGET."""
+    """The host of a client, a broker or a forwarder.
+
+    `names` is the content of its DNS server, `publishes` the ports that it forwards: LISTEN=TARGET.
+    """
 
     name: str
     title: str
@@ -38,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A client in a place that begins at `bootstrap`. `fault`: why it does not work, None where it does."""
+    """A client in a place that starts at `bootstrap`. `fault`: why it fails, None if it works."""
 
     place: str
     bootstrap: str
@@ -47,8 +49,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One set-up. `listeners` are the broker's; the first has the name that clusters of the harness give it. Each is
-    published at the port that it is bound to."""
+    """One set-up. `listeners` are the broker's; each is published at the port that it is bound to.
+
+    The first listener has the name that clusters of the harness give it.
+    """
 
     name: str
     title: str
@@ -58,19 +62,19 @@ class Setup:
     cells: tuple[Cell, ...]
 
     def told(self, cell: Cell) -> str:
-        """What the broker says of itself at the listener where the client begins."""
+        """Return the address that the broker advertises at the listener where the client starts."""
         port = cell.bootstrap.rpartition(":")[2]
         return next(one.advertised for one in self.listeners if one.bound.endswith(f":{port}"))
 
     def cluster(self) -> DevCluster:
-        """Its cluster of one broker, not started yet."""
+        """Return its cluster of one broker, not started yet."""
         first, *others = self.listeners
         return DevCluster(1, advertised=first.advertised, client_bound=first.bound, extra_listeners=others, heap="128m")
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A set-up that stands."""
+    """A running set-up."""
 
     setup: Setup
     cluster: DevCluster
@@ -80,7 +84,7 @@ class Made:
 
 @contextlib.contextmanager
 def stands(setup: Setup) -> Iterator[Made]:
-    """Make it, with all that listens, for the time of the block."""
+    """Run a set-up for the time of the block."""
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(Network())
         broker = _host(stack, network, setup.broker)

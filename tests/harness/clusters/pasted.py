@@ -15,7 +15,7 @@ _WHOSE = re.compile(r"# (?:(broker \d+(?:, broker \d+)*)(?:,|:) )?(?:server\.pro
 
 
 def by_broker(fix: Sequence[str], only: str = "broker 1") -> dict[str, dict[str, str]]:
-    """The settings under the name of each broker; without names, those of the `only` one."""
+    """Return the settings by the name of each broker; without names, those of the `only` broker."""
     brokers: dict[str, dict[str, str]] = {}
     names: list[str] = []
     for line in fix:
@@ -31,13 +31,15 @@ def by_broker(fix: Sequence[str], only: str = "broker 1") -> dict[str, dict[str,
 
 
 def pasted(file: Mapping[str, str], lines: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a file after the lines have taken the place of those with the same names. In the place of `…`
-    comes what stands there, or else Kafka's default."""
+    """Return the settings of a file with the printed lines in place of those with the same names.
+
+    The file's own value, or else Kafka's default, replaces `…`.
+    """
     there = {**_DEFAULTS, **file}
     return {**file, **{key: value.replace("…", there[key]) if "…" in value else value for key, value in lines.items()}}
 
 
 def bootstrap(fix: Sequence[str], before: str) -> str:
-    """The servers that the client is told to begin at; those of `before` if it is told none."""
+    """Return the bootstrap servers that the fix gives the client; those of `before` if it gives none."""
     told = [line.partition("=")[2] for line in fix if line.startswith("bootstrap.servers=")]
     return told[-1] if told else before

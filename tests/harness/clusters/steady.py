@@ -1,4 +1,4 @@
-"""What clusters have in common whose brokers no test ends."""
+"""Settings of clusters whose brokers no test ends."""
 
 from __future__ import annotations
 

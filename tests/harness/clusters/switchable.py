@@ -1,7 +1,7 @@
 """Two Kafka clusters of one broker each behind the sessions of a kproxy, on one local port.
 
-The brokers advertise that port, and `AllSessions` carries the sessions as in a kproxy. What finds out which cluster and
-which node an address leads to is left out, so that a test can do to the sessions what a switch does, step by step.
+The brokers advertise that port, and `AllSessions` serves the sessions as in a kproxy. There is no verification of the
+cluster and node behind an address, so that a test can apply a switch to the sessions step by step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NODE = NodeKey(NodeKind.BROKER, 1)
 
 
 class _Unseen:
-    """A visit that nobody counts."""
+    """A connection slot that is not counted."""
 
     def __init__(self, peer: Address) -> None:
         self.peer = peer
@@ -45,7 +45,7 @@ class _Unseen:
 
 
 class Switchable:
-    """Listens at `address`; clients get to `upstream`. `switches` is false for a cluster that is never switched."""
+    """Listens at `address`; routes clients to `upstream`. `switches` is false for a cluster that is never switched."""
 
     def __init__(self, listener: socket.socket, upstream: Address, *, switches: bool = True) -> None:
         self.address = Address(*listener.getsockname()[:2])
@@ -115,7 +115,7 @@ class Switchable:
         assert settled.wait(seconds), self.call(lambda: self.here.writes(NAME))
 
     def flip(self, upstream: Address) -> None:
-        """Lead to this one from now on: one step."""
+        """Route to this upstream from now on, in one step."""
 
         def flip() -> None:
             self.upstream = upstream
@@ -127,7 +127,7 @@ class Switchable:
         self.call(lambda: self.here.release_write_hold(NAME))
 
     def begin_to_switch(self) -> None:
-        """What a reload does that gives the cluster a second upstream."""
+        """Do what a reload does that adds a second upstream."""
 
         def begin() -> None:
             config = Config(clusters=(self._config,))
@@ -144,6 +144,6 @@ class Switchable:
 
 @contextmanager
 def listening() -> Iterator[socket.socket]:
-    """A socket that listens at a free port of 127.0.0.1."""
+    """Return a socket that listens at a free port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield listener

@@ -1,4 +1,4 @@
-"""Two small clusters, and topics that are copied from one to the other by the copier itself."""
+"""Two small clusters, and topics that the copier copies from one to the other."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ class TwoSides:
     def copy(
         self, renamed: Mapping[str, str], *, sparse: bool = False, size: int = 1 << 20
     ) -> dict[tuple[str, int], CopiedPartition]:
-        """Copy these topics, as far as they are there now; the topics must be on both sides. Returns the whole state
-        topic."""
+        """Copy these topics to their current ends, and return the whole state topic.
+
+        The topics must exist on both sides.
+        """
         if not self._made:
             topics(self.target, {state_topic_name(self.name): STATE_PARTITIONS}, 1, **{"cleanup.policy": "compact"})
             self._made = True
@@ -90,7 +92,7 @@ class TwoSides:
         return -1 if known is None else known.source_next
 
     def state(self) -> dict[tuple[str, int], CopiedPartition]:
-        """What was copied."""
+        """Return the state of the copy."""
         cluster = ClusterClient(self.target)
         try:  # a young topic has no leader so far
             return retry(cluster, lambda: read_copied_partitions(self.target, self.name), _SECONDS)
@@ -100,14 +102,13 @@ class TwoSides:
 
 @contextmanager
 def two_sides() -> Iterator[TwoSides]:
-    """Brokers are reached directly: kproxy between is tested elsewhere."""
+    """Start both clusters. Brokers are dialled directly: other tests have kproxy in between."""
     with DevCluster(brokers=1, properties=QUICK) as a, DevCluster(brokers=1, properties=QUICK) as b:
         yield TwoSides(a.direct_bootstrap, b.direct_bootstrap, (a, b))
 
 
 def transactions(bootstrap: str, topic: str, partitions: int, count: int, seed: int, aborted: float = 0.3) -> int:
-    """Write about `count` records with unique values, in transactions of which some are aborted. Returns how many are
-    committed."""
+    """Write about `count` unique records in transactions, some aborted; return how many are committed."""
     chance = random.Random(seed)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("tx"), "linger.ms": 0})
     producer.init_transactions(60)
@@ -128,7 +129,7 @@ def transactions(bootstrap: str, topic: str, partitions: int, count: int, seed: 
 
 
 def plain(bootstrap: str, topic: str, partitions: int, count: int, seed: int, keys: int = 0) -> None:
-    """Records with unique values, and few keys if the topic is to be compacted."""
+    """Write unique records, with few keys if the topic is compacted."""
     chance = random.Random(seed)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": 100})
     for number in range(count):
@@ -140,7 +141,7 @@ def plain(bootstrap: str, topic: str, partitions: int, count: int, seed: int, ke
 
 
 def until(reached: object, what: str) -> None:
-    """Wait for what the brokers do by themselves."""
+    """Wait for an effect that brokers cause by themselves."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if reached():  # type: ignore[operator]

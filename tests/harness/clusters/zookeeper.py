@@ -1,4 +1,4 @@
-"""A cluster of a version of Kafka that needs ZooKeeper, or that has one so that it keeps what KRaft does not."""
+"""A cluster of a version of Kafka that needs ZooKeeper, or that uses it for features that KRaft lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POLL_S = 0.1
 def with_zookeeper(
     version: str, node_ids: Sequence[int], properties: Mapping[str, str] | None = None, heap: str = _HEAP
 ) -> Iterator[ZooKeeperCluster]:
-    """Brokers with these ids. The properties win over the cluster's own. Raises UpstreamError if it does not start."""
+    """Start brokers with these ids. The properties override the cluster's. Raises UpstreamError on failure."""
     programs = Programs.of(version)
     directory = Path(tempfile.mkdtemp(prefix="kproxy-zookeeper-"))
     watchdog = Watchdog()
@@ -62,26 +62,26 @@ class ZooKeeperCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The client listeners, really reachable."""
+        """The real addresses of the client listeners."""
         return ",".join(str(address) for address in self.dial.values())
 
     @property
     def direct_bootstrap(self) -> str:
-        """The inter-broker listeners, advertised truthfully."""
+        """The inter-broker listeners, which advertise their real addresses."""
         return ",".join(str(node.bound(INTERNAL)) for node in self._brokers)
 
     @property
     def dial(self) -> dict[int, Address]:
-        """Node id → where its client listener can really be reached."""
+        """The real addresses of client listeners by node id."""
         return {node.id: node.bound(CLIENT) for node in self._brokers}
 
     @property
     def advertised(self) -> dict[int, Address]:
-        """Node id → what its client listener says of itself."""
+        """The advertised addresses of client listeners by node id."""
         return {node.id: node.listeners[CLIENT].advertised for node in self._brokers}
 
     def start(self) -> None:
-        """Start all; a port that somebody took in the meantime means another attempt with other ports."""
+        """Start all nodes; try again with other ports if another process has taken one."""
         for attempt in range(5):
             self._configure()
             main = "org.apache.zookeeper.server.ZooKeeperServerMain"

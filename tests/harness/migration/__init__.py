@@ -1,1 +1,1 @@
-"""Moving to another cluster: copies, switches, what they lose or harm, and who says so."""
+"""Moving to another cluster: copies, switches, and what they lose or harm."""

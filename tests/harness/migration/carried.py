@@ -1,4 +1,4 @@
-"""Records that flow through a switch: what flow.py sends, and a test's own last copy between the two clusters."""
+"""Records that flow through a switch, and a test's own last copy between the two clusters."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _FLOOR = 2_000
 
 
 class Numbers(Log):
-    """What a consumer saw, by number: the same record has another offset in the other cluster. `contiguous`: each
-    number of a partition comes, and not before the one before it."""
+    """The records that a consumer has read, by number, because offsets differ in the other cluster.
+
+    `contiguous`: each number of a partition must come, and not before the one before it.
+    """
 
     def __init__(self, *, contiguous: bool) -> None:
         super().__init__()
@@ -36,20 +38,20 @@ class Numbers(Log):
 
 
 def apart(sides: TwoSides) -> None:
-    """Make the target hand out other producer ids than the source: `kproxy migrate` does it long before a switch."""
+    """Make the target assign other producer ids than the source: `kproxy migrate` does it long before a switch."""
     brokers = dict(enumerate(sides.target.split(","), 1))
     producerids.raise_to(brokers, _FLOOR, producerids.take_one_id_each(brokers))
 
 
 def positions(bootstrap: str, group: str) -> list[TopicPartition]:
-    """Where a group is."""
+    """Return the positions of a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # which must live until the answer has come
     found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
     return found.topic_partitions or []
 
 
 def carry(sides: TwoSides, topic: str, *groups: str) -> None:
-    """The last records, and the positions of these groups."""
+    """Copy the last records, and the positions of these groups."""
     copied = sides.copy({topic: topic})
     target = AdminClient({"bootstrap.servers": sides.target})
     for group in groups:
@@ -63,7 +65,7 @@ def carry(sides: TwoSides, topic: str, *groups: str) -> None:
 
 
 def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
-    """What `prepare` and `copy` do: all topics with such names."""
+    """Copy all topics with such names, as `prepare` and `copy` do."""
     admin, target = AdminClient({"bootstrap.servers": sides.source}), AdminClient({"bootstrap.servers": sides.target})
     there = target.list_topics(timeout=30).topics
     for name, topic in admin.list_topics(timeout=30).topics.items():
@@ -77,7 +79,7 @@ def carry_topics(sides: TwoSides, prefix: str, *, size: int = 1 << 20) -> None:
 
 
 def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
-    """The same, and what `offsets` does: all groups with such names."""
+    """Copy these topics, and the positions of all groups with such names, as `offsets` does."""
     carry_topics(sides, prefix)
     migration = Migration({}, {}, sides.name)
     with Admin(sides.source) as source, Admin(sides.target) as target:
@@ -90,7 +92,7 @@ def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
 
 
 def in_log(bootstrap: str, topic: str, partitions: int) -> list[list[int]]:
-    """The numbers in each partition, in order."""
+    """Return the numbers in each partition, in order."""
     numbers: list[list[int]] = [[] for _ in range(partitions)]
     for message in read_topic(bootstrap, topic, partitions, **{"isolation.level": "read_committed"}):
         partition, value = message.partition(), message.value()

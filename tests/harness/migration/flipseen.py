@@ -1,6 +1,6 @@
-"""What each kind of client has said of a switch, from the tests into the file `FLIP_SEEN`.
+"""The messages of each kind of client during a switch, written by the tests to the file `FLIP_SEEN`.
 
-`tools/flipseen.py` writes it into docs/flip.md.
+`tools/flipseen.py` writes them into docs/flip.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERRORS = {"failed": 2, "aborted": 3, "died": 1, "fatal": 1, "error": 1, "state"
 
 
 def named(library: str, does: str, properties: Mapping[str, str]) -> str:
-    """What a client is called in the table, by what `tests.harness.clients.going` is told."""
+    """Return the name of a client in the table, from the arguments for `tests.harness.clients.going`."""
     who = _LIBRARIES[library]
     if does == "transact":
         return f"{who} producer, transactional"
@@ -37,7 +37,7 @@ def named(library: str, does: str, properties: Mapping[str, str]) -> str:
 
 
 def seen(lines: Iterable[str]) -> Counter[str]:
-    """What a client has said besides that all is well, without numbers and addresses."""
+    """Return a client's messages without numbers and addresses, except those that all is well."""
     return Counter(said for line in lines if (said := _without_numbers(line)))
 
 
@@ -52,7 +52,7 @@ def _without_numbers(line: str) -> str:
 
 
 def note(client: str, where: str, said: Mapping[str, int]) -> None:
-    """Keep it, if a file is wanted."""
+    """Append the messages to the file, if one is wanted."""
     if path := os.environ.get(VARIABLE):
         with Path(path).open("a") as file:
             file.write(json.dumps({"client": client, "in": where, "said": dict(said)}) + "\n")

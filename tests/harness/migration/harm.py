@@ -1,4 +1,4 @@
-"""Harm to a migration that is under way: whatever of it is killed or stands still, it goes on, exactly once."""
+"""Faults of a running migration: whatever is killed or paused, the copy continues exactly once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PROPERTIES = {
 
 
 class Site:
-    """Two clusters, records that keep coming, and the copy. `copied` is read from the target, and from nowhere else."""
+    """Two clusters, continuous records, and the copy. `copied` is read from the target only."""
 
     def __init__(self, source: DevCluster, target: DevCluster, copying: Copying, chance: random.Random) -> None:
         self.source, self.target, self.copying, self.chance = source, target, copying, chance
@@ -51,7 +51,7 @@ class Site:
         }
 
     def state(self) -> dict[tuple[str, int], CopiedPartition]:
-        """Of each partition, once there is one."""
+        """Return the state of each partition, once it exists."""
         said = self.copying.process
         assert said is None or said.poll() is None, self.copying.said()[-5000:]
         with suppress(KproxyError):  # a broker is down
@@ -62,7 +62,7 @@ class Site:
         return sum(one.records for one in self.state().values())
 
     def harm(self, act: str) -> None:
-        """Do it, and wait until the copy goes on."""
+        """Cause a fault, and wait until the copy continues."""
         before = self.copied()
         self.acts[act]()
         until(lambda: self.copied() > before + _MORE, f"going on after harm to {act}: {self.copying.said()[-3000:]}")
@@ -77,8 +77,7 @@ class Site:
         self.copying.start("--follow")
 
     def _zombie(self) -> None:
-        """A task that stands still while its driver is killed and another one copies the same partitions; then it goes
-        on."""
+        """Pause a task while its driver is killed and another task copies the same partitions; then resume it."""
         stopped = list(until(self.copying.tasks, "tasks"))
         for pid in stopped:
             with suppress(ProcessLookupError):
@@ -106,7 +105,7 @@ class Site:
         cluster.restart(node)
 
     def _leaders(self) -> None:
-        """Every partition of both clusters has its leader elsewhere, and back."""
+        """Move the leader of every partition of both clusters, and back."""
         for cluster in (self.source, self.target):
             node = self.chance.choice(cluster.node_ids)
             cluster.stop_broker(node)
@@ -115,7 +114,7 @@ class Site:
     # The end
 
     def all_copied(self) -> bool:
-        """Whether the copy has got to the end of each partition."""
+        """Check whether the copy has reached the end of each partition."""
         cluster = ClusterClient(self.source.direct_bootstrap)
         try:
             wanted = [(topic, at) for topic, count in (PLAIN | TRANSACTIONAL).items() for at in range(count)]
@@ -127,7 +126,7 @@ class Site:
         return all(there)
 
     def problems(self) -> list[str]:
-        """What is wrong with the copy, read by librdkafka on both sides."""
+        """Return the differences between both sides, read by librdkafka."""
         found = []
         state = read_copied_partitions(self.target.direct_bootstrap, NAME)
         for (topic, partition), copied in sorted(state.items()):
@@ -142,8 +141,10 @@ class Site:
 
 
 def harmed(directory: Path, seed: int, acts: Sequence[str], pause: float = 0.05) -> tuple[list[str], int]:
-    """Copy what keeps coming while one harm after the other is done; then what is wrong with the copy, and how many
-    records it has. Nothing is left of it."""
+    """Copy continuous records through one fault after the other; return the problems and the number of records.
+
+    It removes everything that it has created.
+    """
     with DevCluster(3, properties=_PROPERTIES) as source, DevCluster(3, properties=_PROPERTIES) as target:
         topics(source.direct_bootstrap, PLAIN | TRANSACTIONAL, 3)
         file = directory / "move.yaml"

@@ -1,5 +1,7 @@
-"""A kproxy process that leads clients from one Kafka cluster to another, with all that a switch does in between but
-without Spark: it holds, ends open transactions, copies, translates positions, flips, commits and releases."""
+"""A kproxy process that switches clients from one Kafka cluster to another, with all steps but without Spark.
+
+The switch holds, ends open transactions, copies, translates positions, flips, commits and releases.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _SMALL = 4096
 
 @dataclass
 class Led:
-    """`ended`: the transactional ids whose transactions a switch has ended; `groups`: what became of the groups."""
+    """`ended`: transactional ids whose transactions a switch has ended; `groups`: the result for each group."""
 
     sides: TwoSides
     kproxy: Switched
@@ -34,15 +36,15 @@ class Led:
     groups: list[GroupResult] = field(default_factory=list)
 
     def start(self, client: Going) -> Going:
-        """It goes on until the end of the test."""
+        """Start kproxy; it runs until the end of the test."""
         return self.clients.enter_context(client)
 
     def copy(self, prefix: str) -> None:
-        """Copy the topics with such names before the switch: the same record has another offset on green."""
+        """Copy the topics with such names before the switch, so that offsets differ on green."""
         carry_topics(self.sides, prefix, size=_SMALL)
 
     def switch(self, prefix: str) -> None:
-        """Lead all clients to green, with the topics and the groups that have such names."""
+        """Switch all clients to green, with the topics and the groups that have such names."""
         self.copy(prefix)
         self.kproxy.hold()
         self.end_transactions()
@@ -59,7 +61,7 @@ class Led:
         self.ended += ids
 
     def on_green(self, topic: str, partitions: int) -> list[list[str]]:
-        """The committed records of each partition there."""
+        """Return the committed records of each partition on green."""
         found: list[list[str]] = [[] for _ in range(partitions)]
         for message in read_topic(self.sides.target, topic, partitions, **{"isolation.level": "read_committed"}):
             partition, value = message.partition(), message.value()

@@ -1,4 +1,4 @@
-"""The commands of `kproxy migrate`, as a user gives them, each a process of its own."""
+"""The commands of `kproxy migrate`, as a user gives them, each a separate process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Commands:
-    """`file` is the migration's; `home` is Spark's. `peaks`: by command, the most memory that its process and Spark's
-    driver beside it have had, in MB. `seconds`: by command, how long it took."""
+    """Runs commands with the migration's `file` and Spark's `home`.
+
+    `peaks`: by command, the peak memory of its process and of Spark's driver, in MB. `seconds`: by command, its
+    duration.
+    """
 
     file: Path
     home: Path
@@ -29,11 +32,11 @@ class Commands:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self, *words: str, code: int = 0, timeout: float = 300) -> str:
-        """A command; what it prints. Fails if it ends otherwise than with this exit code."""
+        """Run a command and return its output. Fails on another exit code."""
         return self.said(*words, code=code, timeout=timeout)[0]
 
     def said(self, *words: str, code: int = 0, timeout: float = 300) -> tuple[str, str]:
-        """The same; both outputs."""
+        """Run a command and return both outputs."""
         command, *rest = words
         began = time.monotonic()
         process = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""The proof that a migration copies everything, and that its verification finds what is not so.
+"""The proof that a migration copies everything, and that its verification finds each difference.
 
-A load of all kinds is copied from one real cluster to another, by real Spark on a cluster of its own. Two clients that
-have nothing of kproxy's say what is on both sides. Then the copy is spoiled in every way, and each must be named.
+Real Spark on a separate cluster copies a load of all kinds from one real cluster to another. Two clients that share no
+code with kproxy compare both sides. Then the copy is damaged in every way, and the verification must name each.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Mixed:
     bytes: int = 0
 
     def there(self, topic: str) -> str:
-        """The name of a topic on the target."""
+        """Return the name of a topic on the target."""
         return _RENAMED.get(topic, topic)
 
     def copy(self) -> None:
-        """With what must be said of it."""
+        """Copy, and check the output."""
         self.commands.run("prepare", timeout=_AN_HOUR)
         said, shown = self.commands.said("copy", "--master", TWO_EXECUTORS, timeout=_AN_HOUR)
         assert "[Stage" not in shown  # Spark's own bar
@@ -56,7 +56,7 @@ class Mixed:
         self._note(f"copied in {self.commands.seconds['copy']:.0f} s: {' '.join(said.split())}")
 
     def compare(self) -> None:
-        """Count what is on both sides, with both clients."""
+        """Compare both sides with both clients."""
         partitions, bootstrap = self.load.partitions, self.load.bootstrap
         renamed = {self.there(topic): topic for topic in partitions}
         there = {self.there(topic): count for topic, count in partitions.items()}
@@ -84,7 +84,7 @@ class Mixed:
         self.records, self.bytes = records, size
 
     def difference(self, where: Where) -> str:
-        """The first record that is not the same."""
+        """Return the first record that differs."""
         topic, partition = where
         one = rows(self.load.bootstrap, topic, partition)
         other = rows(self.target.direct_bootstrap, self.there(topic), partition)
@@ -93,7 +93,7 @@ class Mixed:
         return f"{len(one)} and {len(other)} records; first: {first[:2000]}"
 
     def verify(self, *words: str, code: int = 0) -> Any:
-        """What it says, as a program reads it."""
+        """Return the result of a verification as JSON."""
         words = ("--json", "--master", TWO_EXECUTORS, "--report", "report.html", *words)
         said = json.loads(self.commands.run("verify", *words, code=code, timeout=_AN_HOUR))
         compared = sum(one["records"] for one in said["partitions"])
@@ -106,7 +106,7 @@ class Mixed:
     # Spoiling
 
     def spoil(self) -> None:
-        """Each partition of one topic in another way; one record goes to another partition."""
+        """Damage each partition of one topic in another way; one record goes to another partition."""
         ways = list(self.load.spoils.values())
         at, count = self.load.scale.spoilt_at, self.load.partitions["spoilt"]
         partitions = []
@@ -127,7 +127,7 @@ class Mixed:
         rewritten(self.target.direct_bootstrap, "spoilt", partitions, self.load.scale.brokers)
 
     def named(self, said: Any) -> None:
-        """Fails if a verification did not name each way, where it is and in which field, or named anything else."""
+        """Check that a verification named each damage with its place and field, and nothing else."""
         at, ways = self.load.scale.spoilt_at, list(self.load.spoils.items())
         differences = {one["partition"]: one for one in said["differences"]}
         assert {one["topic"] for one in said["differences"]} == {"spoilt"}
@@ -169,7 +169,7 @@ def _named(found: Iterator[tuple[Where, Sum]], renamed: Mapping[str, str]) -> di
 
 
 def _transactions(there: Sequence[Row], records: Sequence[Record]) -> list[Sequence[Record]]:
-    """Cut as the copy's transactions were, so that what is written anew has the same offsets: each leaves a marker."""
+    """Split records like the copy's transactions, so that rewritten records keep their offsets with the markers."""
     ends = [at for at in range(1, len(there)) if there[at][0] != there[at - 1][0] + 1]
     assert all(there[at][0] == there[at - 1][0] + 2 for at in ends)
     assert there[0][0] == 0
@@ -178,7 +178,7 @@ def _transactions(there: Sequence[Row], records: Sequence[Record]) -> list[Seque
 
 @contextmanager
 def mixed(directory: Path, scale: Scale, seed: int, figures: list[str]) -> Iterator[Mixed]:
-    """Both clusters, with the load. Nothing is left of them."""
+    """Start both clusters with the load, and remove everything at the end."""
     file = directory / "move.yaml"
     with source(scale) as old, DevCluster(scale.brokers, properties=STEADY, heap="512m") as new:
         load = Load(old.direct_bootstrap, scale, seed)

@@ -1,7 +1,7 @@
-"""Records of every kind that a cluster of Kafka 3.9 can have: written by clients of all ages, kept in all formats.
+"""Records of every kind that a cluster of Kafka 3.9 can have, written by clients of all ages in all formats.
 
-The broker keeps magic 0 and 1 because it has ZooKeeper and `inter.broker.protocol.version=2.8`: then
-`message.format.version` is obeyed still. In KRaft mode, and from 3.0 on, every batch becomes one of magic 2.
+The broker keeps magic 0 and 1 because it has ZooKeeper and `inter.broker.protocol.version=2.8`, with which it still
+obeys `message.format.version`. In KRaft mode, and from 3.0 on, every batch becomes one of magic 2.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ _SPOILT_AT = 0.85
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of each. `partitions`: of what is not of one kind for each partition. `clients`: versions of Kafka's own
-    client, each with a partition; `old`: of the client whose records are kept in old formats. The other numbers are
-    records: of each partition, and `keyed`, `ones` and `transactions` (each of about 50) of all."""
+    """The size of each part of the load.
+
+    `partitions`: of topics that do not have one kind for each partition. `clients`: versions of Kafka's own client,
+    each with a partition; `old`: that of the client whose records are kept in old formats. The other numbers are
+    records: of each partition, and for `keyed`, `ones` and `transactions` (each of about 50) of all.
+    """
 
     brokers: int
     partitions: int
@@ -74,7 +77,7 @@ SMALL = Scale(
 
 @contextmanager
 def source(scale: Scale) -> Iterator[ZooKeeperCluster]:
-    """The cluster for it."""
+    """Start the cluster for the load."""
     properties = {
         "inter.broker.protocol.version": "2.8", "log.cleaner.backoff.ms": "200", "message.max.bytes": "4000000",
         "replica.fetch.max.bytes": "4000000", "group.initial.rebalance.delay.ms": "0", "num.partitions": "1",
@@ -85,7 +88,7 @@ def source(scale: Scale) -> Iterator[ZooKeeperCluster]:
 
 
 class Load:
-    """All of it, on one cluster. `partitions`: of each topic. `sent`: records that no transaction has aborted."""
+    """The whole load on one cluster. `partitions`: of each topic. `sent`: records that no transaction has aborted."""
 
     def __init__(self, bootstrap: str, scale: Scale, seed: int) -> None:
         self.bootstrap, self.scale, self._seed = bootstrap, scale, seed
@@ -108,7 +111,7 @@ class Load:
             job()
 
     def magics(self, topic: str) -> set[int]:
-        """The formats of the batches in the topic's first partition."""
+        """Return the formats of the batches in the topic's first partition."""
         known = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(topic, timeout=60)
         broker = known.brokers[known.topics[topic].partitions[0].leader]
         return {batch.magic for batch in fetched((broker.host, broker.port), topic)}
@@ -188,13 +191,13 @@ class Load:
                 )
 
     def _ones(self) -> None:
-        """A batch for each record."""
+        """Write a batch for each record."""
         with self._sending(**{"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}) as send:
             for at in range(self.scale.ones):
                 send("ones", b"%d" % at, b"k", at % self.partitions["ones"])
 
     def _transactional(self) -> None:
-        """Two producers have theirs open at the same time; some are aborted."""
+        """Write with two producers whose transactions are open at the same time; some are aborted."""
         chance = random.Random(self._seed + 2)
         producers = []
         for _ in range(2):
@@ -218,7 +221,7 @@ class Load:
                     self.sent += count
 
     def _begun(self) -> None:
-        """Its log does not begin at 0."""
+        """Write a partition whose log does not begin at 0."""
         with self._sending() as send:
             for at in range(200):
                 send("begun", b"%d" % at, None, 0)
@@ -228,7 +231,7 @@ class Load:
         self.sent -= 77
 
     def _spoilt(self) -> None:
-        """A partition for each way to spoil it. The record that will be has its place, and can be told by it."""
+        """Write a partition for each kind of damage, with the record to damage at a known place."""
         at, records = self.scale.spoilt_at, self.scale.spoilt
         ways = [way.record for way in self.spoils.values()]
         with self._sending(**{"linger.ms": 20}) as send:
@@ -242,8 +245,10 @@ class Load:
                     )
 
     def _compacted(self) -> None:
-        """With tombstones; the log cleaner has been there, and then stops for good. One of them is no compacted topic
-        any more afterwards: only its gaps are left."""
+        """Write compacted topics with tombstones, and wait for the log cleaner, which then stops.
+
+        One of the topics is no longer compacted afterwards: only its gaps remain.
+        """
         chance = random.Random(self._seed + 3)
         before = self.sent
         for topic, partition in (("compacted", 0), ("compacted", 1), ("gaps", 0)):
@@ -267,7 +272,7 @@ class Load:
 
     @contextmanager
     def _sending(self, **more: Any) -> Iterator[Callable[..., None]]:
-        """Fails if a record is not acknowledged."""
+        """Yield a producer, and fail if a record is not acknowledged."""
         failed: list[Any] = []
         delivered = note_failures(failed)
         config = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, **more}
@@ -288,7 +293,7 @@ class Load:
 
 
 def configured(bootstrap: str, topic: str, **config: str) -> None:
-    """Sets configurations of a topic."""
+    """Set configurations of a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for name, value in config.items():
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -298,7 +303,7 @@ def configured(bootstrap: str, topic: str, **config: str) -> None:
 
 
 def rewritten(bootstrap: str, topic: str, partitions: Sequence[Sequence[Sequence[Record]]], replicas: int) -> None:
-    """Make a topic anew, with these records: of each partition its transactions, each of which leaves a marker."""
+    """Create a topic again with these records: the transactions of each partition, each of which leaves a marker."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_topics([topic]).values():
         deleted.result(60)

@@ -1,4 +1,4 @@
-"""A migration under way: records that keep coming on the source, the command that copies them, and what harms it."""
+"""A running migration: continuous records on the source, the command that copies them, and faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PATIENCE = 180.0
 
 
 def topics(bootstrap: str, names: Mapping[str, int], replicas: int, **config: str) -> None:
-    """Create topics, with so many partitions each."""
+    """Create topics with so many partitions each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     made = [NewTopic(name, count, replicas, config=config) for name, count in names.items()]
     for made_one in admin.create_topics(made).values():
@@ -38,7 +38,7 @@ def topics(bootstrap: str, names: Mapping[str, int], replicas: int, **config: st
 
 
 def rows(bootstrap: str, topic: str, partition: int, *, committed: bool = True) -> list[Row]:
-    """All records of a partition, as librdkafka reads them."""
+    """Return all records of a partition, as librdkafka reads them."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": unique("reader"), "enable.auto.commit": False,
@@ -65,7 +65,7 @@ def rows(bootstrap: str, topic: str, partition: int, *, committed: bool = True) 
 
 
 def compared(source: Sequence[Row], target: Sequence[Row], known: OffsetMap) -> str:
-    """What is wrong with a copy, "" if nothing: the same records, in order, each where the map says, and no others."""
+    """Compare a copy: the same records in order, at the offsets of the map, and no others; "" if all is right."""
     for at, (one, other) in enumerate(zip(source, target, strict=False)):
         if one[1:] != other[1:]:
             return f"record {at}: {one} on the source, {other} on the target"
@@ -80,7 +80,7 @@ def compared(source: Sequence[Row], target: Sequence[Row], known: OffsetMap) -> 
 
 @dataclass
 class Load:
-    """Records that keep coming, until `stop`: plain ones with keys and headers, and transactions, some aborted."""
+    """Continuous records until `stop`: plain ones with keys and headers, and transactions, some aborted."""
 
     bootstrap: str
     plain: Mapping[str, int]
@@ -153,7 +153,7 @@ class Load:
 
 
 def below(top: int) -> list[tuple[int, int, str]]:
-    """The processes that a process has started, and those that these have: pid, parent, command."""
+    """Return the descendants of a process: pid, parent, command."""
     parents: dict[int, tuple[int, str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -174,7 +174,7 @@ def below(top: int) -> list[tuple[int, int, str]]:
 
 @dataclass
 class Copying:
-    """`python -m kproxy.migrate copy`, in a process of its own that is started again when it was killed."""
+    """`python -m kproxy.migrate copy` in a separate process that is started again when it was killed."""
 
     file: Path
     home: Path
@@ -210,11 +210,11 @@ class Copying:
         return self.process.pid
 
     def below(self) -> list[tuple[int, int, str]]:
-        """Its processes: pid, parent, command."""
+        """Return its descendants: pid, parent, command."""
         return below(self.pid)
 
     def tasks(self) -> list[int]:
-        """Spark's Python workers: forks of a daemon."""
+        """Return Spark's Python workers, the forks of a daemon."""
         daemons = {pid for pid, _, command in self.below() if "pyspark.daemon" in command}
         return [pid for pid, parent, command in self.below() if "pyspark.daemon" in command and parent in daemons]
 
@@ -224,7 +224,7 @@ class Copying:
         ]
 
     def kill(self, but: Sequence[int] = ()) -> None:
-        """All of it, as a machine that fails, `but` for these. Whoever is below gets no chance to tidy up."""
+        """Kill all its processes, `but` for these, as if the machine failed, without time to clean up."""
         if self.process is None:
             return
         for pid, _, command in self.below():
@@ -237,7 +237,7 @@ class Copying:
         self.process = None
 
     def end(self) -> int:
-        """As Ctrl-C."""
+        """End it as Ctrl-C does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -260,5 +260,5 @@ def loading(load: Load) -> Iterator[Load]:
 
 
 def until(reached: Any, what: str) -> Any:
-    """Wait long: JVMs on a busy machine."""
+    """Wait with a long bound, for JVMs on a busy machine."""
     return wait_until(reached, what, _PATIENCE)

@@ -1,4 +1,4 @@
-"""Ways to spoil a copy, and what a verification must say of each."""
+"""Ways to damage a copy, and the expected result of a verification for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Record:
 
 
 def made(count: int, seed: int = 1) -> list[Record]:
-    """Records of all kinds."""
+    """Return records of all kinds."""
     chance = random.Random(seed)
     headers: list[tuple[Header, ...]] = [
         (),
@@ -47,8 +47,11 @@ STRAY = Record(b"stray", b"elsewhere", START_MS)
 
 @dataclass(frozen=True)
 class Way:
-    """One way to spoil a partition. `field` is what must be named, and `left` and `right` are a part of what must be
-    said of the source and of the target. `record` is what stood there before."""
+    """One way to damage a partition.
+
+    `field` is the field that the verification must name; `left` and `right` are parts of its text about source and
+    target. `record` is the original record.
+    """
 
     spoil: Spoil
     field: str
@@ -58,7 +61,7 @@ class Way:
 
 
 def spoils(at: int) -> Mapping[str, Way]:
-    """By name; each spoils the record of this number, which must be the way's."""
+    """Return the ways by name; each damages the record of this number, which must be the way's."""
 
     def changed(**fields: Any) -> Spoil:
         return lambda records: [replace(one, **fields) if n == at else one for n, one in enumerate(records)]
@@ -87,5 +90,5 @@ def spoils(at: int) -> Mapping[str, Way]:
 
 
 def without(records: Sequence[Record], at: int) -> list[Record]:
-    """All but the record of this number."""
+    """Return all records except that of this number."""
     return [*records[:at], *records[at + 1 :]]

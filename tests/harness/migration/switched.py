@@ -20,10 +20,13 @@ BLUE, GREEN = "blue", "green"
 
 
 class Switched(Kproxy):
-    """`kproxy run` with upstreams blue, which is active, and green. It can be killed and begun again, with the same
-    ports and files. `settled`: its state says that nothing is unanswered from before, or a hold would wait for minutes
-    until clients of a former kproxy have given up. `forbidden` names must never reach a client. `options`: more of
-    an upstream, by its name. `shares`: the bootstrap address, which others have too (`reuse-port`)."""
+    """`kproxy run` with the upstreams blue, which is active, and green.
+
+    It can be killed and started again with the same ports and files. `settled`: its state has no unanswered writes from
+    before; else a hold would wait for minutes until clients of a former kproxy have given up. `forbidden` names must
+    never reach a client. `options`: more options of an upstream, by its name. `shares`: the bootstrap address, which
+    other kproxies have too (`reuse-port`).
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class Switched(Kproxy):
         return [sys.executable, "-m", *watched, "run", "--config", str(self._config), *self._args, *args]
 
     def start(self) -> None:
-        """Begin, and wait until both upstreams have answered."""
+        """Start, and wait until both upstreams have answered."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdout=log, stderr=subprocess.STDOUT, cwd=Path(__file__).parents[3]
@@ -108,7 +111,7 @@ class Switched(Kproxy):
         return all(one["searched"] and (one["cluster_id"] or not self._wait_for_ids) for one in upstreams)
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kill it as `kill -9` does."""
         self.process.kill()
         self.process.wait()
 
@@ -117,7 +120,7 @@ class Switched(Kproxy):
         self.start()
 
     def post(self, path: str) -> tuple[int, str]:
-        """Ask for this with the token: status and text."""
+        """Post this with the token; return status and text."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         request = urllib.request.Request(f"http://{self.admin}{path}", method="POST", headers=headers)
         try:
@@ -130,7 +133,7 @@ class Switched(Kproxy):
     # Commands
 
     def ask(self, body: object = None, *, token: str | None = TOKEN, **headers: str) -> tuple[int, Any]:
-        """GET /switch, or POST a body (bytes: as they are): status, and the answer if it is JSON, else text."""
+        """Get /switch, or post a body (bytes: as they are); return the status, and JSON or text."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {"Authorization": f"Bearer {token}"} if token is not None else {}
         if data is not None:
@@ -148,7 +151,7 @@ class Switched(Kproxy):
         return self.ask({"cluster": unit, "switch": switch, "do": do, **more})
 
     def must(self, do: str, switch: str = "x", unit: str = "default", **more: object) -> dict[str, Any]:
-        """Do this; the unit's object."""
+        """Post a command that must succeed; return the unit's object."""
         code, answer = self.tell(do, switch, unit, **more)
         assert code == 200, answer
         return dict(answer["cluster"])
@@ -159,14 +162,14 @@ class Switched(Kproxy):
         self.wait_for("held", unit)
 
     def make_part(self, name: str, *clients: str) -> str:
-        """Make a part of the cluster; its unit."""
+        """Make a part of the cluster; return its unit."""
         unit = f"default/{name}"
         code, answer = self.ask({"cluster": unit, "do": "part", "clients": clients})
         assert code == 200, answer
         return unit
 
     def seen(self, unit: str = "default") -> dict[str, Any]:
-        """The unit's object in /switch."""
+        """Return the unit's object in /switch."""
         code, answer = self.ask()
         assert code == 200, answer
         (found,) = (one for one in answer["clusters"] if one["name"] == unit)

@@ -1,4 +1,4 @@
-"""Java programs of the tests: compiled once for each version of Kafka, into the cache. What cannot be had here."""
+"""Java programs of the tests, compiled once for each version of Kafka, into the cache."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kproxy.dev.devcluster.tools import Programs
 
 
 class NotInstalled(Exception):
-    """A program that cannot be had here; `str()` says why."""
+    """A program that is not available here; `str()` has the reason."""
 
 
 def newer(made: Path, sources: Sequence[Path]) -> bool:
-    """Whether what was made is complete, and no source has changed since."""
+    """Check whether the output is complete, and no source has changed since."""
     stamp = made / "complete"
     return stamp.exists() and all(stamp.stat().st_mtime > source.stat().st_mtime for source in sources)
 
 
 class locked:
-    """Two runs at once make one of them."""
+    """Hold a lock, so that only one of several concurrent runs compiles."""
 
     def __init__(self, directory: Path) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ class locked:
 
 
 def compiled(programs: Programs, sources: Sequence[Path], classes: Path, main: str) -> Sequence[str]:
-    """The command line of a Java program, its classes made from these sources if need be. Raises NotInstalled."""
+    """Return the command line of a Java program, compiled from these sources if necessary. Raises NotInstalled."""
     with locked(classes):
         if not newer(classes, sources):
             _compile(programs, sources, classes)

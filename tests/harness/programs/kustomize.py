@@ -1,4 +1,4 @@
-"""What kustomize makes of a folder: the real one, alone or in kubectl."""
+"""The output of kustomize for a folder: the real kustomize, alone or in kubectl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = "neither kustomize nor kubectl is installed: go install sigs.k8s.io/ku
 
 @cache
 def render(folder: Path) -> tuple[dict[str, Any], ...]:
-    """The documents of a folder, in their order; not to be changed. Fails if kustomize does."""
+    """Return the documents of a folder in their order; do not change them. Fails if kustomize does."""
     assert PROGRAM is not None, MISSING
     done = subprocess.run([*PROGRAM, folder], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -26,6 +26,6 @@ def render(folder: Path) -> tuple[dict[str, Any], ...]:
 
 
 def only(documents: tuple[dict[str, Any], ...], kind: str, name: str = "") -> dict[str, Any]:
-    """The document of this kind and, if given, this name."""
+    """Return the document of this kind and, if given, this name."""
     (found,) = [one for one in documents if one["kind"] == kind and name in ("", one["metadata"]["name"])]
     return found

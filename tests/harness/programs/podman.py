@@ -1,5 +1,7 @@
-"""Containers of a real Podman, in a network of their own. Their root file system is this machine's, with an overlay of
-their own, so no image is needed."""
+"""Containers of a real Podman, in a separate network.
+
+Their root file system is this machine's, with an overlay for each, so no image is needed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 
 class Podman:
-    """It keeps all that it has in `directory`. `network` is there, `socket` is its API."""
+    """A Podman with all its data in `directory`. `network` exists, `socket` is its API."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -45,7 +47,7 @@ class Podman:
         return done
 
     def run(self, name: str, aliases: Sequence[str], *command: str) -> None:
-        """Begin a container with these names in the network, in the background."""
+        """Start a container with these names in the network, in the background."""
         names = [word for alias in aliases for word in ("--network-alias", alias)]
         given: Mapping[str, str] = {
             "PATH": _PATH, "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(Path.home()),
@@ -57,7 +59,7 @@ class Podman:
         )  # fmt: skip
 
     def python(self, name: str, aliases: Sequence[str], program: Path, *arguments: str) -> None:
-        """One that runs a program of the tests."""
+        """Start a container that runs a program of the tests."""
         self.run(name, aliases, sys.executable, str(program), *arguments)
 
     def said(self, name: str) -> str:
@@ -71,7 +73,7 @@ class Podman:
 
 @contextmanager
 def podman(directory: Path) -> Iterator[Podman]:
-    """Skips the test where containers cannot be run, and says why."""
+    """Yield a Podman; skip the test with a reason where containers cannot run."""
     missing = [name for name in _NEEDS if shutil.which(name, path=_PATH) is None]
     if missing:
         pytest.skip(f"not on this machine: {', '.join(missing)} (apt-get install podman runc iptables)")

@@ -1,8 +1,7 @@
-"""Containers of a pod's manifest as processes, run and asked as a kubelet would.
+"""Containers of a pod's manifest as processes, run and probed as a kubelet would.
 
-A pod is a host: its containers share its network, and find their files where the manifest mounts them.
-
-What is not as in Kubernetes: they share one root and the machine's programs too, and run as whoever runs the tests.
+A pod is a host: its containers share its network, and find their files where the manifest mounts them. Unlike in
+Kubernetes, they also share one root and the machine's programs, and run as the user of the tests.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PATH = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
 
 @dataclass
 class Container:
-    """One that runs: its part of the manifest, its process, and what it has said."""
+    """A running container: its part of the manifest, its process, and its output."""
 
     spec: Mapping[str, Any]
     process: subprocess.Popen[bytes]
@@ -42,7 +41,7 @@ class Container:
 
 
 class Pod:
-    """A pod on a host with this address; the kubelet is on another."""
+    """A pod on a host with this address; the kubelet is on another host."""
 
     def __init__(self, host: Host, address: str, kubelet: Host, directory: Path) -> None:
         self.host = host
@@ -52,7 +51,7 @@ class Pod:
         self._covered: set[str] = set()
 
     def mount(self, path: str, files: Mapping[str, str]) -> None:
-        """A volume at this path, with these files."""
+        """Mount a volume with these files at this path."""
         top = "/" + path.split("/")[1]
         if top not in self._covered:
             self._covered.add(top)
@@ -71,7 +70,7 @@ class Pod:
         entrypoint: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
     ) -> Iterator[Container]:
-        """Start a container, its hook too. `entrypoint` is its image's; `more` are arguments that Spark adds."""
+        """Run a container and its hook. `entrypoint` is its image's; `more` are arguments that Spark adds."""
         variables = {**(env or {})}
         for one in spec.get("env", []):
             # https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
@@ -90,18 +89,18 @@ class Pod:
                 process.wait()
 
     def exec(self, command: list[str]) -> None:
-        """What an `exec` hook or probe does; it must succeed."""
+        """Run the command of an `exec` hook or probe; it must succeed."""
         done = self.host.run(*command, env={"PATH": _PATH}, timeout=150)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def started(self, container: Container) -> None:
-        """What a kubelet waits for before it starts the next container: the startup probe has succeeded."""
+        """Wait until the startup probe succeeds, as a kubelet does before it starts the next container."""
         probe = container.spec["startupProbe"]
         patience = probe["periodSeconds"] * probe["failureThreshold"]
         wait_until(lambda: self.asked(container, "startupProbe"), "the startup probe succeeds", patience)
 
     def asked(self, container: Container, probe: str) -> bool:
-        """Ask once as a probe says: whether it succeeds. `httpGet` comes from outside, `exec` is done within."""
+        """Run a probe once; return whether it succeeds. `httpGet` comes from outside, `exec` runs within."""
         one = container.spec[probe]
         if "exec" in one:
             return self.host.run(*one["exec"]["command"], env={"PATH": _PATH}).returncode == 0

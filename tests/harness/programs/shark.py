@@ -22,7 +22,7 @@ _MISREAD = {"SaslAuthenticate": 1, "JoinGroup": 5, "SyncGroup": 3, "DescribeGrou
 
 @dataclass(frozen=True, slots=True)
 class Dissected:
-    """A packet as Wireshark reads it. `api` and `version` are "" and -1 if it has no frame of Kafka's."""
+    """A packet as Wireshark decodes it. `api` and `version` are "" and -1 if it has no frame of Kafka's."""
 
     api: str
     version: int
@@ -32,17 +32,17 @@ class Dissected:
 
     @property
     def known(self) -> bool:
-        """Whether this Wireshark knows the API in this version."""
+        """Return whether this Wireshark supports the API in this version."""
         return not any("Unsupported" in one or "Unknown" in one for one in self.complaints)
 
     @property
     def misread(self) -> bool:
-        """Whether it reads frames of this API and version wrongly, whatever is in them."""
+        """Return whether it decodes frames of this API and version wrongly, whatever is in them."""
         return self.version <= _MISREAD.get(self.api, -1)
 
 
 def dissect(file: Path, ports: range) -> list[Dissected]:
-    """The packets of a capture, with Kafka at these ports."""
+    """Return the packets of a capture, with Kafka at these ports."""
     decode = f"tcp.port=={ports.start}-{ports.stop - 1},kafka"
     done = subprocess.run(
         ["tshark", "-r", str(file), "-d", decode, "-T", "fields", "-E", "separator=/t", "-E", "aggregator=|"]

@@ -1,7 +1,7 @@
-"""As tests.harness.programs.watched, but every response with its endpoints at the end streams, however small it is.
+"""tests.harness.programs.watched, where every response with endpoints at its end streams, however small it is.
 
-In real life only a response larger than kproxy holds, that comes in several pieces, keeps its length like this. That
-a moved leader is named in just such a one cannot be had on demand.
+Normally only a response larger than kproxy holds, that arrives in several pieces, keeps its length like this. A test
+cannot cause such a response that also names a moved leader.
 """
 
 from __future__ import annotations

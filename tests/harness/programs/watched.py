@@ -1,9 +1,9 @@
-"""`kproxy`, watched: every byte it sends to a client is searched for text that must not be there.
+"""`kproxy`, watched: every byte to a client is searched for forbidden text.
 
     python -m tests.harness.programs.watched FINDINGS FORBIDDEN[,FORBIDDEN…] -- run -b …
 
-The search is at the socket's own `send`, below everything that kproxy does, over chunk boundaries too. What is found
-is written to the file FINDINGS, which otherwise is never made.
+The search is at the socket's own `send`, below all code of kproxy, and over chunk boundaries. A match is written to the
+file FINDINGS, which otherwise is never created.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kproxy.proxy.cluster.listeners import Listeners
 
 
 def watch(findings: Path, forbidden: list[bytes]) -> None:
-    """Search what is sent on connections that a listener accepted."""
+    """Search the bytes sent on connections that a listener accepted."""
     overlap = max(map(len, forbidden)) - 1
     tails: WeakKeyDictionary[socket.socket, bytes] = WeakKeyDictionary()
     plain_send = socket.socket.send

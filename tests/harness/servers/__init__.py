@@ -1,1 +1,1 @@
-"""Servers: what a client or kproxy may meet besides a real Kafka cluster."""
+"""Servers that a client or kproxy may meet besides a real Kafka cluster."""

@@ -1,4 +1,4 @@
-"""What brokers answer, as bodies put together by hand from Kafka's message definitions."""
+"""Bodies of brokers' answers, encoded by hand from Kafka's message definitions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def array(items: Sequence[bytes]) -> bytes:
 
 
 def versions(served: Mapping[int, tuple[int, int]] = ALL) -> bytes:
-    """ApiVersions v0."""
+    """Return ApiVersions v0."""
     return struct.pack(">h", 0) + array([struct.pack(">hhh", key, *both) for key, both in served.items()])
 
 
 def metadata(
     cluster_id: str | None, brokers: Mapping[int, str], topics: Mapping[str, Sequence[int]] | None = None
 ) -> bytes:
-    """Metadata v2: brokers by id, each HOST:PORT; topics with the leader of each partition."""
+    """Return Metadata v2: brokers by id, each HOST:PORT; topics with the leader of each partition."""
     nodes = []
     for node, address in brokers.items():
         host, _, port = address.rpartition(":")
@@ -43,7 +43,7 @@ def metadata(
 
 
 def refusal(node_id: int | str) -> bytes:
-    """DescribeConfigs v1, for another broker."""
+    """Return DescribeConfigs v1 for another broker."""
     words = f"Unexpected broker id, expected {node_id} or empty string, but received 2147483647"
     return struct.pack(">i", 0) + array(
         [struct.pack(">h", 42) + text(words) + b"\x04" + text("2147483647") + array([])]
@@ -51,12 +51,12 @@ def refusal(node_id: int | str) -> bytes:
 
 
 def configs(error: int = 0, words: str | None = None) -> bytes:
-    """DescribeConfigs v1."""
+    """Return DescribeConfigs v1."""
     return struct.pack(">i", 0) + array([struct.pack(">h", error) + text(words) + b"\x04" + text("1") + array([])])
 
 
 def offsets(errors: Mapping[tuple[str, int], int]) -> bytes:
-    """ListOffsets v1."""
+    """Return ListOffsets v1."""
     topics: dict[str, list[bytes]] = {}
     for (name, index), error in errors.items():
         topics.setdefault(name, []).append(struct.pack(">ihqq", index, error, -1, 7))
@@ -64,10 +64,10 @@ def offsets(errors: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def groups(*names: str) -> bytes:
-    """ListGroups v0."""
+    """Return ListGroups v0."""
     return struct.pack(">h", 0) + array([text(name) + text("consumer") for name in names])
 
 
 def coordinator(node_id: int, error: int = 0) -> bytes:
-    """FindCoordinator v0."""
+    """Return FindCoordinator v0."""
     return struct.pack(">hi", error, node_id) + text("host") + struct.pack(">i", 9092)

@@ -1,8 +1,9 @@
-"""A DNS server that knows a few names, and says of every other that there is none (RFC 1035).
+"""A DNS server that knows a few names, and answers NXDOMAIN for every other name (RFC 1035).
 
     python -m tests.harness.servers.dns 127.0.0.53:53 kafka0=172.18.0.10 …
 
-Says `answering` when it listens. It knows IPv4 addresses only; for other types of a name it has an empty answer.
+It prints `answering` when it listens. It knows IPv4 addresses only; for other types of a name it returns an empty
+answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TTL = 1
 
 
 def answer(query: bytes, names: dict[str, str]) -> bytes:
-    """What to answer; b"" to what is no query."""
+    """Return the answer to a query; b"" to bytes that are no query."""
     if len(query) < 12 or query[2] & 0x80:
         return b""
     number, flags = struct.unpack_from(">HH", query)
@@ -40,7 +41,7 @@ def answer(query: bytes, names: dict[str, str]) -> bytes:
 
 
 def _name(query: bytes, at: int) -> tuple[str, int]:
-    """The name at this place, and the place behind it. A question has no pointers."""
+    """Return the name at this position, and the position after it. A question has no pointers."""
     labels = []
     while length := query[at]:
         labels.append(query[at + 1 : at + 1 + length].decode("ascii", "replace"))

@@ -1,4 +1,4 @@
-"""A stand-in for the socket of Docker or Podman, with as much of the Engine API as kproxy asks for."""
+"""A stand-in for the socket of Docker or Podman, with the part of the Engine API that kproxy uses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def ok(value: object) -> bytes:
-    """An answer with this document."""
+    """Return an answer with this document."""
     body = json.dumps(value).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
 def _listed(identity: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    """As a list has a container: without its aliases and its hostname."""
+    """Return a container as a list shows it: without its aliases and its hostname."""
     config, networks = told.get("Config") or {}, (told.get("NetworkSettings") or {}).get("Networks") or {}
     return {
         "Id": identity,
@@ -33,8 +33,11 @@ def _listed(identity: str, told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Engine:
-    """An engine at a Unix socket: `containers` by id, as `docker inspect` has them, and `networks`. `answer` may say
-    anything else. `asked` is what it was asked for."""
+    """An engine at a Unix socket.
+
+    `containers` by id, as `docker inspect` shows them, and `networks`. `answer` may return anything else. `asked` has
+    the requests.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,7 +81,7 @@ class Engine:
         project: str = "", command: list[str] | None = None, address: str = "", service: str = "",
         aliases: Sequence[str] = (), hostname: str = "",
     ) -> str:  # fmt: skip
-        """`ports`: by "9092/tcp" where each is published. Returns its id."""
+        """Add a container and return its id. `ports`: by "9092/tcp", where each is published."""
         labels = {"com.docker.compose.project": project, "com.docker.compose.service": service}
         bound = {}
         for private, publics in (ports or {}).items():

@@ -1,4 +1,4 @@
-"""What a broker says about its cluster, put together by hand: for clusters that no real one makes."""
+"""A broker's answers about its cluster, encoded by hand: for clusters that no real broker makes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from tests.harness.servers import answers
 
 
 class FakeBroker:
-    """A `Behaviour` for `Peer`: answers ApiVersions, Metadata v2 with `nodes` (id, host, port) and the cluster's id,
-    and DescribeConfigs v1 with the `refusal`. They may be changed at any time. Another question ends the connection."""
+    """A `Behaviour` for `Peer` with answers to ApiVersions, Metadata v2 and DescribeConfigs v1.
+
+    Metadata has `nodes` (id, host, port) and the cluster's id, DescribeConfigs the `refusal`. A test may change them at
+    any time. Any other request ends the connection.
+    """
 
     def __init__(
         self, nodes: Sequence[tuple[int, str, int]] = (), refusal: str = "", cluster_id: str | None = "fake"
@@ -35,7 +38,7 @@ class FakeBroker:
                 unread = unread[end:]
 
     def answer(self, connection: socket.socket, request: bytes) -> bool:
-        """Answer a request; whether there is an answer."""
+        """Answer a request; return whether it has an answer."""
         said: dict[int, Callable[[], bytes]] = {
             api.API_VERSIONS: lambda: answers.versions(self.serves),
             api.METADATA: self._metadata,

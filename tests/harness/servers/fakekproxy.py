@@ -1,4 +1,4 @@
-"""As much of a kproxy as a switch needs: its page /switch, by the real state machine, and what can be wrong with it."""
+"""The part of a kproxy that a switch needs: its page /switch, with the real state machine, and its faults."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ TOKEN = "the-token-of-some-tests"
 
 @dataclass
 class FakeKproxy:
-    """`upstreams`: cluster ids by name. `moments`: each phase it was in. `harm`: is given each request that is sent to
-    it (None: a question), and may answer it: with bytes in place of an answer, or by raising; None lets it pass."""
+    """A kproxy without clients.
+
+    `upstreams`: cluster ids by name. `moments`: each phase it was in. `harm` gets each request (None: a GET) and may
+    answer it with bytes, or raise; None lets the request pass.
+    """
 
     upstreams: Mapping[str, str]
     active: str = "blue"
@@ -59,7 +62,7 @@ class FakeKproxy:
         return SwitchConditions({name: "" for name in self.upstreams}, "", self.unanswered, self.doubts)
 
     def tick(self) -> None:
-        """What happens by itself."""
+        """Advance the state machine's own time."""
         now = time.time()
         if self.state.deadline is not None and self.state.deadline <= now:
             self.take(expire(self.state, now))
@@ -71,7 +74,7 @@ class FakeKproxy:
         self.state = step.state
 
     def restart(self) -> None:
-        """As a process that begins with the state file of the one before."""
+        """Restart with the state file of the process before."""
         with self.lock:
             self.take(restart(self.state, time.time()))
 
@@ -156,7 +159,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(fake: FakeKproxy) -> Iterator[FakeKproxy]:
-    """At an address of its own."""
+    """Serve a fake kproxy at a free address."""
     handler = type("Handler", (_Handler,), {"fake": fake})
     with _Server(("127.0.0.1", 0), handler) as server:
         fake.address = f"127.0.0.1:{server.server_address[1]}"
@@ -171,6 +174,6 @@ def serving(fake: FakeKproxy) -> Iterator[FakeKproxy]:
 
 @contextmanager
 def some(count: int, upstreams: Mapping[str, str], **more: Any) -> Iterator[list[FakeKproxy]]:
-    """So many."""
+    """Serve so many fake kproxies."""
     with ExitStack() as stack:
         yield [stack.enter_context(serving(FakeKproxy(upstreams, **more))) for _ in range(count)]

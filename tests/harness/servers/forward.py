@@ -1,8 +1,9 @@
-"""Passes TCP connections on, as a load balancer, a published container port or a port-forward does.
+"""Forwards TCP connections, as a load balancer, a published container port or a port-forward does.
 
     python -m tests.harness.servers.forward 203.0.113.1:9092=10.0.0.11:9092 …
 
-With several targets, separated by commas, each new connection goes to the next one. Says `forwarding` when it listens.
+With several targets, separated by commas, each new connection goes to the next one. It prints `forwarding` when it
+listens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real Kerberos KDC (MIT's, from Debian) with a realm of its own."""
+"""A real Kerberos KDC (MIT's, from Debian) with a separate realm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ needs_kdc = pytest.mark.skipif(
 
 
 class Kdc:
-    """The realm REALM on a free port. `environment` is what the clients' libraries need."""
+    """The realm REALM on a free port. `environment` is for the clients' libraries."""
 
     def __enter__(self) -> Kdc:
         self.directory = Path(tempfile.mkdtemp(prefix="kdc-"))
@@ -67,7 +67,7 @@ class Kdc:
         shutil.rmtree(self.directory)
 
     def run(self, *command: str, input: str = "", **environment: str) -> str:
-        """Run one of the programs, and return what it says; fails if it does not succeed."""
+        """Run one of the programs, and return its output; fail if it fails."""
         done = subprocess.run(
             command, input=input, env={**self._environment, **environment}, capture_output=True, text=True, check=False
         )
@@ -75,11 +75,11 @@ class Kdc:
         return done.stdout
 
     def principal(self, name: str, password: str) -> None:
-        """Add a principal. Those with the same password have the same key: the realm is their salt."""
+        """Add a principal. Principals with the same password have the same key: the realm is their salt."""
         self.run("kadmin.local", "-q", f"addprinc -pw {password} {name}")
 
     def keytab(self, *names: str) -> Path:
-        """A keytab with the keys of some principals."""
+        """Create a keytab with the keys of some principals."""
         path = self.directory / f"{'-'.join(names).replace('/', '_')}.keytab"
         for name in names:
             self.run("kadmin.local", "-q", f"ktadd -norandkey -k {path} {name}")

@@ -1,4 +1,4 @@
-"""As much of a Kubernetes API server as Spark needs to make pods: it takes every object, and runs none."""
+"""The part of a Kubernetes API server that Spark needs to create pods: it accepts every object, and runs none."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 
 class KubeApi:
-    """What was created, in its order."""
+    """The created objects in their order."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.created: list[dict[str, Any]] = []
 
     def pods(self, role: str) -> list[dict[str, Any]]:
-        """The pods with Spark's label for a role, `driver` or `executor`."""
+        """Return the pods with Spark's label for a role, `driver` or `executor`."""
         return [one for one in self.created if one["kind"] == "Pod" and one["metadata"]["labels"]["spark-role"] == role]
 
 
 @contextmanager
 def kube_api() -> Iterator[KubeApi]:
-    """One on a free port."""
+    """Run an API server on a free port."""
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,5 +1,7 @@
-"""As much of a Kubernetes API server as forwarding ports needs: Services, EndpointSlices, pods, and port-forwards to
-ports of this machine, over v4.channel.k8s.io or SPDY."""
+"""The part of a Kubernetes API server that forwarding ports needs, over v4.channel.k8s.io or SPDY.
+
+Services, EndpointSlices, pods, and port-forwards to ports of this machine.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SpdyPeer = Callable[[Send, Receive], Awaitable[None]]
 
 
 class Forwarding:
-    """What it answers. `pods` are the ports of this machine to which those of a pod lead, by namespace/pod:port.
+    """The objects of the server. `pods` maps namespace/pod:port to a port of this machine.
 
     `speaks` has the protocols of its WebSockets, and "POST" if it upgrades to SPDY.
     """
@@ -48,7 +50,7 @@ class Forwarding:
         self.inner = 0  # where the WebSockets are
 
     def add_service(self, namespace: str, name: str, ports: dict[str, tuple[int, int]], pods: dict[str, bool]) -> None:
-        """`ports`: name → port and target port. `pods`: name → whether it is ready."""
+        """Add a Service. `ports`: by name, port and target port. `pods`: by name, whether it is ready."""
         metadata = {"name": name, "namespace": namespace}
         given = [{"name": one, "port": port} for one, (port, _) in ports.items()]
         spec = {"clusterIP": "10.0.0.1", "ports": given}
@@ -66,7 +68,7 @@ class Forwarding:
     def kubeconfig(
         self, file: Path, user: dict[str, Any] | None = None, port: int | None = None, proxy: str = ""
     ) -> Path:
-        """Writes one whose current context leads here."""
+        """Write a kubeconfig whose current context leads to this server."""
         cluster = {"server": f"http://127.0.0.1:{port or self.port}", **({"proxy-url": proxy} if proxy else {})}
         said = {
             "clusters": [{"name": "c", "cluster": cluster}],
@@ -81,7 +83,7 @@ class Forwarding:
         return self._answer("GET", request.path, request.headers.get("Authorization"))
 
     def _answer(self, method: str, target: str, authorization: str | None) -> Response | None:
-        """None if a port-forward is to be opened."""
+        """Return the answer to a request; None if a port-forward must be opened."""
         url = urlsplit(target)
         query = "&".join(f"{key}={value[0]}" for key, value in parse_qs(url.query).items())
         self.asked.append(url.path)
@@ -111,7 +113,7 @@ class Forwarding:
         return next((one for one in offered if one in self.speaks), None)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both kinds come to the same port; the library of WebSockets knows no POST."""
+        """Accept WebSockets and POST on the same port, as the library of WebSockets supports no POST."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             if head.startswith(b"POST "):
@@ -212,7 +214,7 @@ async def _down(reader: asyncio.StreamReader, connection: ServerConnection) -> N
 
 
 class _Connection(ServerConnection):
-    """With Kubernetes' names of protocols, one of which has a slash: RFC 6455 knows no such name."""
+    """A connection with Kubernetes' subprotocols. One name has a slash, which RFC 6455 forbids."""
 
     def __init__(self, protocol: ServerProtocol, *rest: Any, **options: Any) -> None:
         super().__init__(protocol, *rest, **options)
@@ -240,7 +242,7 @@ def _said(code: int, document: Any) -> Response:
 
 @asynccontextmanager
 async def forwarding() -> AsyncIterator[Forwarding]:
-    """One on a free port."""
+    """Run a server on a free port."""
     api = Forwarding()
     async with serve(
         api._forward,

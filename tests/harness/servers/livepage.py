@@ -1,4 +1,4 @@
-"""The status page without kproxy: a server of `kproxy.proxy.admin.statuspage`. A test chooses its snapshots."""
+"""The status page without kproxy: a server of `kproxy.proxy.admin.statuspage` with snapshots of a test."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Snapshot = dict[str, Any]
 
 
 class LivePage:
-    """A server of the page. `show` sends a snapshot to all who look on; they get it again every two seconds, for kproxy
-    is never silent, and whoever comes later gets it at once.
+    """A server of the page.
 
-    `status` other than 200: how it answers /live from now on. `viewers`: the streams that are open.
+    `show` sends a snapshot to all viewers. They get it again every two seconds, because kproxy is never silent; later
+    viewers get it at once. `status` other than 200 is the answer to /live from now on. `viewers`: the open streams.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class LivePage:
             self.changed.notify_all()
 
     def up(self) -> None:
-        """Listen, on the port of before if there was one."""
+        """Listen, on the former port if it listened before."""
         assert self._server is None
         server = _Server(("127.0.0.1", self.port), _handler(self))
         self.port = server.server_address[1]
@@ -74,7 +74,7 @@ class LivePage:
         self._thread.join()
 
     def stream(self, handler: BaseHTTPRequestHandler) -> None:
-        """Send each snapshot until the server stops or the viewer goes."""
+        """Send each snapshot until the server stops or the viewer leaves."""
         sent, at = 0, 0.0
         with self.changed:
             self.viewers += 1
@@ -126,7 +126,7 @@ class _Server(ThreadingHTTPServer):
             self.connections.discard(request)
 
     def hang_up(self) -> None:
-        """A browser connects in advance, and then perhaps asks nothing."""
+        """Close connections that a browser has opened in advance without a request."""
         for connection in list(self.connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -271,7 +271,7 @@ def event(number: int, text: str, level: str = "INFO", **more: Any) -> Snapshot:
 
 
 def snapshot(**more: Any) -> Snapshot:
-    """A kproxy to which nothing bad happens."""
+    """Return the snapshot of a kproxy without problems."""
     return {
         "version": "1.2.3",
         "time": time.time(),
@@ -286,7 +286,7 @@ def snapshot(**more: Any) -> Snapshot:
 
 
 def troubled(second: float = 0) -> Snapshot:
-    """A few brokers behind an SSH server, one of which cannot be reached; it is alive: the numbers follow `second`."""
+    """Return the snapshot of brokers behind an SSH server, one of them unreachable; numbers follow `second`."""
 
     def wave(mean: float, phase: float) -> float:
         return max(0.0, mean * (1 + 0.35 * math.sin(second / 23 + phase) + 0.12 * math.sin(second * 1.7 + phase)))
@@ -388,7 +388,7 @@ def troubled(second: float = 0) -> Snapshot:
 
 
 def crowded(second: float = 0, brokers: int = 100, clients: int = 200, sessions: int = 1000) -> Snapshot:
-    """Many brokers, clients and sessions."""
+    """Return a snapshot with many brokers, clients and sessions."""
     nodes = [
         node(
             n,
@@ -434,7 +434,7 @@ def crowded(second: float = 0, brokers: int = 100, clients: int = 200, sessions:
 
 @contextmanager
 def shown(browser: Browser, first: Snapshot) -> Iterator[LivePage]:
-    """The page with this snapshot in the browser."""
+    """Open the page with this snapshot in the browser."""
     with LivePage() as live:
         live.show(first)
         try:
@@ -446,7 +446,7 @@ def shown(browser: Browser, first: Snapshot) -> Iterator[LivePage]:
 
 
 def update(browser: Browser, live: LivePage, snapshot: Snapshot) -> float:
-    """Send a snapshot, wait until the page shows it, and return the milliseconds that it took in the browser."""
+    """Send a snapshot, wait until the page shows it, and return the milliseconds that the browser took."""
     live.show(snapshot)
     browser.wait_for(f"kproxyPage.time == {snapshot['time']!r}")
     return float(browser.js("kproxyPage.milliseconds"))

@@ -45,7 +45,7 @@ class OidcServer:
 
     @property
     def asked(self) -> int:
-        """How many times it was asked for a token."""
+        """Return the number of requests for a token."""
         return int(self._get("/count"))
 
     def _up(self) -> bool:

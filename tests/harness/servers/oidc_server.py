@@ -2,8 +2,8 @@
 
     python -m tests.harness.servers.oidc_server PORT CLIENT SECRET AUDIENCE [CERTIFICATE]
 
-`/token` gives tokens, to CLIENT-in-a-hurry such that end soon; `/jwks` the keys to check them with, `/count` how often
-a token was asked for.
+`/token` returns tokens, to CLIENT-in-a-hurry short-lived ones; `/jwks` the keys to check them, `/count` the number of
+requests for a token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HURRIED = "-in-a-hurry"
 
 
 class TheClient(ClientMixin):  # type: ignore[misc]
-    """`expires_in`: for how many seconds its tokens are good."""
+    """The client that gets tokens. `expires_in`: the lifetime of its tokens in seconds."""
 
     def __init__(self, name: str, secret: str, expires_in: int) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class TheClient(ClientMixin):  # type: ignore[misc]
 
 
 def make_app(issuer: str, name: str, secret: str, audience: str) -> Flask:
-    """Everything about it."""
+    """Create the whole application."""
     app = Flask(__name__)
     known = (TheClient(name, secret, EXPIRES_IN), TheClient(name + HURRIED, secret, SOON))
     clients = {client.name: client for client in known}

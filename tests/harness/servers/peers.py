@@ -1,4 +1,4 @@
-"""What may stand where a broker is expected: servers that speak something else, or nothing."""
+"""Servers in the place of a broker that speak something else, or nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Behaviour = Callable[[socket.socket], None]
 
 
 class Peer:
-    """A TCP server on a free port of 127.0.0.1 (or another address) that treats each connection by `behave`, in a
-    thread of its own, and then closes it. `accepted` counts the connections."""
+    """A TCP server on a free port of 127.0.0.1 (or another address).
+
+    Each connection is treated by `behave` in a separate thread, and then closed. `accepted` counts the connections.
+    """
 
     def __init__(self, behave: Behaviour, host: str = "127.0.0.1", port: int = 0) -> None:
         self._behave = behave
@@ -57,18 +59,18 @@ class Peer:
 
 
 def silent(connection: socket.socket) -> None:
-    """Takes everything and answers nothing."""
+    """Read everything and answer nothing."""
     while connection.recv(65536):
         pass
 
 
 def closing(connection: socket.socket) -> None:
-    """Hears the first request and hangs up."""
+    """Read the first request and hang up."""
     connection.recv(65536)
 
 
 def saying(text: bytes, *, first: bool) -> Behaviour:
-    """Says `text`: unasked if `first`, else in answer to the first bytes. Then waits for the end."""
+    """Send `text`: at once if `first`, else in answer to the first bytes. Then wait for the end."""
 
     def behave(connection: socket.socket) -> None:
         if first or connection.recv(65536):
@@ -79,7 +81,7 @@ def saying(text: bytes, *, first: bool) -> Behaviour:
 
 
 def tls(certificate: Path) -> Behaviour:
-    """A TLS server; on a plaintext request it hangs up."""
+    """Run a TLS server that hangs up on a plaintext request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 
@@ -91,7 +93,7 @@ def tls(certificate: Path) -> Behaviour:
 
 
 def make_certificate(directory: Path, name: str = "DNS:localhost") -> Path:
-    """A self-signed certificate for a name, with its key in the same PEM file."""
+    """Create a self-signed certificate for a name, with its key in the same PEM file."""
     path = directory / "peer.pem"
     run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2",
@@ -106,7 +108,7 @@ def make_certificate(directory: Path, name: str = "DNS:localhost") -> Path:
 
 @contextlib.contextmanager
 def black_hole() -> Iterator[str]:
-    """An address that answers no SYN: a listening socket whose backlog is full, as behind a dropping firewall."""
+    """Yield an address that answers no SYN: a listening socket with a full backlog, like a dropping firewall."""
     with contextlib.ExitStack() as held:
         listening = held.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))
@@ -123,7 +125,7 @@ def black_hole() -> Iterator[str]:
 
 @contextlib.contextmanager
 def refused() -> Iterator[str]:
-    """An address where nothing listens, and nothing else will while this is held."""
+    """Yield an address where nothing listens, and nothing else will while this is held."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield "{}:{}".format(*held.getsockname())
@@ -131,20 +133,20 @@ def refused() -> Iterator[str]:
 
 @contextlib.contextmanager
 def taken(port: int, host: str = "127.0.0.1") -> Iterator[None]:
-    """Another program listens on this port."""
+    """Listen on this port as another program would."""
     with socket.create_server((host, port)):
         yield
 
 
 class Road(Peer):
-    """A TCP forwarder that can be led elsewhere: each connection goes to the address that `target` gives for it."""
+    """A TCP forwarder: `target` returns the address for each connection."""
 
     def __init__(self, target: Callable[[], str], host: str = "127.0.0.1", port: int = 0) -> None:
         self.target = target
         super().__init__(self._pass_on, host, port)
 
     def lead(self, target: Callable[[], str]) -> None:
-        """Lead elsewhere from now on, and break every connection, as it does when a broker is replaced."""
+        """Change the target, and break every connection, as it happens when a broker is replaced."""
         self.target = target
         for connection in list(self._open):
             with contextlib.suppress(OSError):

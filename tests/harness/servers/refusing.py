@@ -1,4 +1,4 @@
-"""A way to a broker on which the first batch of each producer is refused, as by a broker that does not lead yet."""
+"""A forwarder to a broker that refuses the first batch of each producer, like a broker that does not lead yet."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ _NOT_LEADER_OR_FOLLOWER = 6
 
 
 class RefusesFirst:
-    """Listens at `address`, and leads to the broker. The first Produce request of all is answered with
-    NOT_LEADER_OR_FOLLOWER and goes no further; `refused` is set then. Those behind it pass, as if it led now."""
+    """Listens at `address`, and forwards to the broker.
+
+    It answers the first Produce request of all with NOT_LEADER_OR_FOLLOWER and does not forward it; then it sets
+    `refused`. Later requests pass, as if the broker led now.
+    """
 
     def __init__(self, broker: Address) -> None:
         self._broker = broker
@@ -102,7 +105,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes | None:
 
 
 def _refusal(frame: bytes, version: int, correlation_id: int) -> bytes:
-    """The answer to a Produce request, of version 9 to 12, for one partition of one topic."""
+    """Return the answer to a Produce request, of version 9 to 12, for one partition of one topic."""
     assert 9 <= version <= 12, version
     end = len(frame)
     at = 10 + max(0, struct.unpack_from(">h", frame, 8)[0]) + 1  # the client id, no tags

@@ -1,4 +1,4 @@
-"""As much of a node's end of SPDY/3.1 as forwarding a port needs: written after the draft, not after kproxy's end."""
+"""A node's part of SPDY/3.1 for port-forwards, written after the draft, not after kproxy's code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reset(stream: int, status: int = 5) -> bytes:
 
 
 class Node:
-    """Serves one connection. `passes_ends` is whether the pod hears that the client's direction has ended."""
+    """Serves one connection. `passes_ends`: the pod learns that the client's direction has ended."""
 
     def __init__(self, send: Send, receive: Receive, target: int, *, passes_ends: bool = True) -> None:
         self._send = send
@@ -42,7 +42,7 @@ class Node:
         self.pings: list[int] = []
 
     async def frame(self) -> tuple[bytes, bytes] | None:
-        """A head and what follows it; None at the end."""
+        """Return a frame's head and body; None at the end."""
         while len(self._buffer) < 8 or len(self._buffer) < 8 + int.from_bytes(self._buffer[5:8]):
             if not (more := await self._receive()):
                 return None
@@ -66,7 +66,7 @@ class Node:
         return control(SYN_REPLY, stream.to_bytes(4) + block)
 
     async def accept(self) -> dict[str, int]:
-        """Reply to both streams; their ids."""
+        """Reply to both streams; return their ids."""
         streams: dict[str, int] = {}
         while len(streams) < 2:
             frame = await self.frame()
@@ -103,7 +103,7 @@ class Node:
             writer.transport.abort()
 
     async def _up(self, writer: asyncio.StreamWriter, stream: int) -> bool:
-        """Returns whether only this direction has ended."""
+        """Forward the client's data; return whether only this direction has ended."""
         while (frame := await self.frame()) is not None:
             head, body = frame
             if head[:4] == struct.pack(">HH", 0x8003, PING):

@@ -1,5 +1,7 @@
-"""Real servers on the way to a broker: sshd, microsocks (SOCKS5), tinyproxy (HTTP). Each is a process of its own on a
-free port of 127.0.0.1, and gone at the end."""
+"""Real servers on the path to a broker: sshd, microsocks (SOCKS5), tinyproxy (HTTP).
+
+Each is a separate process on a free port of 127.0.0.1, and ends with the test.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def free_port() -> int:
 
 
 def tool(name: str) -> str:
-    """The path of a program; without it the test is skipped (`make test` installs it)."""
+    """Return the path of a program; skip the test without it (`make test` installs it)."""
     found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin")
     if found is None:
         pytest.skip(f"{name} is not installed")
@@ -82,7 +84,7 @@ def _children(pid: int) -> list[int]:
 
 
 class Home:
-    """A home directory with ~/.ssh: a key, known_hosts and config, all made here."""
+    """A home directory with ~/.ssh: a new key, known_hosts and config."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory
@@ -136,7 +138,7 @@ class Sshd(Server):
 
     @property
     def logins(self) -> int:
-        """How often somebody has logged in."""
+        """Return the number of logins."""
         return self.log.count(f"Accepted publickey for {getpass.getuser()} ")
 
 
@@ -171,7 +173,7 @@ PASSWORD_IN_URL = "s3cr3t%2Dpass"
 
 
 def echo(connection: socket.socket) -> None:
-    """Sends everything back, and the last words when there is no more."""
+    """Send everything back, and the last words at the end."""
     while data := connection.recv(65536):
         connection.sendall(data)
     connection.sendall(b"bye")
@@ -218,7 +220,7 @@ async def dialer(*urls: str, seconds: float = 20) -> AsyncIterator[Dialer]:
 
 
 async def works(made: Dialer, address: str) -> None:
-    """Bytes go there and come back."""
+    """Check that bytes pass in both directions."""
     loop = asyncio.get_running_loop()
     with await made.connect(Address.parse(address)) as sock:
         await loop.sock_sendall(sock, b"hello")

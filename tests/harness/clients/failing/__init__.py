@@ -1,7 +1,7 @@
-"""Real clients that fail on purpose: their whole output is what `kproxy explain` is given.
+"""Real clients that fail on purpose; `kproxy explain` gets their whole output.
 
-attempt       `Attempt`: what a client tries; how each client is told
-kafka_python  a producer of kafka-python, in a process of its own
+attempt       `Attempt`: the attempt of a client, as settings for each client
+kafka_python  a producer of kafka-python, in a separate process
 aio_kafka     a producer of aiokafka
 confluent     a producer of confluent-kafka
 """

@@ -14,7 +14,7 @@ logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name
 
 
 async def main() -> None:
-    """Sends one record; what is raised ends the process as usual."""
+    """Send one record; an exception ends the process as usual."""
     bootstrap, topic, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     ca = settings.pop("ca", None)
     if settings["security_protocol"].endswith("SSL"):

@@ -1,4 +1,4 @@
-"""What a client tries, and how each client is told."""
+"""The attempt of a client, as settings for each client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAIT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A record for a topic. A client gives up within seconds."""
+    """A record to send to a topic. A client gives up within seconds."""
 
     bootstrap: str
     protocol: str = "PLAINTEXT"
@@ -29,11 +29,11 @@ class Attempt:
     patience_ms: int = 8000
 
     def arguments(self) -> list[str]:
-        """For the programs of tests/matrix."""
+        """Return the arguments for the programs of tests/matrix."""
         return [self.bootstrap, self.topic, self.protocol, self.mechanism, self.user, self.password, self.ca]
 
     def librdkafka(self) -> dict[str, str | int]:
-        """Its settings."""
+        """Return librdkafka's settings."""
         settings: dict[str, str | int] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.protocol,
@@ -50,7 +50,7 @@ class Attempt:
         return settings | ({"ssl.ca.location": self.ca} if self.ca else {})
 
     def python(self) -> dict[str, object]:
-        """Settings that kafka-python and aiokafka share."""
+        """Return the settings that kafka-python and aiokafka share."""
         settings: dict[str, object] = {"security_protocol": self.protocol}
         if self.mechanism:
             settings |= {
@@ -61,7 +61,7 @@ class Attempt:
         return settings
 
     def java(self) -> str:
-        """A client.properties."""
+        """Return a client.properties."""
         lines = [
             f"security.protocol={self.protocol}", "request.timeout.ms=3000", "default.api.timeout.ms=5000",
             "delivery.timeout.ms=5000", "linger.ms=0", "max.block.ms=5000", "socket.connection.setup.timeout.ms=2000",
@@ -81,7 +81,7 @@ Fails = Callable[[Attempt, Path], str]
 
 
 def output(command: list[str], input: str | None = None, seconds: float = _WAIT_S) -> str:
-    """All that a program says, also if it does not end by itself."""
+    """Return the whole output of a program; end the program if it does not end by itself."""
     try:
         done = subprocess.run(
             command, input=input, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -93,18 +93,18 @@ def output(command: list[str], input: str | None = None, seconds: float = _WAIT_
 
 
 def kcat(attempt: Attempt, _: Path) -> str:
-    """kcat, as a producer."""
+    """Run kcat as a producer."""
     settings = [f"-X{name}={value}" for name, value in attempt.librdkafka().items()]
     return output(["kcat", "-P", "-t", attempt.topic, *settings], input="record\n", seconds=15)
 
 
 def confluent(attempt: Attempt, _: Path) -> str:
-    """confluent-kafka."""
+    """Run confluent-kafka."""
     return output([sys.executable, str(_HERE / "confluent.py"), json.dumps(attempt.librdkafka()), attempt.topic])
 
 
 def kafka_python(attempt: Attempt, _: Path) -> str:
-    """kafka-python."""
+    """Run kafka-python."""
     settings = attempt.python() | {
         "max_block_ms": 4000,
         "request_timeout_ms": 3000,
@@ -116,19 +116,19 @@ def kafka_python(attempt: Attempt, _: Path) -> str:
 
 
 def aiokafka(attempt: Attempt, _: Path) -> str:
-    """aiokafka."""
+    """Run aiokafka."""
     settings = attempt.python() | {"request_timeout_ms": 3000} | ({"ca": attempt.ca} if attempt.ca else {})
     program = str(_HERE / "aio_kafka.py")
     return output([sys.executable, program, attempt.bootstrap, attempt.topic, json.dumps(settings)], seconds=15)
 
 
 def java_producer(attempt: Attempt, directory: Path) -> str:
-    """Kafka's console producer."""
+    """Run Kafka's console producer."""
     return _java(attempt, directory, "kafka-console-producer", "--topic", attempt.topic, option="--command-config")
 
 
 def java_admin(attempt: Attempt, directory: Path) -> str:
-    """Kafka's tool for topics."""
+    """Run Kafka's tool for topics."""
     return _java(attempt, directory, "kafka-topics", "--describe", "--topic", attempt.topic, option="--command-config")
 
 

@@ -1,4 +1,4 @@
-"""A real cluster on which everything can go wrong, and what goes wrong."""
+"""A real cluster on which clients can fail in every way, and these failures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: cl
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The cluster's listeners: `CLIENT` advertises a name that resolves nowhere, `TLS` has a certificate for
-    127.0.0.1, `OTHER` one for another name, `LOGIN` takes PLAIN, `LOOP` advertises a closed port of localhost."""
+    """The listeners of the cluster.
+
+    `CLIENT` advertises a name that resolves nowhere, `TLS` has a certificate for 127.0.0.1, `OTHER` one for another
+    name, `LOGIN` takes PLAIN, `LOOP` advertises a closed port of localhost.
+    """
 
     cluster: DevCluster
     ca: str
@@ -36,21 +39,24 @@ class Site:
     topic: str
 
     def listener(self, name: str) -> str:
-        """The address of a listener of the only broker."""
+        """Return the address of a listener of the only broker."""
         (address,) = self.cluster.listener(name).values()
         return str(address)
 
     @property
     def broker_log(self) -> Path:
-        """The log of the only broker."""
+        """Return the log of the only broker."""
         (log,) = self.cluster.directory.glob("*1*/kafka.log")
         return log
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What goes wrong: what is tried, and the fault. `unclear`: the words of these clients fit other causes too.
-    `less`: what the words of other clients say, because they have no address."""
+    """A failure: the attempt, and its fault.
+
+    `unclear`: the messages of these clients fit other causes too. `less`: the faults for clients whose messages have no
+    address.
+    """
 
     name: str
     fault: Fault
@@ -63,12 +69,12 @@ class Trouble:
 
 
 def tls(site: Site, listener: str, ca: str) -> Attempt:
-    """A client with TLS."""
+    """Return an attempt with TLS."""
     return Attempt(site.listener(listener), "SSL", ca=ca, topic=site.topic)
 
 
 def login(site: Site, **changes: str) -> Attempt:
-    """A client that logs in."""
+    """Return an attempt that logs in."""
     return Attempt(site.listener("LOGIN"), "SASL_PLAINTEXT", **{"mechanism": "PLAIN", "topic": site.topic, **changes})
 
 
@@ -110,7 +116,7 @@ TROUBLES = (
 
 @contextmanager
 def made(directory: Path) -> Iterator[Site]:
-    """The site, for as long as it is needed."""
+    """Start the site for the time of the block."""
     authority, stranger = Authority(directory), Authority(directory, "stranger")
     with ExitStack() as held:
         closed = held.enter_context(peers.refused())
@@ -163,7 +169,7 @@ def _identity(authority: Authority, listener: str, name: str) -> dict[str, str]:
 
 
 def judge(trouble: Trouble, client: str, text: str) -> None:
-    """The whole output of a client, with its noise, leads to the fault: alone, or first of those that the words fit."""
+    """Check that a client's whole output leads to the fault: alone, or as the first of those that its messages fit."""
     explanation = explain(io.BytesIO(text.encode()))
 
     assert explanation.causes, text

@@ -303,10 +303,10 @@ class NodePorts:
         like those of absent nodes.
         """
         now = monotonic()
-        other_upstreams = [upstream for upstream in self._upstreams.values() if upstream is not upstream]
+        others = [other for other in self._upstreams.values() if other is not upstream]
         for key in list(upstream.topology.nodes):
             upstream.topology.forget(key, now)
-            if key in self._listeners.bound and not any(upstream.knows_node(key) for upstream in other_upstreams):
+            if key in self._listeners.bound and not any(other.knows_node(key) for other in others):
                 self._orphans[key] = now
 
     def unbound_nodes(self) -> list[NodeKey]:

@@ -99,15 +99,18 @@ class Gateway:
         self._listeners = Listeners(
             config.listen, self.acceptor.on_accept, self.own_addresses, shared=sharing is not None
         )
-        self.claims = None if sharing is None else _claim_ports(sharing, config, others, self._listeners.hosts)
+        self.claims: ClusterClaims | None = None
         try:
-            bootstrap = self._listeners.bind(None, config.listen.port)
-        except OSError as error:
-            if self.claims is not None:
-                self.claims.end()
-            raise ConfigError(_bind_problem(config.listen, error, shared=self.claims is not None)) from None
-        self.listen = Address(config.listen.host, bootstrap.port)
-        try:
+            if sharing is not None:
+                self.claims = _claim_ports(sharing, config, others, self._listeners.hosts)
+            self.listen = Address(config.listen.host, self._bind_bootstrap(config.listen))
+            for upstream_config in (config, *others):
+                if (
+                    upstream_config.cluster_id is not None
+                    and (agreed_id := self._agree(upstream_config.upstream, upstream_config.cluster_id))
+                    != upstream_config.cluster_id
+                ):
+                    raise ConfigError(_other_cluster_text(upstream_config, agreed_id))
             self.forwards = Forwards(
                 config.name,
                 config.forward,
@@ -118,13 +121,6 @@ class Gateway:
                 self.own_addresses,
                 shared=self.claims is not None,
             )
-            for upstream_config in (config, *others):
-                if (
-                    upstream_config.cluster_id is not None
-                    and (agreed_id := self._agree(upstream_config.upstream, upstream_config.cluster_id))
-                    != upstream_config.cluster_id
-                ):
-                    raise ConfigError(_other_cluster_text(upstream_config, agreed_id))
         except ConfigError:
             self._listeners.close_all()
             if self.claims is not None:
@@ -145,6 +141,13 @@ class Gateway:
         for upstream_config in (config, *others):
             self.upstreams[upstream_config.upstream] = self._upstream(upstream_config)
         self._nodes = NodePorts(self._listeners, ports, self.upstreams, metrics, connection_limit)
+
+    def _bind_bootstrap(self, listen: Address) -> int:
+        """Bind the bootstrap listener, and return its port. Raises ConfigError if it cannot be bound."""
+        try:
+            return self._listeners.bind(None, listen.port).port
+        except OSError as error:
+            raise ConfigError(_bind_problem(listen, error, shared=self.claims is not None)) from None
 
     # Other kproxies at the same ports
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.base.errors import WireError
+from kproxy.base.errors import ConfigError, WireError
 from kproxy.config.values import Advertise, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster import nodeports as room
@@ -277,5 +279,34 @@ def test_listeners_count_as_open_files() -> None:
         assert changes == [1]
         await door.close()
         assert connection_limit.listening == 0
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_taken", "problem"),
+    [
+        ("127.0.0.1", True, "the port is taken by another process; choose another"),
+        ("192.0.2.1", False, "Cannot assign requested address"),
+    ],
+)
+def test_a_port_that_cannot_be_bound_costs_no_file(host: str, is_taken: bool, problem: str) -> None:
+    """Else each reload of such a configuration would cost one."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            listen = Address(host, other.getsockname()[1] if is_taken else 0)
+            files = len(os.listdir("/proc/self/fd"))
+            with pytest.raises(ConfigError, match=f"^--listen {listen}: {problem}"):
+                Doorway(selector, AT, listen=listen)
+            assert len(os.listdir("/proc/self/fd")) == files
+
+    in_loop(scenario)
+
+
+def test_a_name_that_has_no_address_cannot_be_listened_on() -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        with pytest.raises(ConfigError, match=r"the name 'nowhere\.invalid' cannot be resolved here"):
+            Doorway(selector, AT, listen=Address("nowhere.invalid", 0))
 
     in_loop(scenario)

@@ -14,8 +14,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.config.values import PortRange
-from kproxy.protocol.rewrite.endpoints import NodeKind
+from kproxy.config.values import Forward, PortRange
+from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
@@ -24,6 +24,7 @@ from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
 from tests.unit.proxy.cluster.doorway import Doorway, until
 from tests.unit.proxy.cluster.doorway import in_loop as in_the_loop
+from tests.unit.proxy.cluster.twoupstreams import Two
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="--reuse-port needs Linux")
 
@@ -94,10 +95,11 @@ def test_the_later_one_gives_way_until_the_first_one_is_gone() -> None:
 
 def test_what_a_killed_process_claimed_is_free() -> None:
     program = (
-        "import asyncio, sys\nfrom kproxy.proxy.cluster.portclaims import Claim, Sharing\n"
+        "import asyncio, sys\nfrom kproxy.proxy.cluster.portclaims import PortClaim, ProcessClaims\n"
         "async def main():\n"
-        "    sharing = Sharing()\n"
-        "    assert sharing.make(Claim.of('127.0.0.1', int(sys.argv[1]), int(sys.argv[1]), 'ports', 'b')) is None\n"
+        "    sharing = ProcessClaims()\n"
+        "    port = int(sys.argv[1])\n"
+        "    assert sharing.claim(PortClaim.of('127.0.0.1', port, port, 'ports', 'b')) is None\n"
         "    print(sharing.instance, flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -155,6 +157,54 @@ def test_a_claim_of_another_user_counts_for_nothing() -> None:
     in_loop(scenario)
 
 
+def test_a_busy_kproxy_keeps_its_claim() -> None:
+    """Its socket takes a few connections, and it accepts none of them meanwhile."""
+
+    async def scenario() -> None:
+        port = free_window(1)
+        one, other = ProcessClaims(), ProcessClaims()
+        mine = claim(port, port)
+        assert one.claim(mine) is None
+        for _ in range(30):
+            assert other.claim(claim(port, port, "b")) == mine
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.connect(mine.name(one.instance))
+        one.withdraw(mine)
+
+    in_loop(scenario)
+
+
+def test_a_name_that_accepts_no_connection_is_no_claim() -> None:
+    async def scenario() -> None:
+        port = free_window(1)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(claim(port, port, "b").name("0" * 12))
+            sharing = ProcessClaims()
+            assert sharing.claim(claim(port, port)) is None
+            sock.listen()
+            assert sharing.claim(claim(port, port)) == claim(port, port, "b")
+
+    in_loop(scenario)
+
+
+def test_a_meaning_is_claimed_at_all_addresses_or_at_none() -> None:
+    async def scenario() -> None:
+        port = free_window(1)
+        one, both, third = (
+            ClusterClaims(ProcessClaims(), "c", hosts, [(port, port, "x")])
+            for hosts in (["127.0.0.2"], [HOST, "127.0.0.2"], [HOST])
+        )
+        assert one.agree("id", "A") == "A"
+        assert both.agree("id", "B") == "A"
+        assert third.agree("id", "C") == "C"
+        for each in (one, both, third):
+            each.end()
+
+    in_loop(scenario)
+
+
 def test_they_agree_on_what_the_first_one_says() -> None:
     async def scenario() -> None:
         first = free_window(12)
@@ -180,11 +230,16 @@ def test_they_agree_on_what_the_first_one_says() -> None:
 # Ports
 
 
+def broker(number: int) -> NodeKey:
+    return NodeKey(NodeKind.BROKER, number)
+
+
+def controller(number: int) -> NodeKey:
+    return NodeKey(NodeKind.CONTROLLER, number)
+
+
 def test_a_node_has_one_port_or_none() -> None:
     ports = LocalPorts(1000, 1199, fixed=True)
-    broker, controller = (
-        lambda number, kind=kind: NodeKey(kind, number) for kind in (NodeKind.BROKER, NodeKind.CONTROLLER)
-    )
     assert [list(ports.ports_for(broker(number))) for number in (0, 149, 150, 1001)] == [[1000], [1149], [], []]
     assert [list(ports.ports_for(controller(number))) for number in (1, 3000, 3001, 49)] == [
         [1198], [1199], [1198], [1150],
@@ -206,6 +261,50 @@ def test_a_window_of_a_few_ports() -> None:
         ports = LocalPorts(10, 9 + size, fixed=True)
         given = [ports.only_port(NodeKey(kind, number)) for kind in NodeKind for number in range(20)]
         assert all(port == 0 or 10 <= port < 10 + size for port in given)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        (
+            [broker(1)],
+            "port {taken} cannot be had: it is taken by a process that does not share it, or of another user",
+        ),
+        ([broker(2)], "port {local} cannot be had: it is the local end of a connection to 127.0.0.1:{remote}; keep"),
+        ([broker(6)], "its id does not fit --node-ports {first}-{last}. With --reuse-port, ids of brokers up to 5 fit"),
+        (
+            [controller(1), controller(3)],
+            "another node has port {controllers}, and with --reuse-port it can have no other",
+        ),
+    ],
+)
+def test_why_a_node_has_no_port(nodes: list[NodeKey], problem: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(selector: RelaySelector) -> None:
+        port = free_window(9)
+        sharing = ProcessClaims()
+        door = Doorway(
+            selector,
+            "127.0.0.1:1",
+            sharing=sharing,
+            listen=Address(HOST, port),
+            node_ports=PortRange(port + 1, port + 8),
+        )
+        with socket.create_server((HOST, port + 2)) as taken, socket.create_server((HOST, 0)) as remote:
+            ports = {"taken": port + 2, "local": port + 3, "remote": remote.getsockname()[1]}
+            ports |= {"first": port + 1, "last": port + 8, "controllers": port + 7}
+            with socket.create_connection((HOST, ports["remote"]), 30, (HOST, ports["local"])):
+                endpoints = Endpoints(
+                    tuple(Endpoint(key.kind, key.node_id, Address("nowhere.invalid", 1)) for key in nodes),
+                    complete=True,
+                )
+                list(door.gateway._learn(door.gateway.upstream_of_part(""), endpoints))
+        assert f"{nodes[-1]} has no local port: {problem.format(**ports)}" in caplog.text
+        bound = [key for key in nodes if door.gateway.is_bound(door.gateway.topology.nodes[key])]
+        assert bound == nodes[:-1]
+        taken.close()
+        await door.close()
+
+    in_the_loop(scenario)
 
 
 def test_it_listens_only_between_resume_and_pause() -> None:
@@ -247,6 +346,64 @@ def test_it_listens_only_between_resume_and_pause() -> None:
             client.close()
 
     in_loop(scenario)
+
+
+# Which of them begins
+
+
+def test_a_gateway_that_must_not_begin_claims_nothing() -> None:
+    """Neither a port, nor that of a forward, nor which Kafka cluster it serves."""
+
+    async def scenario(selector: RelaySelector) -> None:
+        port = free_window(12)
+
+        def begin(sharing: ProcessClaims, **options: object) -> Doorway:
+            return Doorway(
+                selector,
+                "127.0.0.1:1",
+                sharing=sharing,
+                listen=Address(HOST, port),
+                node_ports=PortRange(port + 1, port + 10),
+                **options,
+            )
+
+        def forward(to: str) -> Forward:
+            return Forward(None, port + 11, Address(to, 5432))
+
+        first = begin(ProcessClaims(), cluster_id="a", forward=(forward("db-1"),))
+        for options, text in (
+            ({"cluster_id": "a", "forward": (forward("db-2"),)}, f"another kproxy shares port {port + 11}-{port + 11}"),
+            (
+                {"cluster_id": "b", "forward": (forward("db-1"),)},
+                f"cluster-id is b, and another kproxy that shares port {port} .--reuse-port. serves the Kafka cluster"
+                " with the id a",
+            ),
+        ):
+            sharing, files = ProcessClaims(), len(os.listdir("/proc/self/fd"))
+            with pytest.raises(ConfigError, match=text):
+                begin(sharing, **options)
+            assert sharing._sockets == {}
+            assert len(os.listdir("/proc/self/fd")) == files, "no port is bound"
+        await first.close()
+        second = begin(ProcessClaims(), cluster_id="b", forward=(forward("db-2"),))
+        await second.close()
+
+    in_the_loop(scenario)
+
+
+def test_a_removed_upstream_no_longer_claims_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(_: RelaySelector) -> None:
+        two, other = Two(monkeypatch, ProcessClaims()), ProcessClaims()
+        assert two.gateway._agree("green", "A") == "A"
+        port = two.gateway.listen.port
+        another = PortClaim.of(HOST, port, port, short_hash("id of green")[:9], "B")
+        assert other.claim(another) is not None
+        two.reconfigure("blue")
+        assert other.claim(another) is None
+        other.withdraw(another)
+        two.gateway.end(0)
+
+    in_the_loop(scenario)
 
 
 # Which of them accepts clients

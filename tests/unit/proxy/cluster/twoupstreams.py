@@ -14,6 +14,7 @@ from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
+from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.reachability import ExplorationState
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import NodeKey
@@ -26,7 +27,7 @@ SERVERS = (Address.parse("nowhere.invalid:1"),)
 class Two:
     """A gateway with the upstreams blue, which is active, and green. `dialled`: which upstream, and for whom."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: float) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sharing: ProcessClaims | None = None, **options: float) -> None:
         listen = Address("127.0.0.1", free_window(100))
         self._listen = listen
         blue = ClusterConfig(bootstrap_servers=SERVERS, listen=listen, upstream="blue", **options)
@@ -34,7 +35,8 @@ class Two:
         self.changes = 0
         self.tasks = SupervisedTaskGroup("cluster default")
         self.gateway = Gateway(
-            blue, Metrics(), self.tasks, ConnectionLimit(), lambda *_: None, partial(self._changed), others=(green,)
+            blue, Metrics(), self.tasks, ConnectionLimit(), lambda *_: None, partial(self._changed), others=(green,),
+            sharing=sharing,
         )  # fmt: skip
         self.dialled: list[tuple[str, NodeKey | None]] = []
         for name, upstream in self.gateway.upstreams.items():

@@ -194,7 +194,7 @@ class Clusters:
 
     # Another configuration
 
-    async def reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
+    async def reconfigure(self, config: Config, tls: Mapping[str, ClusterTls]) -> int:
         """Apply this configuration; return how many sessions are drained.
 
         Raises ConfigError if a new cluster cannot be served; then nothing has changed.
@@ -213,7 +213,7 @@ class Clusters:
             name = gateway.config.name
             if _present_configs(gateway) != new[name]:
                 updates.append(
-                    self._reconfigure_gateway(gateway, new[name], ends, upstreams[name], config.drain_timeout)
+                    self._reconfigure_gateway(gateway, new[name], tls, upstreams[name], config.drain_timeout)
                 )
         names = [gateway.config.name for gateway in removed]
         self.gateways = sorted((*kept, *added), key=lambda gateway: list(new).index(gateway.config.name))
@@ -227,7 +227,7 @@ class Clusters:
         self,
         gateway: Gateway,
         configs: Sequence[ClusterConfig],
-        ends: Mapping[str, ClusterTls],
+        tls: Mapping[str, ClusterTls],
         added: Mapping[str, Upstream],
         seconds: float,
     ) -> ClusterUpdate:
@@ -238,7 +238,7 @@ class Clusters:
         name, former, kept = gateway.config.name, dict(gateway.upstreams), gateway.kept_upstreams(configs)
         new_configs = {config.upstream: config for config in configs}
         changes = {later: changed_settings(former[key].config, new_configs[later]) for key, later in kept.items()}
-        secured = {config.upstream: ends[config.title] for config in configs}
+        secured = {config.upstream: tls[config.title] for config in configs}
         concerns = gateway.reconfigure(configs, secured, added, seconds)
         exploring = {key: self._exploring.pop((name, key)) for key in former}
         for key in former.keys() - kept.keys():

@@ -67,7 +67,7 @@ async def until_stopped(app: App) -> int:
 
 def run(
     config: Config,
-    errand: Job = until_stopped,
+    job: Job = until_stopped,
     invocation: Invocation | None = None,
     source: ConfigSource | None = None,
 ) -> int:
@@ -84,7 +84,7 @@ def run(
         selector = RelaySelector()
         connection_limit = ConnectionLimit(files)
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-            return runner.run(App(config, selector, connection_limit, invocation, source, log).run(errand))
+            return runner.run(App(config, selector, connection_limit, invocation, source, log).run(job))
 
 
 class App:
@@ -123,14 +123,14 @@ class App:
         """The bootstrap address for clients on this machine, by the cluster's name."""
         return {gateway.config.name: gateway.bootstrap for gateway in self._gateways}
 
-    async def run(self, errand: Job) -> int:
+    async def run(self, job: Job) -> int:
         """Serve until the job is done, then drain."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_handle_loop_error)
         try:
             # What fails in a cluster or a session ends nothing else; what is in `tasks` ends kproxy.
             async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as supervised:
-                return await self._serve(tasks, supervised, errand)
+                return await self._serve(tasks, supervised, job)
         except BaseExceptionGroup as errors:
             # Not `except*`: until Python 3.11.4 what is raised there is wrapped in a group again.
             mistakes, other_errors = errors.split(ConfigError)
@@ -138,7 +138,7 @@ class App:
                 raise
             raise _first_error(mistakes) from None
 
-    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, errand: Job) -> int:
+    async def _serve(self, tasks: asyncio.TaskGroup, supervised: contextlib.AsyncExitStack, job: Job) -> int:
         admin = None
         background = []
         self._reloads = await supervised.enter_async_context(SupervisedTaskGroup("a reload"))
@@ -199,7 +199,7 @@ class App:
                 background.append(self._reloads.create_task(watch_files(lambda: reloader.files, reread)))
             # What was made until now lives as long as the process: the collector need not look at it again.
             gc.freeze()
-            return await errand(self)
+            return await job(self)
         finally:
             self.control.stopping.set()
             clusters.stop()
@@ -258,7 +258,7 @@ class App:
     def _keep_active(self, old: Config, new: Config) -> Config:
         return new if self._switching is None else self._switching.with_active_upstreams(old, new)
 
-    async def _reconfigure(self, config: Config, ends: Mapping[str, ClusterTls]) -> int:
+    async def _reconfigure(self, config: Config, tls: Mapping[str, ClusterTls]) -> int:
         assert self._clusters is not None
         switching, directory = self._switching, None
         if _needs_switching(config):
@@ -268,7 +268,7 @@ class App:
         try:
             if switching is not None:
                 config = switching.adopt(config, directory)
-            draining = await self._clusters.reconfigure(config, ends)
+            draining = await self._clusters.reconfigure(config, tls)
         except ConfigError:
             if switching is not None:
                 switching.discard_adopted()

@@ -81,7 +81,7 @@ class PcapWriter:
         if connection is not None:
             self._connections.move_to_end(session)
             return b"", connection
-        client, local = _ends(str(value["client"]), str(value["local"]))
+        client, local = _endpoints(str(value["client"]), str(value["local"]))
         blocks, interface = self._interface(f"{value['cluster']}/{value['node']}")
         # A sequence number that no other connection of these ports has: a port may be used again.
         self._begun += 1
@@ -145,7 +145,7 @@ def _after(number: int, size: int) -> int:
     return (number + size) & 0xFFFFFFFF
 
 
-def _ends(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
+def _endpoints(client: str, local: str) -> tuple[TcpEndpoint, TcpEndpoint]:
     """Return both ends, of the same version of IP."""
     ends = []
     for text in (client, local):

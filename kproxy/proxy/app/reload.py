@@ -114,7 +114,7 @@ class Reloader:
 
     async def _reload_once(self, reason: str) -> ReloadResult:
         try:
-            new, ends = await self._blocking_calls.run(_READ_WITHIN, self._source.read)
+            new, tls = await self._blocking_calls.run(_READ_WITHIN, self._source.read)
             present = self._keep_active(self._config, self._config)
             effective = self._keep_active(self._config, new)
             changes = compare(present, effective)
@@ -125,7 +125,7 @@ class Reloader:
         except TimeoutError:
             return self._refused(reason, [f"the files could not be read within {_READ_WITHIN:g} s"])
         try:
-            draining = await self._apply(effective, ends)
+            draining = await self._apply(effective, tls)
         except ConfigError as error:  # of a port that a new cluster cannot have
             return self._refused(reason, error.problems)
         self._config = new

@@ -50,7 +50,7 @@ class SwitchRegistry:
         self._effects = effects
         self._is_stopping = is_stopping
         self._switches: dict[str, UnitSwitch] = {}  # by unit
-        self._next: dict[str, UnitSwitch] = {}  # used as soon as their clusters are served
+        self._adopted: dict[str, UnitSwitch] = {}  # used as soon as their clusters are served
         self._is_adopting = False
         self._served = frozenset(served)  # the clusters, with upstreams or without
         self._configured_active: dict[str, str] = {}  # the active upstream in the configuration, by cluster
@@ -67,13 +67,13 @@ class SwitchRegistry:
         """
         directory = directory or self._directory
         served = {cluster.name: cluster for cluster in config.served if cluster.upstream}
-        self._next = {}
+        self._adopted = {}
         for name, cluster in served.items():
-            switch = self._next[name] = self._adopt_unit(config, cluster, directory)
+            switch = self._adopted[name] = self._adopt_unit(config, cluster, directory)
             for part in switch.parts:
-                self._next[unit_name(name, part)] = self._adopt_unit(config, cluster, directory, part)
+                self._adopted[unit_name(name, part)] = self._adopt_unit(config, cluster, directory, part)
         self._is_adopting = True
-        return _with_active(config, {name: switch.state.active for name, switch in self._next.items()})
+        return _with_active(config, {name: switch.state.active for name, switch in self._adopted.items()})
 
     def _adopt_unit(
         self, config: Config, cluster: ClusterConfig, directory: StateDir | None, part: str = ""
@@ -110,12 +110,12 @@ class SwitchRegistry:
 
     def discard_adopted(self) -> None:
         """Discard what was adopted."""
-        self._next, self._is_adopting = {}, False
+        self._adopted, self._is_adopting = {}, False
 
     def begin(self, config: Config, directory: StateDir | None = None) -> None:
         """Use the adopted switches: their clusters are served. Raises ConfigError if a state cannot be written."""
         self._directory = directory or self._directory
-        former, self._switches = self._switches, self._next
+        former, self._switches = self._switches, self._adopted
         self.discard_adopted()
         served = {cluster.name: cluster for cluster in config.served}
         for name in former.keys() - self._switches.keys():
@@ -288,9 +288,9 @@ class SwitchRegistry:
 
     # Parts
 
-    def _make_part(self, cluster: UnitSwitch, parting: PartCommand) -> str:
+    def _make_part(self, cluster: UnitSwitch, command: PartCommand) -> str:
         """Make a part of a cluster. Return why that is not possible, or ""."""
-        part = Part(parting.part, parting.clients)
+        part = Part(command.part, command.clients)
         name = unit_name(cluster.cluster, part.name)
         if name in self._switches:
             same = self._switches[name].clients == part.clients

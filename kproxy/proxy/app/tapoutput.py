@@ -54,7 +54,7 @@ def exchange_text(value: Mapping[str, Any]) -> str:
     parts = [
         when,
         str(value.get("client", "")),
-        _who(value),
+        _client_text(value),
         "->",
         str(value.get("node", "")),
         f"{value.get('api', '')} v{value.get('version', '')}",
@@ -68,7 +68,7 @@ def exchange_text(value: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
-def _who(value: Mapping[str, Any]) -> str:
+def _client_text(value: Mapping[str, Any]) -> str:
     client_id, software = str(value.get("client_id") or "-"), str(value.get("software") or "")
     return f"{client_id} ({software})" if software else client_id
 

@@ -136,8 +136,8 @@ cluster (`Gateway.activation_problem`).
    outdated would otherwise never ask for new ones: Java's clients before 3.8 do not go back to their bootstrap servers.
    A broker itself refuses requests for partitions that it does not lead. But a client takes what answers at a node's
    port for the node, and would continue to be refused if the node came later. So such a session lasts for at most five
-   seconds (`_STANDS_IN` in `sessions`), and kproxy routes a client there only after it has asked the bootstrap servers
-   which nodes exist. The same holds for a name of `--sni` whose node does not exist.
+   seconds (`_BOOTSTRAP_SESSION_SECONDS` in `sessions`), and kproxy routes a client there only after it has asked the
+   bootstrap servers which nodes exist. The same holds for a name of `--sni` whose node does not exist.
  * A flip (`Gateway.flip`, `Sessions.flip`) is one step of the event loop: the active upstream changes, and kproxy
    closes the sessions and the connections that have none yet. So no client stays with the former upstream.
  * A `SwitchableUnit` has what only such a cluster needs. When a cluster gets its second upstream, the unit adopts its

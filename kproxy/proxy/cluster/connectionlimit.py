@@ -14,7 +14,7 @@ _FILES_PER_CONNECTION = 2
 # At least this many sockets may listen, however few files there are.
 _LEAST_LISTENING = 16
 # The bounds of `pending_connection_limit`.
-_LEAST_UNDER_WAY, _MOST_UNDER_WAY = 16, 256
+_LEAST_PENDING, _MOST_PENDING = 16, 256
 
 
 class ConnectionLimit:
@@ -99,7 +99,7 @@ def pending_connection_limit(files: int | None) -> int:
 
     This is a sixteenth of the files. It bounds connections that are opened at once, not open ones.
     """
-    return _MOST_UNDER_WAY if files is None else max(_LEAST_UNDER_WAY, min(files // 16, _MOST_UNDER_WAY))
+    return _MOST_PENDING if files is None else max(_LEAST_PENDING, min(files // 16, _MOST_PENDING))
 
 
 def raise_file_limit() -> int | None:

@@ -47,7 +47,7 @@ class ClusterTls:
 
 def warn_about_tls(config: ClusterConfig) -> None:
     """Log at start what kproxy does not check, and what clients will refuse."""
-    _warn_of_sni(config)
+    _warn_about_sni(config)
     if config.tls_insecure:
         log.warning(
             "cluster %s: --tls-insecure: kproxy checks NO certificate."
@@ -61,7 +61,7 @@ def warn_about_tls(config: ClusterConfig) -> None:
         )
 
 
-def _warn_of_sni(config: ClusterConfig) -> None:
+def _warn_about_sni(config: ClusterConfig) -> None:
     clients = client_tls(config) if config.sni is not None else None
     if clients is None or config.sni is None:
         return

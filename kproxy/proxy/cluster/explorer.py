@@ -38,7 +38,7 @@ _OTHERS_MAY_TAKE = 1.0
 # Between two rounds of trying nodes that could not be reached, in seconds: doubled each time.
 _TRY_AGAIN, _TRY_AGAIN_AT_MOST = 1.0, 15.0
 # Reasons why a node cannot be reached although connections are accepted.
-_OTHERS = frozenset({"wrong-cluster", "wrong-node", "unknown-node"})
+_WRONG_PEER_REASONS = frozenset({"wrong-cluster", "wrong-node", "unknown-node"})
 # Connections that are tried at the same time.
 _AT_ONCE = 32
 
@@ -120,25 +120,25 @@ class Explorer:
         again_at = 0.0
         while True:
             self._changed.clear()
-            lost = self._lost()
-            new = [key for key in lost if reachability.of_node(key).problem is None]
+            unreached = self._unreached()
+            new = [key for key in unreached if reachability.of_node(key).problem is None]
             if new:
                 await self._try_nodes(new)
                 continue
-            if lost and now() >= again_at > 0:
-                before = [reachability.of_node(key) for key in lost]
-                await self._try_nodes(lost)
-                for key, former in zip(lost, before, strict=True):
+            if unreached and now() >= again_at > 0:
+                before = [reachability.of_node(key) for key in unreached]
+                await self._try_nodes(unreached)
+                for key, former in zip(unreached, before, strict=True):
                     self._log_reachable_again(key, former)
                 pause = min(pause * 2, _TRY_AGAIN_AT_MOST)
                 again_at = now() + pause
                 continue
-            if not lost:
+            if not unreached:
                 pause, again_at = _TRY_AGAIN, 0.0
             elif not again_at:
                 again_at = now() + pause
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(again_at - now() if lost else None):
+                async with asyncio.timeout(again_at - now() if unreached else None):
                     await self._changed.wait()
 
     def _log_reachable_again(self, key: NodeKey, before: NodeReachability) -> None:
@@ -152,11 +152,11 @@ class Explorer:
         topic = about(self._config.title, key)
         if now.proof is not Proof.UNCHECKED:
             log.info("%s can be reached again: %s", key, now.route.dial, extra=topic)
-        elif before.reason not in _OTHERS:  # it was known already that something listens there
+        elif before.reason not in _WRONG_PEER_REASONS:  # it was known already that something listens there
             text = "%s: %s accepts connections again; which broker it is, kproxy asks when a client has logged in"
             log.info(text, key, now.route.dial, extra=topic)
 
-    def _lost(self) -> list[NodeKey]:
+    def _unreached(self) -> list[NodeKey]:
         """Return the present nodes that have not been reached."""
         reachability = self._dialer.reachability
         return [

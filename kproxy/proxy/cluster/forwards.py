@@ -75,7 +75,7 @@ class Forwards:
 
     def _listen(self, forward: Forward, listen: Address) -> None:
         def accepted(client: socket.socket, peer: Address, listener: Listener) -> None:
-            self._accepted(leading, client)
+            self._accepted(port_forward, client)
 
         listeners = Listeners(listen, accepted, self._own_addresses, shared=self._shared)
         try:
@@ -85,8 +85,8 @@ class Forwards:
             taken = error.errno == errno.EADDRINUSE
             problem = "the port is taken; choose another" if taken else error.strerror
             raise ConfigError(f"--forward {forward}: {problem}") from None
-        leading = PortForward(Address(listen.host, port), forward.to, listeners)
-        self.port_forwards.append(leading)
+        port_forward = PortForward(Address(listen.host, port), forward.to, listeners)
+        self.port_forwards.append(port_forward)
         self._limit.listening += listeners.sockets
 
     def resume(self) -> None:
@@ -106,33 +106,33 @@ class Forwards:
             for task in forward.open:
                 task.cancel()
 
-    def _accepted(self, leading: PortForward, client: socket.socket) -> None:
+    def _accepted(self, forward: PortForward, client: socket.socket) -> None:
         if self._limit.is_full and not self._limit.evict_oldest():
             text = "cluster %s: no room for a connection to %s: too many open files"
-            log.error(text, self._name, leading.to, extra=about(self._name, leading.to))
+            log.error(text, self._name, forward.to, extra=about(self._name, forward.to))
             client.close()
             return
-        leading.accepted += 1
-        task = self._tasks.create_task(self._lead(leading, client))
-        leading.open.add(task)
+        forward.accepted += 1
+        task = self._tasks.create_task(self._forward(forward, client))
+        forward.open.add(task)
         self._limit.in_use += 1
 
         def release(task: asyncio.Task[None]) -> None:
             client.close()  # for a task that never began
-            leading.open.discard(task)
+            forward.open.discard(task)
             self._limit.in_use -= 1
 
         task.add_done_callback(release)
 
-    async def _lead(self, leading: PortForward, client: socket.socket) -> None:
+    async def _forward(self, forward: PortForward, client: socket.socket) -> None:
         try:
-            upstream = await self._connect(leading.to)
+            upstream = await self._connect(forward.to)
         except UpstreamError as error:
             text = "cluster %s: forward %s cannot reach its target: %s"
-            log.warning(text, self._name, leading.listen, error, extra=about(self._name, leading.listen, error.reason))
-            leading.problem = str(error)
+            log.warning(text, self._name, forward.listen, error, extra=about(self._name, forward.listen, error.reason))
+            forward.problem = str(error)
             return
-        leading.problem = ""
+        forward.problem = ""
         try:
             await _relay(client, upstream)
         finally:

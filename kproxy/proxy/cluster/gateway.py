@@ -321,7 +321,7 @@ class Gateway:
     def reconfigure(
         self,
         configs: Sequence[ClusterConfig],
-        ends: Mapping[str, ClusterTls],
+        tls: Mapping[str, ClusterTls],
         added: Mapping[str, Upstream],
         seconds: float,
     ) -> Mapping[str, AffectsSession]:
@@ -341,7 +341,7 @@ class Gateway:
         for config in configs:
             if config.upstream in kept_upstreams:
                 concerns[config.upstream] = kept_upstreams[config.upstream].reconfigure(
-                    config, ends[config.upstream], seconds
+                    config, tls[config.upstream], seconds
                 )
         # In place: `NodePorts` has the same mapping.
         self.upstreams.clear()
@@ -352,7 +352,7 @@ class Gateway:
         self.parts = (
             {part: new_names[upstream_name] for part, upstream_name in self.parts.items()} if len(configs) > 1 else {}
         )
-        self.acceptor.reconfigure(self.config, expects_tls=ends[self.active].clients is not None)
+        self.acceptor.reconfigure(self.config, expects_tls=tls[self.active].clients is not None)
         self._on_change()
         return concerns
 
@@ -394,15 +394,15 @@ class Gateway:
     def _learn(self, upstream: Upstream, endpoints: Endpoints) -> Iterator[None]:
         """Take in nodes. Each has a listener when all steps of the iterator are done. Raises WireError."""
         self._nodes.make_room(upstream, endpoints)
-        learned = upstream.topology.learn(endpoints, monotonic())
-        if learned != TopologyChange():
+        change = upstream.topology.learn(endpoints, monotonic())
+        if change != TopologyChange():
             upstream.explorer.notify_change()
-            self._log_changes(upstream, learned)
+            self._log_changes(upstream, change)
             self._on_change()
         # Another response may have named some of them, whose listeners are not bound yet.
         named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
         lacking = upstream.topology.in_order(key for key in named if not self._nodes.is_bound(key))
-        return self._serve(upstream, lacking, learned.new)
+        return self._serve(upstream, lacking, change.new)
 
     def _serve(self, upstream: Upstream, lacking: Sequence[NodeKey], new: Sequence[Node]) -> Iterator[None]:
         yield from self._nodes.bind(lacking)
@@ -424,15 +424,15 @@ class Gateway:
             ],
         )
 
-    def _log_changes(self, upstream: Upstream, learned: TopologyChange) -> None:
+    def _log_changes(self, upstream: Upstream, change: TopologyChange) -> None:
         prefix = _upstream_prefix(upstream)
         _log_nodes(
             logging.INFO,
             upstream,
             f"{prefix}%s moved from %s to %s; its local port stays %d",
-            [(node, before, node.advertised, node.port) for node, before in learned.moved],
+            [(node, before, node.advertised, node.port) for node, before in change.moved],
         )
-        for text, nodes in (("%s (%s) is no longer in the metadata", learned.gone), ("%s (%s) is back", learned.back)):
+        for text, nodes in (("%s (%s) is no longer in the metadata", change.gone), ("%s (%s) is back", change.back)):
             _log_nodes(logging.INFO, upstream, prefix + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:

@@ -11,10 +11,10 @@ import asyncio
 
 from kproxy.proxy.relay.session import Session
 
-_LOOK, _LOOK_AT_LEAST = 0.01, 1.0
+_CHECK_EVERY, _CHECK_AT_LEAST_EVERY = 0.01, 1.0
 """How often kproxy looks whether a client has taken the last answer, in seconds; ever more seldom while an answer is
 still to come, which may take minutes."""
-_TAKEN = 5.0
+_ACK_TIMEOUT = 5.0
 """The longest that kproxy waits for the confirmation once it has sent the last answer, in seconds."""
 
 
@@ -24,7 +24,7 @@ def close_gracefully(session: Session) -> None:
     close_when_acked(session)
 
 
-def close_when_acked(session: Session, settled_at: float | None = None, pause: float = _LOOK) -> None:
+def close_when_acked(session: Session, settled_at: float | None = None, pause: float = _CHECK_EVERY) -> None:
     """Close a session that is held, or will be, as soon as the client has all answers.
 
     `settled_at`: when they had all been sent, in the loop's seconds. `pause`: seconds until the next check.
@@ -34,9 +34,9 @@ def close_when_acked(session: Session, settled_at: float | None = None, pause: f
     loop = asyncio.get_running_loop()
     if session.settled and settled_at is None:
         settled_at = loop.time()
-    if session.acked or (settled_at is not None and loop.time() >= settled_at + _TAKEN):
+    if session.acked or (settled_at is not None and loop.time() >= settled_at + _ACK_TIMEOUT):
         session.close()
     elif settled_at is not None:
-        loop.call_later(_LOOK, close_when_acked, session, settled_at)
+        loop.call_later(_CHECK_EVERY, close_when_acked, session, settled_at)
     else:
-        loop.call_later(pause, close_when_acked, session, None, min(2 * pause, _LOOK_AT_LEAST))
+        loop.call_later(pause, close_when_acked, session, None, min(2 * pause, _CHECK_AT_LEAST_EVERY))

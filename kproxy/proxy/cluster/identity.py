@@ -25,13 +25,14 @@ from kproxy.proxy.switching.logins import LoginMode
 
 log = logging.getLogger(__name__)
 
-# If no broker has ever answered a question, and one has closed the connection on it _HUNG_UP times, kproxy leaves it
-# out for _LEFT_OUT seconds: some that are no Kafka do that. A connection that breaks at that moment looks the same.
-_HUNG_UP, _LEFT_OUT = 2, 300.0
+# If no broker has ever answered a question, and one has closed the connection on it _CLOSES_UNTIL_OMITTED times,
+# kproxy omits it for _OMITTED_FOR seconds: some servers that are no Kafka do that. A connection that breaks at that
+# moment looks the same.
+_CLOSES_UNTIL_OMITTED, _OMITTED_FOR = 2, 300.0
 # For this many seconds kproxy assumes that brokers answer only after a login: a broker that stops looks the same.
-_WANTS_LOGIN = 300.0
+_LOGIN_REQUIRED_FOR = 300.0
 # After this many seconds, kproxy asks again which partitions a node leads.
-_LEADERS_HOLD = 300.0
+_LEADERS_VALID_FOR = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class BrokerIdentifier:
         self._topology = topology
         self._versions: Versions | None = None
         self._reports_own_id = False  # a broker has named its own id when it was asked for another's
-        self._hung_up: Counter[Proof] = Counter()  # how often, in a row
+        self._closes: Counter[Proof] = Counter()  # how often, in a row
         self._answered: set[Proof] = set()  # questions that a broker has answered
-        self._left_out_until: dict[Proof, float] = {}
+        self._omitted_until: dict[Proof, float] = {}
         self._leaders: dict[int, tuple[TopicPartition, ...]] = {}
         self._leaders_at = 0.0
         self._answers_without_login = False  # a broker has answered without a login
@@ -126,7 +127,7 @@ class BrokerIdentifier:
         if node_id is not None:
             self._reports_own_id = self._reports_own_id or assumed_id != node_id
             return BrokerIdentity(members, NodeKey(members.kind, node_id), Proof.OWN_WORD)
-        key, proof = self._inferred(members, names)
+        key, proof = self._infer(members, names)
         if key is None and members.kind is NodeKind.BROKER:
             key, proof = await self._from_roles(channel, versions)
         return BrokerIdentity(members, key, proof)
@@ -139,14 +140,14 @@ class BrokerIdentifier:
         except UpstreamError as error:
             if error.reason == "closed" and not (logged_in or self._answers_without_login):
                 self._has_required_login = True
-                self._login_required_until = monotonic() + _WANTS_LOGIN
+                self._login_required_until = monotonic() + _LOGIN_REQUIRED_FOR
                 raise LoginRequired from None
             raise
         if not logged_in:
             self._answers_without_login = True
         return members
 
-    def _inferred(self, members: ClusterNodes, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
+    def _infer(self, members: ClusterNodes, names: Sequence[str]) -> tuple[NodeKey | None, Proof | None]:
         """Infer the node from what is already known: the names in its certificate, the number of brokers."""
         by_name = self._by_name(members, names)
         if by_name is not None:
@@ -170,7 +171,7 @@ class BrokerIdentifier:
 
     def _may_ask(self, name: Proof) -> bool:
         """Check whether brokers answer this question instead of closing the connection, as far as is known."""
-        return monotonic() >= self._left_out_until.get(name, 0.0)
+        return monotonic() >= self._omitted_until.get(name, 0.0)
 
     async def _optional(self, name: Proof, asking: Awaitable[int | None]) -> int | None:
         """Return the answer to a question that a broker need not answer. Raises ClosedOnOptionalRequest."""
@@ -178,7 +179,7 @@ class BrokerIdentifier:
             answer = await asking
         except UpstreamError as error:
             if error.reason == "closed":
-                self._note_hung_up(name)
+                self._note_close(name)
                 raise ClosedOnOptionalRequest(error.reason, str(error)) from None
             raise
         except UnreadableResponse:
@@ -187,13 +188,13 @@ class BrokerIdentifier:
         self._answered.add(name)
         return answer
 
-    def _note_hung_up(self, name: Proof) -> None:
+    def _note_close(self, name: Proof) -> None:
         if name in self._answered:
             return
-        self._hung_up[name] += 1
-        if self._hung_up[name] >= _HUNG_UP:
-            self._hung_up[name] = 0
-            self._left_out_until[name] = monotonic() + _LEFT_OUT
+        self._closes[name] += 1
+        if self._closes[name] >= _CLOSES_UNTIL_OMITTED:
+            self._closes[name] = 0
+            self._omitted_until[name] = monotonic() + _OMITTED_FOR
 
     def _by_name(self, members: ClusterNodes, names: Sequence[str]) -> NodeKey | None:
         """Return the only node whose advertised host is among the certificate's names."""
@@ -210,7 +211,7 @@ class BrokerIdentifier:
     async def _leader(self, channel: Channel, versions: Versions) -> int | None:
         """Return the only node for whose partitions the broker answers as the leader."""
         for refresh in (False, True):
-            if refresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_HOLD:
+            if refresh or not self._leaders or monotonic() - self._leaders_at > _LEADERS_VALID_FOR:
                 self._leaders, self._leaders_at = await questions.ask_leaders(channel, versions), monotonic()
             if not self._leaders:
                 return None

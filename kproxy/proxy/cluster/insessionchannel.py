@@ -19,16 +19,16 @@ class InSessionChannel(Channel):
     def __init__(self, session: Session, *, hold: bool = False) -> None:
         self._session = session
         self._hold = hold
-        self._unasked: deque[bytes] = deque()  # one is asked after the other
+        self._requests: deque[bytes] = deque()  # one is asked after the other
         self._answer: asyncio.Future[bytes] | None = None
 
-    def ended(self) -> None:
+    def session_ended(self) -> None:
         """Raise EOFError where an answer is awaited: the session has ended."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(EOFError())
 
     def send(self, request: bytes) -> None:
-        self._unasked.append(request)
+        self._requests.append(request)
 
     async def receive(self, seconds: float | None = None) -> bytes:
         session = self._session
@@ -41,11 +41,11 @@ class InSessionChannel(Channel):
             await held.wait()
         answer = self._answer = asyncio.get_running_loop().create_future()
         try:
-            return await self._answered(answer, self._unasked.popleft(), seconds)
+            return await self._wait_for_answer(answer, self._requests.popleft(), seconds)
         finally:
             self._answer = None
 
-    async def _answered(self, answer: asyncio.Future[bytes], request: bytes, seconds: float | None) -> bytes:
+    async def _wait_for_answer(self, answer: asyncio.Future[bytes], request: bytes, seconds: float | None) -> bytes:
         session, conversation = self._session, self._session.conversation
         session.ask(request, answer.set_result)
         while not answer.done():

@@ -76,7 +76,7 @@ class Listeners:
         sockets: list[socket.socket] = []
         try:
             for family, host in self._hosts:
-                sock = _bound(family, host, port, shared=self._shared)
+                sock = _bind_socket(family, host, port, shared=self._shared)
                 sockets.append(sock)
                 port = port or sock.getsockname()[1]
                 if self._listening:
@@ -193,7 +193,7 @@ def _resolve(listen: Address) -> list[tuple[int, str]]:
     return [(int(family), str(sockaddr[0])) for family, _, _, _, sockaddr in addresses]
 
 
-def _bound(family: int, host: str, port: int, *, shared: bool) -> socket.socket:
+def _bind_socket(family: int, host: str, port: int, *, shared: bool) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)

@@ -39,7 +39,7 @@ from kproxy.proxy.metrics import Metrics
 log = logging.getLogger(__name__)
 
 # Between two lines about addresses that are kproxy's own, in seconds: a broker may name thousands.
-_LOOPS_SAID_EVERY = 30.0
+_LOOPS_LOGGED_EVERY = 30.0
 
 AffectsSession = Callable[[NodeKey | None, Address], bool]
 """Returns whether a new configuration affects a session to this node (None: a bootstrap server) at this address."""
@@ -64,14 +64,14 @@ class NodeDialer:
     ) -> None:
         self._config = config
         self._topology = topology
-        self._opener = UpstreamConnector(config, tasks, is_own)
-        self.verifier = NodeVerifier(config, topology, metrics, self._opener, self)
+        self._connector = UpstreamConnector(config, tasks, is_own)
+        self.verifier = NodeVerifier(config, topology, metrics, self._connector, self)
         self._on_news = on_news
         self._agree = agree
         self.routes = Routes(config.map)
         self.reachability = ReachabilityState(cluster_id=config.cluster_id)
         self._outages = Outages()
-        self._silent_on_loops_until = 0.0
+        self._loops_silent_until = 0.0
         self.bootstrap_asked = asyncio.Event()  # all bootstrap servers have been asked once
         self.searched = asyncio.Event()  # a route to each node has been looked for
 
@@ -81,7 +81,7 @@ class NodeDialer:
         Known facts stay, except for addresses that are no longer used: kproxy asks at each dial who answers, as always.
         """
         before, self._config = self._config, config
-        self._opener.reconfigure(config, tls, seconds)
+        self._connector.reconfigure(config, tls, seconds)
         self.verifier.reconfigure(config)
         if config.map != before.map:
             self.routes = Routes(config.map)
@@ -101,15 +101,15 @@ class NodeDialer:
             return lambda key, dial: False
 
         def moved(key: NodeKey | None, dial: Address) -> bool:
-            return self._leads(before, key, dial) and not self._leads(config, key, dial)
+            return self._may_be_route(before, key, dial) and not self._may_be_route(config, key, dial)
 
         return moved
 
     def end(self, seconds: float) -> None:
         """Stop dialling. The sessions of the cluster have this many seconds to end."""
-        self._opener.end(seconds)
+        self._connector.end(seconds)
 
-    def _leads(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
+    def _may_be_route(self, config: ClusterConfig, key: NodeKey | None, dial: Address) -> bool:
         """Check whether an address may be a route to the node, or, for None, to a bootstrap server."""
         node = None if key is None else self._topology.nodes.get(key)
         if node is not None:
@@ -121,11 +121,11 @@ class NodeDialer:
         return key is not None and any(dial == address_map.advertised for address_map in self._topology.nodes.values())
 
     def _in_use(self, address: Address, key: NodeKey) -> bool:
-        return address in self._config.bootstrap_servers or self._leads(self._config, key, address)
+        return address in self._config.bootstrap_servers or self._may_be_route(self._config, key, address)
 
     async def close(self) -> None:
         """Close what is kept open for later connections."""
-        await self._opener.close()
+        await self._connector.close()
 
     def forget(self, keys: Collection[NodeKey]) -> None:
         """Forget nodes that are no longer in any metadata."""
@@ -164,7 +164,7 @@ class NodeDialer:
 
     async def connect(self, address: Address) -> socket.socket:
         """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
-        return await self._opener.connect(address)
+        return await self._connector.connect(address)
 
     async def dial(self, key: NodeKey | None) -> VerifiedConnection:
         """Connect to a node, or, for None, to a bootstrap server.
@@ -237,20 +237,20 @@ class NodeDialer:
                 return upstream
         failure = errors[0] if len(errors) == 1 else _combined(errors)
         if any(error.reason == "loop" for error in errors):
-            self._say_loop(key, failure)
+            self._log_loop(key, failure)
         lasting = all(error.lasting for error in errors)
         reached = NodeReachability(problem=str(failure), reason=failure.reason, since=time(), lasting=lasting)
         self.note(DialOutcome(key, reached))
         raise failure
 
-    def _say_loop(self, key: NodeKey, failure: UpstreamError) -> None:
+    def _log_loop(self, key: NodeKey, failure: UpstreamError) -> None:
         """Log a loop also where no client uses the node: its broker, or a map, is wrong.
 
         Problems at start are displayed together with all nodes.
         """
         news = self.reachability.of_node(key).problem != str(failure)
-        if news and self.searched.is_set() and monotonic() >= self._silent_on_loops_until:
-            self._silent_on_loops_until = monotonic() + _LOOPS_SAID_EVERY
+        if news and self.searched.is_set() and monotonic() >= self._loops_silent_until:
+            self._loops_silent_until = monotonic() + _LOOPS_LOGGED_EVERY
             log.warning("cluster %s: %s cannot be reached: %s", self._config.title, key, failure)
 
     def candidates(self, key: NodeKey) -> list[Route]:
@@ -264,9 +264,9 @@ class NodeDialer:
         unidentified = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
         routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, unidentified)
         worked = reachability.of_node(key).route
-        return sorted(routes, key=lambda route: (self._leads_elsewhere(route.dial, key), route != worked))
+        return sorted(routes, key=lambda route: (self._is_other_node(route.dial, key), route != worked))
 
-    def _leads_elsewhere(self, address: Address, key: NodeKey) -> bool:
+    def _is_other_node(self, address: Address, key: NodeKey) -> bool:
         reachability = self.reachability.node_addresses.get(address)
         return reachability is not None and reachability.key != key
 

@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # For this many seconds, a bootstrap server that is one node is not tried for another.
-_BELIEVED = 5.0
+_IDENTITY_VALID_FOR = 5.0
 # How often kproxy connects to one address because the broker closes the connection on a question.
-_QUESTIONS = 6
+_ATTEMPTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class NodeVerifier:
         config: ClusterConfig,
         topology: Topology,
         metrics: Metrics,
-        opener: UpstreamConnector,
+        connector: UpstreamConnector,
         recorder: FactRecorder,
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
-        self._opener = opener
+        self._connector = connector
         self._recorder = recorder
         self._identifier = BrokerIdentifier(topology)
         self._assumed: set[NodeKey] = set()  # nodes whose warning was logged
@@ -109,19 +109,19 @@ class NodeVerifier:
     @property
     def verifies_in_session(self) -> bool:
         """True if brokers answer only after a login, which the client must make."""
-        return self._identifier.requires_login and not self._opener.logs_in
+        return self._identifier.requires_login and not self._connector.logs_in
 
     @property
     def login(self) -> LoginMode:
         """Who logs in to the brokers, as far as is known."""
-        return LoginMode.KPROXY if self._opener.logs_in else self._identifier.login
+        return LoginMode.KPROXY if self._connector.logs_in else self._identifier.login
 
     def may_be_any_node(self, server: Address) -> bool:
         """Check whether it has been unknown for a while which node a bootstrap server is.
 
         A port-forward that led to another node may have been repaired.
         """
-        return monotonic() - self._identified_at.get(server, float("-inf")) > _BELIEVED
+        return monotonic() - self._identified_at.get(server, float("-inf")) > _IDENTITY_VALID_FOR
 
     def advertised(self, key: NodeKey) -> Address:
         """Return the advertised address of a node. Raises UpstreamError if the node was forgotten."""
@@ -133,17 +133,17 @@ class NodeVerifier:
     async def connect(self, key: NodeKey | None, route: Route) -> VerifiedConnection:
         """Open and verify a connection to a node, or, for None, to a bootstrap server. Raises UpstreamError."""
         name = route.dial.host if key is None else self.advertised(key).host
-        return await self._counted(key, self._connect(key, route, name))
+        return await self._count_dial(key, self._connect(key, route, name))
 
     async def _connect(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
-        for _ in range(_QUESTIONS):
+        for _ in range(_ATTEMPTS):
             try:
                 return await self._connect_once(key, route, name)
             except (LoginRequired, ClosedOnOptionalRequest) as error:
-                hung_up = error
-        raise UpstreamError(hung_up.reason, f"{route.dial}: {hung_up}")
+                closed = error
+        raise UpstreamError(closed.reason, f"{route.dial}: {closed}")
 
-    async def _counted(self, key: NodeKey | None, connecting: Awaitable[T]) -> T:
+    async def _count_dial(self, key: NodeKey | None, connecting: Awaitable[T]) -> T:
         began, label = perf_counter(), BOOTSTRAP if key is None else key.label
         try:
             connection = await connecting
@@ -159,7 +159,7 @@ class NodeVerifier:
 
     async def _connect_once(self, key: NodeKey | None, route: Route, name: str) -> VerifiedConnection:
         """Open a connection and ask who answers."""
-        connection = await self._opener.open(route.dial, name)
+        connection = await self._connector.open(route.dial, name)
         try:
             if self.verifies_in_session:
                 if key is not None:
@@ -179,17 +179,17 @@ class NodeVerifier:
 
     async def identify_bootstrap(self, server: Address) -> BrokerIdentity:
         """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired)."""
-        return await self._counted(None, self._identify_bootstrap(server))
+        return await self._count_dial(None, self._identify_bootstrap(server))
 
     async def _identify_bootstrap(self, server: Address) -> BrokerIdentity:
-        for _ in range(_QUESTIONS):
-            connection = await self._opener.open(server, server.host)
+        for _ in range(_ATTEMPTS):
+            connection = await self._connector.open(server, server.host)
             with connection.sock:
                 try:
                     return await self._identify_connection(connection, server)
                 except ClosedOnOptionalRequest as error:
-                    hung_up = error
-        raise UpstreamError(hung_up.reason, f"{server}: {hung_up}")
+                    closed = error
+        raise UpstreamError(closed.reason, f"{server}: {closed}")
 
     async def _identify_connection(
         self, connection: UpstreamConnection, address: Address, expected: NodeKey | None = None
@@ -198,7 +198,7 @@ class NodeVerifier:
         before = self._recorder.reachability.node_addresses.get(address)
         expected_key = before.key if expected is None and before is not None else expected
         identifying = self._identifier.identify(
-            connection.channel, expected_key, connection.names, logged_in=self._opener.logs_in
+            connection.channel, expected_key, connection.names, logged_in=self._connector.logs_in
         )
         return await self._identify(identifying, address, connection.channel.check_no_excess)
 

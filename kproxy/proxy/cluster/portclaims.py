@@ -101,7 +101,7 @@ class ProcessClaims:
         """Make this claim. If another kproxy of this user contradicts it, withdraw it and return that other claim."""
         if claim not in self._sockets:
             # Claimed before it checks: of two that claim at the same moment, at least one sees the other.
-            self._sockets[claim] = self._bound(claim.name(self.instance))
+            self._sockets[claim] = self._bind(claim.name(self.instance))
         for instance, other in _others(self.instance):
             if claim.contradicts(other) and _is_of_this_user(other.name(instance)):
                 self.withdraw(claim)
@@ -125,7 +125,7 @@ class ProcessClaims:
         }
         return sorted(own_claim for own_claim, claim in kproxies.items() if _is_of_this_user(claim.name(own_claim)))
 
-    def _bound(self, name: bytes) -> socket.socket:
+    def _bind(self, name: bytes) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.bind(name)

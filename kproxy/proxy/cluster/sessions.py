@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 # At the port or the name of a node that does not exist, a client reaches a bootstrap server, which lists the nodes. The
 # session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
-_STANDS_IN = 5.0
+_BOOTSTRAP_SESSION_SECONDS = 5.0
 _LONGEST_MECHANISM = 40
 NO_PARTS: Mapping[str, tuple[ClusterConfig, AffectsSession]] = {}
 
@@ -175,7 +175,7 @@ class Sessions:
         if first:
             session.receive_first(first)
         if connection.requested_key is not None and upstream.key is None:
-            asyncio.get_running_loop().call_later(_STANDS_IN, close_gracefully, session)
+            asyncio.get_running_loop().call_later(_BOOTSTRAP_SESSION_SECONDS, close_gracefully, session)
 
     def _calls_of(self, label: str, counters: NodeCounters, switchable: SwitchableUnit | None) -> Calls:
         """Return the calls towards a node, which all sessions share.
@@ -412,7 +412,7 @@ class Sessions:
         if open_session.switchable is not None:
             open_session.switchable.session_ended(session, open_session.address)
         if open_session.channel is not None:
-            open_session.channel.ended()
+            open_session.channel.session_ended()
         relogin = self._relogins.pop(session, None)
         if relogin is not None:
             interrupted = session.conversation.hold_count and session.ended_by == "upstream"

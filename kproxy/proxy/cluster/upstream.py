@@ -47,11 +47,11 @@ class Upstream:
         self.dialer = NodeDialer(config, self.topology, metrics, tasks, is_own, self._on_fact, self._agree_on_cluster)
         self.explorer = Explorer(config, self.topology, self.dialer, lambda endpoints: learn(self, endpoints))
 
-    def reconfigure(self, config: ClusterConfig, ends: ClusterTls, seconds: float) -> AffectsSession:
+    def reconfigure(self, config: ClusterConfig, tls: ClusterTls, seconds: float) -> AffectsSession:
         """Use this configuration from now on; return which sessions it affects. These have that many seconds to end."""
         self.config = config
         self.explorer.reconfigure(config)
-        return self.dialer.reconfigure(config, ends.brokers, seconds)
+        return self.dialer.reconfigure(config, tls.brokers, seconds)
 
     def has_node(self, key: NodeKey) -> bool:
         """Check whether the last metadata named the node."""

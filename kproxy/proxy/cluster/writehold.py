@@ -30,11 +30,6 @@ class WriteStatus:
     """Sessions that wait with a write."""
     doubts: tuple[Doubt, ...] = ()
 
-    @property
-    def settled(self) -> bool:
-        """True if no write is unanswered, and none will be repeated."""
-        return not self.unanswered and not self.doubts
-
 
 @dataclass(frozen=True, slots=True)
 class _WritingSession:

@@ -44,8 +44,8 @@ OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21,
 HEARTBEAT = 12
 CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
 _HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-_TELLING = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
-_OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_TELLING})
+_POSITION_SOURCES = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
+_OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_POSITION_SOURCES})
 GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, DELETE_RECORDS, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
 
 LONGEST_METADATA = 1024 * 1024
@@ -255,7 +255,7 @@ class Guard:
                 return responses.remove_leader_epochs(response, version, self._shown_topics)
             if key in TRANSACTIONAL:
                 return self._on_transaction_response(key, version, response)
-            if key in _TELLING:
+            if key in _POSITION_SOURCES:
                 client = self._rules.positions.client(self._identify())
                 for position in responses.read_offsets(response, key, version) if client is not None else ():
                     assert client is not None

@@ -162,7 +162,7 @@ class Responses:
             while at <= stop and next_id != end_id:
                 size, correlation_id = headers.read_response(view, at)
                 if correlation_id != next_id or size < 4:
-                    raise _not_the_next(size, correlation_id, next_id)
+                    raise _wrong_id_error(size, correlation_id, next_id)
                 next_id += 1
                 after = at + 4 + size
                 if edited and not (plain and after <= end and plain.names_no_endpoint(view, at, after)):
@@ -221,7 +221,7 @@ def _check_size(chunk: Buffer, at: int) -> None:
             raise malformed(f"the broker sent a response of {size} bytes")
 
 
-def _not_the_next(size: int, correlation_id: int, expected: int) -> WireError:
+def _wrong_id_error(size: int, correlation_id: int, expected: int) -> WireError:
     if size < 4:
         return malformed(f"the broker sent a response of {size} bytes")
     return WireError(

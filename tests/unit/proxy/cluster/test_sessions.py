@@ -390,7 +390,7 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
 
 def test_a_bootstrap_server_replaces_a_node_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that stayed would take it for the node when there is one, and be refused for ever."""
-    monkeypatch.setattr(sessions, "_STANDS_IN", 0.05)
+    monkeypatch.setattr(sessions, "_BOOTSTRAP_SESSION_SECONDS", 0.05)
 
     async def scenario(house: House) -> None:
         one = house.cluster()

@@ -1,4 +1,4 @@
-"""Blocking sockets, for code that does one thing at a time: tools, tests' clusters, Spark tasks."""
+"""Blocking sockets, for code that does one thing at a time: tools, clusters of tests, Spark tasks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import socket
 
 
 def connect(host: str, port: int, seconds: float) -> socket.socket:
-    """Return a connected socket, each of whose operations may take so many seconds. Raises OSError."""
+    """Return a connected socket, each of whose operations may take `seconds`. Raises OSError."""
     sock = socket.create_connection((host, port), seconds)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
 
 def can_connect(host: str, port: int, seconds: float) -> bool:
-    """Return whether a connection can be opened within so many seconds."""
+    """Return whether a connection can be opened within `seconds`."""
     try:
         connect(host, port, seconds).close()
     except OSError:

@@ -18,9 +18,9 @@ _choose = random.SystemRandom()
 
 
 def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
-    """`count` different ports that nobody listens on at this moment, none of them in `avoid`.
+    """Return `count` different ports without a listener, none of them in `avoid`.
 
-    Another process can still take one before it is used: whoever binds it must be ready to ask again.
+    Another process may still take one before it is used, so the caller must be ready to ask again.
     """
     sockets: list[socket.socket] = []
     try:
@@ -45,7 +45,7 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether this process could listen there now; connections of a former listener do not count."""
+    """Return whether this process could listen on the port now; connections of a former listener do not count."""
     try:
         socket.create_server((host, port)).close()
     except OSError:

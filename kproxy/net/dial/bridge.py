@@ -1,8 +1,8 @@
-"""A socket for what has none: an SSH channel, a TLS connection.
+"""A socket for a transport that has none: an SSH channel, a TLS connection.
 
-The data plane moves bytes between real sockets. So one end of a socket pair is given to it, and two protocols that
-face each other move the bytes between the other end and the transport. Back-pressure goes both ways: a transport that
-has enough to write makes the other one stop reading. An end of one direction is passed on too.
+The data plane moves bytes between real sockets. So it gets one end of a socket pair, and two protocols that face each
+other move the bytes between the other end and the transport. Back-pressure works both ways: a transport whose buffer is
+full pauses reading on the other one. The end of one direction is passed on too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from collections.abc import Awaitable, Callable
 
 
 class BridgeEnd(asyncio.Protocol):
-    """One of the two. asyncssh's channels take it as their session: both have asyncio's callbacks."""
+    """One of the two protocols.
+
+    asyncssh's channels take it as their session, because both have asyncio's callbacks.
+    """
 
     peer: BridgeEnd
 
@@ -25,7 +28,7 @@ class BridgeEnd(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]  # a Transport, or asyncssh's channel, which is like one
 
     def session_started(self) -> None:
-        """A channel is open; connection_made has said it."""
+        """Do nothing: `connection_made` has noted the open channel."""
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         if self.peer.transport is not None:
@@ -40,7 +43,7 @@ class BridgeEnd(asyncio.Protocol):
             self.peer.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Returns whether this direction's transport shall stay open for the other one."""
+        """Return whether this direction's transport must stay open for the other direction."""
         self.ended = True
         sink, source = self.peer.transport, self.transport
         if sink is None or source is None:
@@ -59,9 +62,9 @@ class BridgeEnd(asyncio.Protocol):
 
 
 async def bridge(open_far: Callable[[BridgeEnd], Awaitable[object]]) -> socket.socket:
-    """A connected, non-blocking local socket that leads to the transport which `open_far` connects to its End.
+    """Return a connected, non-blocking local socket that leads to the transport which `open_far` connects.
 
-    Raises what `open_far` does. The transport is closed with the socket.
+    Raises what `open_far` raises. The transport is closed with the socket.
     """
     near, far = BridgeEnd(), BridgeEnd()
     near.peer, far.peer = far, near

@@ -1,4 +1,4 @@
-"""What the parts of a way to a broker have in common: who connects, how long it may take, what a `--via` says."""
+"""The interface of everything that opens upstream connections, and the deadline of one connection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from kproxy.net.dial.steps import DialStepKind, OnStep, report_step
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """What goes through all parts of opening one upstream connection: how long it may take (`seconds`, over when the
-    loop's clock says `at`), and who is told each step."""
+    """The time limit of opening one upstream connection, which all steps of it share.
+
+    It has `seconds` in all, and ends at `at` of the loop's clock. `on_step` is called with each step.
+    """
 
     seconds: float
     at: float
@@ -24,20 +26,20 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, on_step: OnStep | None = None) -> Deadline:
-        """So many seconds from now."""
+        """Return a deadline `seconds` from now."""
         return cls(seconds, asyncio.get_running_loop().time() + seconds, on_step)
 
     def step(self, kind: DialStepKind, target: object) -> contextlib.AbstractContextManager[None]:
-        """What happens in this block is a step towards `target`."""
+        """Return a context manager that reports its block as a step towards `target`."""
         return _UNREPORTED if self.on_step is None else report_step(self.on_step, kind, str(target))
 
     def timeout(self) -> asyncio.Timeout:
-        """Raises TimeoutError in its block when the time is over."""
+        """Return a context manager that raises TimeoutError at the deadline."""
         return asyncio.timeout_at(self.at)
 
     @property
     def remaining(self) -> float:
-        """Seconds, at least 0."""
+        """The seconds left, at least 0."""
         return max(0.0, self.at - asyncio.get_running_loop().time())
 
 
@@ -45,19 +47,22 @@ _UNREPORTED = contextlib.nullcontext()
 
 
 class Connector(Protocol):
-    """Something that opens connections: this machine itself, or a hop that is reached by another way."""
+    """Something that opens connections: this machine itself, or a hop that is reached through another connector."""
 
     async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
-        """A connected, non-blocking socket. Raises UpstreamError, ViaError if it failed before the address."""
+        """Return a connected, non-blocking socket.
+
+        Raises UpstreamError; ViaError if a hop failed, whatever the address.
+        """
         ...
 
     async def close(self) -> None:
-        """Give back what was kept for the next connection."""
+        """Close what is kept open for later connections."""
         ...
 
 
 class HopSpec(Protocol):
-    """One `--via`; the config room's Hop. `str()` shows no password."""
+    """One `--via`, as `kproxy.config` has it. `str()` shows no password."""
 
     @property
     def scheme(self) -> str: ...

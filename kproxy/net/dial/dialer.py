@@ -1,4 +1,4 @@
-"""Opening the upstream connections of one cluster, directly or along the hops of `--via`."""
+"""Opening the upstream connections of one cluster, directly or through the hops of `--via`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kproxy.net.dial.direct import DirectConnector
 
 
 class Dialer:
-    """One for each cluster. What hops keep (an SSH connection) lives until `close`.
+    """The dialer of one cluster. What its hops keep open (an SSH connection) lives until `close`.
 
-    `via` are the hops, first the one that this machine connects to; `seconds` is how long a connection may take;
-    `is_own` tells kproxy's own listeners. Hops that work in the background do so in `tasks`.
+    `via` has the hops in order; this machine connects to the first. A connection may take `seconds`. `is_own` returns
+    whether an address is one of kproxy's own listeners. Background work of hops runs in `tasks`.
     """
 
     def __init__(
@@ -34,21 +34,24 @@ class Dialer:
             self._connectors.append(_connector_for(hop, self._connectors[-1], tasks))
 
     def set_timeout(self, seconds: float) -> None:
-        """So long a connection may take from now on."""
+        """Let a connection take at most `seconds` from now on."""
         self._seconds = seconds
 
     async def connect(self, address: Address, deadline: Deadline | None = None) -> socket.socket:
-        """A connected, non-blocking socket. Raises UpstreamError; ViaError if a hop failed, whatever the address."""
+        """Return a connected, non-blocking socket.
+
+        Raises UpstreamError; ViaError if a hop failed, whatever the address.
+        """
         return await self._connectors[-1].connect(address, deadline or Deadline.after(self._seconds))
 
     async def close(self) -> None:
-        """Close what was kept open for later connections."""
+        """Close what the hops keep open for later connections."""
         for connector in reversed(self._connectors):
             await connector.close()
 
 
 def check_library(hop: HopSpec) -> None:
-    """Raises ConfigError if the library of a hop is missing that not everybody has."""
+    """Raise ConfigError if a hop needs an optional library that is not installed."""
     if hop.scheme == "kubernetes" and importlib.util.find_spec("websockets") is None:
         raise ConfigError(f"via: {hop} needs the package websockets: {install_command('websockets')}")
 

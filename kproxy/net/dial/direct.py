@@ -1,7 +1,7 @@
-"""Connecting from this machine. Errors of the operating system become UpstreamError here.
+"""Connecting from this machine. This module converts errors of the operating system to UpstreamError.
 
-Every address that a name has is tried, IPv6 and IPv4 in turn, the next one while the last still tries (RFC 8305,
-through aiohappyeyeballs).
+kproxy tries every address of a name, IPv6 and IPv4 in turn, and starts the next one while the last still tries (RFC
+8305, through aiohappyeyeballs).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _UNDER_WAY = (errno.EINPROGRESS, errno.EINTR)
 
 
 class DirectConnector:
-    """The way that needs no hop.
+    """The connector that uses no hop.
 
-    `is_own` tells whether an IP address and port are kproxy's own listener: connecting there would go in a circle.
+    `is_own` returns whether an IP address and port are kproxy's own listener: such a connection would be a loop.
     """
 
     def __init__(self, is_own: Callable[[Address], bool] = lambda _: False) -> None:
@@ -90,11 +90,11 @@ class DirectConnector:
             raise UpstreamError(reason, f"{address}: {text}") from None
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept open."""
 
 
 async def _connect(info: AddrInfo, deadline: Deadline) -> socket.socket:
-    """A connection to the one address that there is. Raises OSError."""
+    """Connect to the only address of a name. Raises OSError."""
     family, kind, protocol, _, address = info
     sock = socket.socket(family, kind, protocol)
     try:
@@ -121,7 +121,7 @@ def _is_connected(sock: socket.socket) -> bool:
 
 
 async def _outcome(sock: socket.socket, deadline: Deadline) -> int:
-    """The error of a connection that is under way, when it is so no more."""
+    """Wait for a connection in progress, and return its error code."""
     async with deadline.timeout():
         await wait_until_ready(sock, write=True)
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -1,7 +1,7 @@
-"""To containers by their names in a network of Docker or Podman, without a published port.
+"""Connecting to containers by their names in a network of Docker or Podman, without a published port.
 
-On Linux, the host has an address in each such network, so kproxy connects to a container's own address; the engine says
-which that is. Where containers are in a virtual machine (Docker Desktop), or in a user's own network (rootless), no
+On Linux, the host has an address in each such network, so kproxy connects to a container's own address, which the
+engine returns. Where containers run in a virtual machine (Docker Desktop), or in a user's own network (rootless), no
 program of the host can do that, and kproxy says so.
 """
 
@@ -36,8 +36,11 @@ _FAR = (
 
 
 class Docker:
-    """One network. Each connection asks the engine where the container is: one that was begun again has another
-    address, and its former one may be another's."""
+    """One network of Docker or Podman.
+
+    Each connection asks the engine for the container's address: a recreated container has another address, and its
+    former one may belong to another container.
+    """
 
     def __init__(self, hop: HopSpec, previous: Connector) -> None:
         self._name = f"--via {hop}"
@@ -45,7 +48,7 @@ class Docker:
         self._previous = previous
 
     async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
-        """Connect to the container that the address means. Raises UpstreamError."""
+        """Connect to the container that has this name. Raises UpstreamError."""
         with deadline.step(DialStepKind.HOP, self._name):
             addresses = await self._find_addresses(address, deadline)
         failure: UpstreamError | None = None
@@ -59,10 +62,10 @@ class Docker:
         raise UpstreamError(failure.reason, f"{address}: {failure} (through {self._name}){far}") from None
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept open."""
 
     async def _find_addresses(self, address: Address, deadline: Deadline) -> Sequence[str]:
-        """The IP addresses of the containers that have this name: a service of Compose may have several."""
+        """Return the IP addresses of the containers with this name: a service of Compose may have several."""
         if _is_ip(address.host):
             return [address.host]
         try:
@@ -84,8 +87,10 @@ class Docker:
 
 
 def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[str], Sequence[str]]:
-    """The IP addresses of those called so in a network, and the names of all that run there. Raises EngineError, also
-    if it takes longer. It waits for answers."""
+    """Return the IP addresses of the containers with this name, and the names of all that run in the network.
+
+    Raises EngineError, also if it takes longer than `seconds`. It blocks.
+    """
     until = monotonic() + seconds
     path, containers = _find_network(network)
     host = host.lower().removesuffix(".").removesuffix(f".{network.lower()}").removesuffix(".dns.podman")
@@ -102,7 +107,7 @@ def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[st
 
 
 def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
-    """The socket of the first engine that has it, and its containers that run."""
+    """Return the socket of the first engine that has the network, and the network's running containers."""
     network_names: list[str] = []
     problems: list[str] = []
     for _, path in engine.find_sockets():
@@ -140,7 +145,7 @@ def _matching_addresses(host: str, network: str, containers: Sequence[Any]) -> I
 
 
 def _names(container: Any) -> list[str]:
-    """Its own name, and that of its service."""
+    """Return the container's own name, and that of its service."""
     listed = _texts(_within(container, "Names")) or _texts([_within(container, "Name")])
     labels = _within(container, "Labels") or _within(container, "Config", "Labels")
     return [name.removeprefix("/") for name in listed] + _texts([_within(labels, _SERVICE)])

@@ -1,6 +1,6 @@
-"""Asking Docker or Podman what there is, through its socket (Docker Engine API, which Podman has too).
+"""Requests to Docker or Podman through their socket (Docker Engine API, which Podman supports too).
 
-Whoever listens at the socket may be anybody: what is read is bounded in size and time.
+Any program may listen at the socket, so responses are bounded in size and time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _MOST = 8 * 1024 * 1024
 
 
 class EngineError(Exception):
-    """It does not answer, or not so; `str()` is one line. `missing`: what was asked for is not there."""
+    """The engine does not answer, or refuses; `str()` is one line.
+
+    `not_found` is true if the requested object does not exist.
+    """
 
     def __init__(self, text: str, *, not_found: bool = False) -> None:
         self.not_found = not_found
@@ -29,7 +32,7 @@ class EngineError(Exception):
 
 
 def find_sockets() -> Iterator[tuple[str, Path]]:
-    """Those that there are, with whose they are. DOCKER_HOST counts before Docker's usual place."""
+    """Return the sockets that exist, each with the name of its engine; DOCKER_HOST precedes Docker's default."""
     docker_host = os.environ.get("DOCKER_HOST", "")
     docker = (
         Path(docker_host.removeprefix("unix://")) if docker_host.startswith("unix://") else Path("/var/run/docker.sock")
@@ -45,14 +48,14 @@ def find_sockets() -> Iterator[tuple[str, Path]]:
 
 
 def check_id(container_id: object) -> str:
-    """An id as it may stand in a path. Raises EngineError."""
+    """Return the id if it is fit for a path. Raises EngineError."""
     if not isinstance(container_id, str) or not re.fullmatch("[0-9a-zA-Z]{1,128}", container_id):
         raise EngineError("a container has no id")
     return container_id
 
 
 def get(path: Path, target: str) -> Any:
-    """A document. Raises EngineError. It waits for an answer."""
+    """Return a JSON document. Raises EngineError. It blocks."""
     try:
         status, body = _request(path, target)
         if len(body) > _MOST:
@@ -80,7 +83,7 @@ def _request(path: Path, target: str) -> tuple[int, bytes]:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
+    """An HTTP connection over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=_SECONDS)

@@ -1,4 +1,4 @@
-"""Through an HTTP proxy by CONNECT (RFC 9110 §9.3.6), plain or over TLS. Names are resolved by the proxy."""
+"""Connecting through an HTTP proxy by CONNECT (RFC 9110 §9.3.6), plain or over TLS. The proxy resolves names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOCKS5 = b"\x05"
 
 
 class _SocksError(Exception):
-    """A SOCKS5 proxy answers."""
+    """The server is a SOCKS5 proxy."""
 
 
 class HttpConnect:
@@ -87,7 +87,7 @@ class HttpConnect:
 
     @contextlib.contextmanager
     def _errors(self, address: Address, deadline: Deadline) -> Iterator[None]:
-        """Turns what goes wrong between here and the proxy's answer into UpstreamError."""
+        """Convert the errors until the proxy's response to UpstreamError."""
         try:
             yield
         except TimeoutError:
@@ -106,7 +106,7 @@ class HttpConnect:
             raise UpstreamError("resolve", f"{address}: '{address.host}' cannot be a host name") from None
 
     async def _ask(self, sock: socket.socket, address: Address) -> tuple[int, str]:
-        """The status of the answer and its phrase. What follows the answer stays in the socket."""
+        """Return the status of the response and its phrase; bytes after the response stay in the socket."""
         loop = asyncio.get_running_loop()
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LIMIT)
         host = address.host.encode("idna").decode()
@@ -141,4 +141,4 @@ class HttpConnect:
         return UpstreamError(reason, f"{address}: {text} ({self._name} answers {answer})")
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept open."""

@@ -1,7 +1,7 @@
-"""Asking a Kubernetes API server, each time on a connection of its own along the way before the hop.
+"""Requests to a Kubernetes API server, each on a connection of its own through the hops before it.
 
-A library of Kubernetes' would open its connections itself, and so could not go through another hop. h11 speaks HTTP,
-websockets the rest; what the server says is believed of nothing but the address that was asked for.
+A library of Kubernetes' would open its connections itself, and so could not use another hop. h11 speaks HTTP,
+websockets the rest. A response is trusted only for the address that was asked for.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class KubeApi:
         self._openings: tuple[OpenPipe, OpenPipe] = open_websocket, open_upgraded  # the one that worked last is first
 
     async def get(self, path: str, deadline: Deadline) -> Any:
-        """A document. Raises Refusal, and ViaError."""
+        """Return a JSON document. Raises KubeStatusError and ViaError."""
         return await self._with_login(lambda login: self._fetch(login, path, deadline), deadline)
 
     async def open_forward(self, path: str, deadline: Deadline) -> Pipe:
-        """A connection for a port-forward. Raises Refusal, and UpstreamError."""
+        """Return a connection for a port-forward. Raises KubeStatusError and UpstreamError."""
         return await self._with_login(lambda login: self._open_either_way(login, path, deadline), deadline)
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class KubeApi:
                     writer.transport.abort()
 
     async def _open_either_way(self, login: KubeLogin, path: str, deadline: Deadline) -> Pipe:
-        """As a WebSocket, or by an upgrade of HTTP if the server, something before it or a role has no WebSockets."""
+        """Open a WebSocket, or upgrade HTTP if the server, a proxy before it or a role refuses WebSockets."""
         first, second = self._openings
         refused: KubeStatusError | ViaError
         try:
@@ -145,7 +145,7 @@ class KubeApi:
         return opened
 
     async def _open(self, opening: OpenPipe, login: KubeLogin, path: str, deadline: Deadline) -> Pipe:
-        """Raises Refusal, NotUpgraded, ViaError."""
+        """Open a connection in one of the two ways. Raises KubeStatusError, UpgradeRefused and ViaError."""
         sock = await self._socket(login, deadline)
         try:
             with self._errors(login, sock, deadline):

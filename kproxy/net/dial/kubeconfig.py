@@ -1,7 +1,7 @@
-"""Where a Kubernetes API server is and who asks it, from the user's kubeconfig or a pod's service account.
+"""The address of a Kubernetes API server and its credentials, from the user's kubeconfig or a pod's service account.
 
-The rules are kubectl's: KUBECONFIG may name several files, of which the first that has an entry counts, and paths in a
-file are relative to it. Messages quote names only, as the files have secrets.
+The rules are kubectl's: KUBECONFIG may name several files; the first that has an entry counts, and paths in a file are
+relative to it. Messages quote names only, as the files have secrets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST = 4 * 1024 * 1024
 
 
 class BadKubeconfig(Exception):
-    """A mistake in the files; `str()` says which one and what to do."""
+    """A mistake in the files; `str()` names it and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,7 @@ _PROXIES = {"http": ("http", 80), "https": ("https", 443), "socks5": ("socks5", 
 
 @dataclass(frozen=True, slots=True)
 class KubeServer:
-    """`pems`: text, or the path of a file, by what it is: ca, certificate, key. `plugin`: the program that logs in.
-    `namespace`: the context's, or the pod's own."""
+    """An API server, as one context of the kubeconfig describes it."""
 
     context: str
     address: Address
@@ -70,8 +69,10 @@ class KubeServer:
 
 
 def read_kube_server(context: str | None, file: Path | None = None) -> KubeServer:
-    """The server of a context, else of the current one, in this file, else in those of the user. Raises BadKubeconfig.
-    Reads files."""
+    """Return the server of a context, else of the current one, from this file, else from the user's files.
+
+    Raises BadKubeconfig. It reads files.
+    """
     if file is not None:
         return _of_context([(file, _mapping(file))], context)
     configured = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
@@ -214,7 +215,7 @@ def _shown(name: str) -> str:
 
 
 def tls_context(server: KubeServer, pems: Mapping[str, str | Path]) -> ssl.SSLContext:
-    """How the server is believed, and what it is shown. Raises BadKubeconfig. Reads and writes files."""
+    """Return the TLS context: the server's CA, and the client's certificate. Raises BadKubeconfig. It uses files."""
     try:
         with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:  # ssl reads own certificates from files only
             files = {what: _as_file(Path(directory) / what, pem) for what, pem in pems.items()}

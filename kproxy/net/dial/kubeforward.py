@@ -1,6 +1,6 @@
-"""One port-forward: carries bytes between a socket and a port of a pod, and says which direction has ended.
+"""One port-forward: moves bytes between a socket and a port of a pod, and reports the end of each direction.
 
-Over SPDY each direction ends alone. v4.channel.k8s.io has no word for it: as with TLS, the end of one ends both.
+With SPDY each direction ends alone. v4.channel.k8s.io cannot express that: as with TLS, the end of one ends both.
 """
 
 from __future__ import annotations
@@ -24,43 +24,46 @@ _HALF_CLOSED_SECONDS = 60.0
 
 
 class PortForwardError(Exception):
-    """What the node says is wrong with the port-forward."""
+    """The node's error message about the port-forward."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode(errors="replace").strip())
 
 
 class PortForward(Protocol):
-    """A port-forward in one of Kubernetes' protocols. What its methods await raises OSError and ValueError."""
+    """A port-forward in one of Kubernetes' protocols. Its coroutines raise OSError and ValueError."""
 
     async def wait_until_accepted(self) -> None:
-        """Wait until the node has taken it."""
+        """Wait until the node has accepted the port-forward."""
         ...
 
     async def receive(self) -> bytes | None:
-        """What the pod said, b"" when it will say no more, None when both directions are over. Raises Complaint."""
+        """Return bytes from the pod, b"" at the end of that direction, None when both directions have ended.
+
+        Raises PortForwardError.
+        """
         ...
 
     async def send(self, data: bytes) -> None: ...
 
     async def end_sending(self) -> bool:
-        """No more will be sent. Returns whether the pod may still say something."""
+        """End the sending direction. Return whether the pod may still send something."""
         ...
 
     async def keep_alive(self) -> None:
-        """What has to be done all the time."""
+        """Do the background work of the connection until it is cancelled."""
         ...
 
     def close(self) -> None: ...
 
 
 def forward_over(pipe: Pipe, port: int) -> PortForward:
-    """In the protocol of the pipe."""
+    """Return the port-forward in the protocol of the pipe."""
     return _SpdyForward(pipe, port) if pipe.spdy else _ChannelForward(pipe)
 
 
 class _ChannelForward:
-    """v4.channel.k8s.io: the first byte of a message says what it is."""
+    """A port-forward by v4.channel.k8s.io: the first byte of a message is its channel."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -85,14 +88,14 @@ class _ChannelForward:
         return False
 
     async def keep_alive(self) -> None:
-        """Nothing: a WebSocket has pings of its own."""
+        """Do nothing: a WebSocket has pings of its own."""
 
     def close(self) -> None:
         self._pipe.close()
 
 
 def _payload(message: bytes) -> tuple[int, bytes]:
-    """The channel and what it carries."""
+    """Return the channel of a message and its payload."""
     if not message:
         raise ConnectionError("it was closed")
     if message[0] not in (_DATA, _ERROR):
@@ -101,7 +104,7 @@ def _payload(message: bytes) -> tuple[int, bytes]:
 
 
 class _SpdyForward:
-    """portforward.k8s.io: a stream for data, and one on which only the node says something."""
+    """A port-forward by portforward.k8s.io: a stream for data, and one for the node's error messages."""
 
     def __init__(self, pipe: Pipe, port: int) -> None:
         self._pipe = pipe
@@ -141,7 +144,7 @@ class _SpdyForward:
         return data
 
     async def _receive_frames(self) -> None:
-        """What comes next."""
+        """Receive bytes, and process the frames that they complete."""
         data = await self._pipe.receive()
         if not data:
             self._closed = True
@@ -172,7 +175,7 @@ class _SpdyForward:
         return not self._data_ended
 
     async def keep_alive(self) -> None:
-        """Answer pings, and send some: what is between drops connections that are silent."""
+        """Answer pings, and send some, because proxies drop silent connections."""
         while True:
             try:
                 async with asyncio.timeout(_PING_SECONDS):
@@ -186,10 +189,10 @@ class _SpdyForward:
 
 
 class PortForwardRelay:
-    """Moves the bytes between a port-forward that has begun and a socket; both are its own.
+    """Moves the bytes between an accepted port-forward and a socket, and owns both.
 
-    `early` is what `receive` gave already, None if it gave nothing. In each direction it waits until the other side
-    has taken what came.
+    `early` has the bytes that `receive` has returned already, None if none. In each direction it waits until the
+    receiver has taken the bytes.
     """
 
     def __init__(self, forward: PortForward, near: socket.socket, early: bytes | None) -> None:
@@ -200,7 +203,10 @@ class PortForwardRelay:
         self._receiving_since: float | None = None
 
     async def run(self, on_data: Callable[[], None]) -> None:
-        """Until it is over. Calls `heard` when the pod says something. Raises a group of what a Forward raises."""
+        """Run until both directions have ended. Raises an exception group of what a PortForward raises.
+
+        Calls `on_data` when the pod sends something.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 up, down = tasks.create_task(self._up()), tasks.create_task(self._down(on_data))

@@ -17,7 +17,7 @@ _SPDY, _PORT_FORWARD = "SPDY/3.1", "portforward.k8s.io"
 
 
 class KubeStatusError(Exception):
-    """The server's no: `status` is HTTP's, `str()` what it says."""
+    """An HTTP status that refuses the request; `str()` is the server's message."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
@@ -29,11 +29,11 @@ class KubeStatusError(Exception):
 
 
 class UpgradeRefused(ValueError):
-    """The server answers, but not with the protocol that was asked for."""
+    """The server answers, but not with the protocol that kproxy asked for."""
 
 
 class KubeHttp:
-    """A connection with one request on it."""
+    """A connection for one request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: KubeLogin) -> None:
         self._reader = reader
@@ -42,7 +42,10 @@ class KubeHttp:
         self._http = h11.Connection(h11.CLIENT)
 
     async def get(self, path: str) -> bytes:
-        """The document there. Raises Refusal, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
+        """Return the document at the path.
+
+        Raises KubeStatusError, h11.RemoteProtocolError, ValueError, OSError, EOFError.
+        """
         response = await self._send("GET", path, [("Accept", "application/json"), ("Connection", "close")])
         body = await self._body()
         if response.status_code != 200:
@@ -50,7 +53,10 @@ class KubeHttp:
         return body
 
     async def upgrade(self, path: str) -> bytes:
-        """Make it a connection of SPDY. Returns the first bytes of it; raises NotUpgraded and what `get` does."""
+        """Upgrade the connection to SPDY, and return its first bytes.
+
+        Raises UpgradeRefused and what `get` raises.
+        """
         headers = [("Connection", "Upgrade"), ("Upgrade", _SPDY), ("X-Stream-Protocol-Version", _PORT_FORWARD)]
         response = await self._send("POST", path, [*headers, ("Content-Length", "0")])
         if isinstance(response, h11.Response):
@@ -69,7 +75,7 @@ class KubeHttp:
     async def _send(
         self, method: str, path: str, headers: Sequence[tuple[str, str]]
     ) -> h11.Response | h11.InformationalResponse:
-        """The head of the answer."""
+        """Send the request, and return the head of the response."""
         all_headers = [("Host", str(self._login.server.address)), *headers]
         if self._login.authorization:
             all_headers.append(("Authorization", self._login.authorization))

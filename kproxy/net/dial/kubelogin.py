@@ -1,6 +1,6 @@
-"""Who asks a Kubernetes API server: what the kubeconfig says, or what its exec plugin gives, for as long as that holds.
+"""Credentials for a Kubernetes API server: those of the kubeconfig, or of its exec plugin while they are valid.
 
-The plugin is a program of the user's (client.authentication.k8s.io): cloud logins and OIDC come so.
+The plugin is a program of the user's (client.authentication.k8s.io): cloud logins and OIDC work that way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PAUSE_AFTER_FAILURE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class KubeLogin:
-    """`until` is the loop's clock."""
+    """Credentials for an API server, valid until `until` of the loop's clock."""
 
     server: KubeServer
     tls: ssl.SSLContext | None
@@ -47,7 +47,10 @@ class KubeLogin:
 
 
 class KubeLogins:
-    """The login of one hop. Getting one goes on in `tasks` even if nobody waits for it any more."""
+    """The credentials of one hop.
+
+    Fetching them continues in `tasks` even if no caller waits any longer.
+    """
 
     def __init__(self, name: str, context: str | None, tasks: asyncio.TaskGroup) -> None:
         self._name = name
@@ -59,7 +62,7 @@ class KubeLogins:
         self._not_before = 0.0
 
     async def current(self, deadline: Deadline) -> KubeLogin:
-        """Raises ViaError."""
+        """Return the current credentials, fetched if necessary. Raises ViaError."""
         now = asyncio.get_running_loop().time()
         if self._login is None or self._login.until <= now:
             if self._login_task is None and now >= self._not_before:
@@ -78,7 +81,7 @@ class KubeLogins:
         return self._login
 
     def discard(self, login: KubeLogin) -> None:
-        """The server does not take it any more: the next one is made anew."""
+        """Drop credentials that the server has refused; the next call of `current` fetches new ones."""
         if self._login is login:
             self._login = None
 
@@ -142,7 +145,10 @@ def _lifetime(timestamp: object) -> float:
 
 
 async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str, Any]:
-    """Its status. Raises OSError, TimeoutError, ValueError with what it did."""
+    """Run the plugin, and return the status of its ExecCredential.
+
+    Raises OSError, TimeoutError, and ValueError with a text for the user.
+    """
     command = str(plugin["command"])
     if "/" in command:  # relative to the file, as kubectl has it
         command = str(server.directory / Path(command))
@@ -186,7 +192,7 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
 
 
 async def _read_bounded(stream: asyncio.StreamReader) -> bytes:
-    """All of it. Raises ValueError at its end if that is too much."""
+    """Read a stream to its end. Raises ValueError if it has more than `_MOST` bytes."""
     output, size = b"", 0
     while data := await stream.read(65536):
         size += len(data)

@@ -1,4 +1,4 @@
-"""Names in a Kubernetes cluster, and what its answers say of them (pure). Answers may be of any form."""
+"""Names in a Kubernetes cluster, and the API documents about them (pure). Documents may have any form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
-    """One thing that a name may mean: a pod (of a service), a service, or the pod that has an IP address."""
+    """One possible meaning of a name: a pod (of a service), a service, or the pod that has an IP address."""
 
     namespace: str
     pod: str | None = None
@@ -37,9 +37,9 @@ class TargetNotFound(Exception):
 
 
 def parse_host(host: str, namespace: str) -> list[NameMeaning]:
-    """What a host may mean, the likeliest first; none if it cannot be a name of the cluster.
+    """Return the possible meanings of a host, the likeliest first; none if it cannot be a name of the cluster.
 
-    The forms are those of Kubernetes' DNS, with `namespace` for what a name leaves out.
+    The forms are those of Kubernetes' DNS, with `namespace` where a name has none.
     """
     try:
         return [NameMeaning(namespace, ip=str(ipaddress.ip_address(host)))]
@@ -65,7 +65,10 @@ def parse_host(host: str, namespace: str) -> list[NameMeaning]:
 
 
 def choose_pod_port(meaning: NameMeaning, port: int, service: Any, slices: Any) -> PodPort:
-    """A ready pod of it, any. `service` and `slices` are the API's documents. Raises NotThere."""
+    """Return the port of a random ready pod of the service.
+
+    `service` and `slices` are the API's documents. Raises TargetNotFound.
+    """
     shown = f"Service {meaning.service} in namespace {meaning.namespace}"
     spec = _get(service, "spec")
     if _get(spec, "type") == "ExternalName":
@@ -102,7 +105,7 @@ def _ready_pod_ports(namespace: str, port: int, name: str | None, slices: Any) -
 
 
 def find_pod_by_hostname(hostname: str, slices: Any) -> str | None:
-    """The pod that has this name in the DNS of a service, where it is not the pod's own."""
+    """Return the pod that has this hostname in the DNS of a service, if the hostname is not the pod's own name."""
     for endpoint_slice in _list(_get(slices, "items")):
         for endpoint in _list(_get(endpoint_slice, "endpoints")):
             if _get(endpoint, "hostname") == hostname:
@@ -111,7 +114,7 @@ def find_pod_by_hostname(hostname: str, slices: Any) -> str | None:
 
 
 def find_running_pod(pods: Any) -> str | None:
-    """The one of these pods that runs."""
+    """Return the name of the one of these pods that runs."""
     for pod in _list(_get(pods, "items")):
         name = _get(_get(pod, "metadata"), "name")
         if _get(_get(pod, "status"), "phase") == "Running" and isinstance(name, str):

@@ -1,7 +1,7 @@
-"""Connections that an API server opens for a port-forward: a WebSocket, or one that is upgraded to SPDY as such.
+"""Connections that an API server opens for a port-forward: a WebSocket, or a connection upgraded to SPDY.
 
-A WebSocket is the way of today, and proxies let it through. Servers before 1.31 have no SPDY in it: those of them that
-refuse WebSockets, or users who may only `create` port-forwards, have the upgrade.
+A WebSocket is the current protocol, and proxies let it through. Servers before 1.31 do not support SPDY in it. If such
+a server refuses WebSockets, or the user may only `create` port-forwards, kproxy uses the upgrade.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _SILENT.setLevel(logging.CRITICAL + 1)
 
 
 class Pipe(Protocol):
-    """Bytes, or messages of them, both ways. `spdy` says what they are."""
+    """A duplex connection of bytes (`spdy`), or of messages."""
 
     spdy: bool
 
     async def send(self, data: bytes) -> None:
-        """Waits while the server takes no more. Raises OSError."""
+        """Send bytes or a message; wait while the server takes no more. Raises OSError."""
         ...
 
     async def receive(self) -> bytes:
-        """What came next, b"" at the end. Raises OSError and ValueError."""
+        """Return the next bytes or message, b"" at the end. Raises OSError and ValueError."""
         ...
 
     def close(self) -> None: ...
@@ -54,7 +54,7 @@ OpenPipe = Callable[[socket.socket, KubeLogin, str], Awaitable[Pipe]]
 
 
 class _Handshake(ClientProtocol):
-    """With Kubernetes' names, which websockets refuses: RFC 6455 has no slash in the name of a protocol."""
+    """A handshake with Kubernetes' protocol names, which have a slash and so are refused by websockets (RFC 6455)."""
 
     def connect(self) -> Request:
         request = super().connect()
@@ -75,7 +75,7 @@ class _WebSocketConnection(ClientConnection):
 
 
 class _WebSocketPipe:
-    """One message at a time."""
+    """A pipe of messages over a WebSocket."""
 
     def __init__(self, websocket: ClientConnection) -> None:
         self._websocket = websocket
@@ -104,7 +104,7 @@ class _WebSocketPipe:
 
 
 class _SpdyPipe:
-    """Nothing but bytes."""
+    """A pipe of bytes over an upgraded connection."""
 
     spdy = True
 
@@ -130,7 +130,7 @@ def _close(transport: asyncio.WriteTransport) -> None:
 
 
 async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:
-    """Raises WebSocketException, ValueError, OSError, EOFError."""
+    """Open a WebSocket. Raises WebSocketException, ValueError, OSError, EOFError."""
     websocket = await connect_websocket(
         f"{'wss' if login.tls else 'ws'}://{login.server.address}{login.server.prefix}{path}",
         sock=sock,
@@ -152,7 +152,10 @@ async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pi
 
 
 async def open_upgraded(sock: socket.socket, login: KubeLogin, path: str) -> Pipe:
-    """Raises Refusal, NotUpgraded, h11.RemoteProtocolError, ValueError, OSError, EOFError."""
+    """Upgrade an HTTP connection.
+
+    Raises KubeStatusError, UpgradeRefused, h11.RemoteProtocolError, ValueError, OSError, EOFError.
+    """
     reader, writer = await asyncio.open_connection(
         sock=sock, ssl=login.tls, server_hostname=login.tls_name, limit=_CHUNK // 2
     )

@@ -1,6 +1,6 @@
-"""Through a Kubernetes API server to its pods, as `kubectl port-forward` does; names are those of the cluster.
+"""Connecting through a Kubernetes API server to its pods, as `kubectl port-forward` does, by the cluster's names.
 
-Each has a connection of its own to the API server, so one that is slow holds no other.
+Each connection has a connection of its own to the API server, so a slow one delays no other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REFUSES_WITHIN = 0.3
 
 
 class Kubernetes:
-    """One namespace of a cluster, and the others where a name says so."""
+    """One namespace of a cluster, and the others where a name contains them."""
 
     def __init__(self, hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup) -> None:
         self._name = f"--via {hop}"
@@ -41,7 +41,7 @@ class Kubernetes:
         self._responsive: set[PodPort] = set()
 
     async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
-        """Forward to the pod that the address means. Raises UpstreamError."""
+        """Forward to the pod that the address names. Raises UpstreamError."""
         with deadline.step(DialStepKind.HOP, self._name):
             try:
                 return await self._connect(address, deadline)
@@ -65,7 +65,7 @@ class Kubernetes:
         raise missing or TargetNotFound("resolve", f"no Service and no pod is called so in namespace {self._namespace}")
 
     async def _find_pod_port(self, meaning: NameMeaning, address: Address, deadline: Deadline) -> PodPort | None:
-        """None if there is no such thing."""
+        """Return the port of the pod that the name means; None if such a service does not exist."""
         if meaning.ip is not None:
             selector = quote(f"status.podIP={meaning.ip}", safe="")
             path = f"{_api_path('', meaning.namespace, 'pods')}?fieldSelector={selector}"
@@ -93,7 +93,7 @@ class Kubernetes:
     async def _get(
         self, path: str, verb: str, resource: str, meaning: NameMeaning, address: Address, deadline: Deadline
     ) -> object | None:
-        """The answer, None if there is no such object."""
+        """Return a document of the API; None if the object does not exist."""
         try:
             document: object = await self._api.get(path, deadline)
         except KubeStatusError as error:
@@ -142,7 +142,7 @@ class Kubernetes:
     async def _wait_until_accepted(
         self, forward: PortForward, pod_port: PodPort, address: Address, deadline: Deadline
     ) -> bytes | None:
-        """Wait until the pod has the connection. Returns what `receive` gave of it already."""
+        """Wait until the pod has the connection. Return the bytes that it has sent meanwhile."""
         early: bytes | None = None
         try:
             async with deadline.timeout():

@@ -1,7 +1,7 @@
-"""The addresses of names, asked of the system's resolver without ever waiting for it on the event loop.
+"""Name resolution by the system's resolver, without ever blocking the event loop.
 
-Each question has a daemon thread of its own: a resolver that hangs for half a minute then keeps nobody else waiting,
-and does not hold up the end of the process as the threads of an executor do.
+Each question has a daemon thread of its own: a resolver that hangs for half a minute then delays no other question, and
+does not delay the exit of the process as the threads of an executor do.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _MAX_THREADS = 32
 
 @dataclass(slots=True)
 class _CachedAnswer:
-    """What a name led to `at` that time (empty: there is no such name; None: no name server has answered), and whether
-    that led `nowhere`. It then holds for `pause` seconds."""
+    """The cached result of one question."""
 
     infos: list[AddrInfo] | None
     at: float
@@ -47,7 +46,10 @@ class _CachedAnswer:
 
 
 class Resolver:
-    """Name resolution for one cluster, remembered for a few seconds; one question for all who ask for a name."""
+    """Name resolution for one cluster, cached for a few seconds.
+
+    Callers that ask for the same name share one question.
+    """
 
     def __init__(self) -> None:
         self._answers: dict[str, _CachedAnswer] = {}  # the oldest first
@@ -55,7 +57,10 @@ class Resolver:
         self._slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def resolve(self, address: Address) -> Sequence[AddrInfo]:
-        """The addresses of a name, best first. Raises UpstreamError: NoSuchName if the name servers say so."""
+        """Return the addresses of a name, best first.
+
+        Raises UpstreamError; NoSuchName if the name servers have answered that the name does not exist.
+        """
         ip_infos = self.parse_ip(address)
         if ip_infos:
             return ip_infos
@@ -66,7 +71,7 @@ class Resolver:
         return _with_port(infos, address.port)
 
     def parse_ip(self, address: Address) -> Sequence[AddrInfo]:
-        """The address that is an IP address; none if it is a name. Raises UpstreamError."""
+        """Return the address if the host is an IP address, nothing if it is a name. Raises UpstreamError."""
         if not 0 < address.port < 65536:  # getaddrinfo takes it modulo 65536
             raise UpstreamError("other", f"{address}: {address.port} is not a port")
         if "%" in address.host:  # the number of an interface may change
@@ -74,7 +79,10 @@ class Resolver:
         return _numeric(address)
 
     def mark_doubtful(self, host: str) -> None:
-        """What the name led to did not work: ask anew soon, but not for each of many who find out."""
+        """Note that the addresses of a name did not work.
+
+        The resolver asks again soon, but not for each of many callers.
+        """
         if host in self._answers:
             self._answers[host].is_doubtful = True
 
@@ -118,12 +126,12 @@ def _with_port(infos: Iterable[AddrInfo], port: int) -> Sequence[AddrInfo]:
 
 
 def _has_same_addresses(first: Iterable[AddrInfo] | None, second: Iterable[AddrInfo] | None) -> bool:
-    """Whether two answers have the same addresses; a server gives them in turn."""
+    """Return whether two answers have the same addresses; a server rotates their order."""
     return {info[4][0] for info in first or ()} == {info[4][0] for info in second or ()}
 
 
 def _look_up(host: str, flags: int = 0) -> list[AddrInfo] | None:
-    """None if no name server answers."""
+    """Return the addresses of a name, none if it does not exist, and None if no name server answers."""
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
         return infos  # type: ignore[return-value]  # typeshed's tuple is looser

@@ -1,7 +1,7 @@
-"""Which addresses to dial for a node's advertised address. Pure.
+"""The addresses to dial for a node's advertised address, in order. Pure.
 
-In this order: what a `--map` says, and nothing else if one matches; the advertised address itself; other addresses that
-turned out to be this very node; bootstrap servers of which nobody knows yet which node they are.
+If a `--map` matches, its address is the only one. Otherwise they are: the advertised address itself; other addresses
+that are known to belong to this node; bootstrap servers that may belong to any node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kproxy.base.address import Address
 
 
 class RouteKind(Enum):
-    """Why an address is dialled."""
+    """The reason for dialling an address."""
 
     MAPPED = "mapped"
     ADVERTISED = "advertised"
@@ -24,7 +24,7 @@ class RouteKind(Enum):
 
 
 class RouteMap(Protocol):
-    """One `--map`; the config room's Map."""
+    """One `--map`, as `kproxy.config` has it."""
 
     def matches(self, advertised: Address, node: str) -> bool: ...
     def dial(self, advertised: Address) -> Address: ...
@@ -32,14 +32,14 @@ class RouteMap(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An address to dial, and why."""
+    """An address to dial, and the reason."""
 
     dial: Address
     kind: RouteKind
 
 
 class Routes:
-    """The routes of one cluster, as its maps say."""
+    """The routes of one cluster, which follow its maps."""
 
     def __init__(self, maps: Sequence[RouteMap]) -> None:
         self._maps = maps
@@ -48,8 +48,11 @@ class Routes:
     def candidates(
         self, label: str, advertised: Address, learned: Iterable[Address] = (), unidentified: Iterable[Address] = ()
     ) -> list[Route]:
-        """The routes to the node with this label, best first. `learned`: addresses that turned out to be this node;
-        `untold`: bootstrap servers that may be any."""
+        """Return the routes to the node with this label, best first.
+
+        `learned` has the addresses that are known to belong to this node, `unidentified` the bootstrap servers that may
+        belong to any.
+        """
         for at, route_map in enumerate(self._maps):
             if route_map.matches(advertised, label):
                 self._used.add(at)
@@ -61,5 +64,5 @@ class Routes:
         return [Route(address, kind) for address, kind in kinds.items()]
 
     def unused_maps(self) -> list[RouteMap]:
-        """The maps that no node has matched so far."""
+        """Return the maps that no node has matched so far."""
         return [route_map for at, route_map in enumerate(self._maps) if at not in self._used]

@@ -1,4 +1,4 @@
-"""Options of the proxy's TCP sockets. What a platform does not have is left out."""
+"""Options of the proxy's TCP sockets. Options that a platform does not support are left out."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ _INHERITED = sys.platform == "linux"
 
 
 def tune(sock: socket.socket, peer: str) -> None:
-    """Prepare a connection with this IP address for relaying: no delay; keepalive."""
+    """Set the options of a relayed connection to or from this IP address: no delay, and keepalive."""
     _set(sock, _LOCAL if _is_loopback(peer) else _REMOTE)
 
 
 def tune_listening(sock: socket.socket, host: str) -> None:
-    """Prepare a socket that is to listen on this IP address, for those whom `tune_accepted` prepares."""
+    """Set the options of a socket that will listen on this IP address; accepted connections inherit them."""
     tune(sock, host)
 
 
 def tune_accepted(sock: socket.socket, peer: str, host: str) -> None:
-    """Prepare a connection with this IP address that came to a socket of `tune_listening`: non-blocking, else as
-    `tune`."""
+    """Set the options of a connection that a socket of `tune_listening` has accepted, as `tune` does.
+
+    The socket becomes non-blocking.
+    """
     sock.setblocking(False)
     if not _INHERITED:
         tune(sock, peer)

@@ -1,4 +1,4 @@
-"""Through a SOCKS5 proxy (RFC 1928, RFC 1929), by python-socks. Names are resolved by the proxy."""
+"""Connecting through a SOCKS5 proxy (RFC 1928, RFC 1929), by python-socks. The proxy resolves names."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Socks5:
         return ViaError("proxy", f"{self._name}: the server at this address is not a SOCKS5 proxy ({error})")
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept open."""
 
 
 class _OpenConnection:
-    """Stands where python-socks has the proxy before this one; the connection to this one is open already."""
+    """The object that python-socks expects in place of a previous proxy; its connection is open already."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -107,7 +107,7 @@ class _OpenConnection:
 
 
 class _RecordingSocket(socket.socket):
-    """The connection, which remembers what the other side said first: python-socks does not tell it."""
+    """A socket that keeps the first bytes received, which python-socks does not return."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(fileno=sock.detach())
@@ -120,7 +120,7 @@ class _RecordingSocket(socket.socket):
         return data
 
     def to_plain_socket(self) -> socket.socket:
-        """The same connection as a plain socket; this one is of no more use."""
+        """Return the same connection as a plain socket; this object is closed."""
         plain = socket.socket(fileno=self.detach())
         plain.setblocking(False)
         return plain

@@ -1,8 +1,8 @@
-"""SPDY/3.1 as a client of Kubernetes' port-forward needs it (pure): bytes in, events and bytes out.
+"""SPDY/3.1 for the client of a Kubernetes port-forward (pure): bytes in, events and bytes out.
 
-What a server's headers say matters to no port-forward, so none is inflated. There is no flow control: what Kubernetes
-has for SPDY (moby/spdystream) neither sends windows nor heeds them. So one connection carries one pair of streams, and
-whoever reads no more of it holds nothing else.
+A port-forward needs nothing from a server's headers, so none is inflated. SPDY has no flow control here: Kubernetes'
+implementation (moby/spdystream) neither sends windows nor respects them. So one connection carries one pair of streams,
+and a slow reader delays no other.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ DICTIONARY = b"".join(map(_counted, _WORDS.split(","))) + _REST.encode()
 
 
 class SpdyError(ValueError):
-    """What came is not SPDY/3.1, or more than anybody needs."""
+    """The received bytes are not SPDY/3.1, or a frame is larger than a port-forward needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAccepted:
-    """The server has taken a stream."""
+    """The server has accepted a stream."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamData:
-    """Some bytes on a stream."""
+    """Bytes on a stream."""
 
     stream: int
     data: bytes
@@ -70,7 +70,7 @@ class StreamData:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """No more comes on a stream; `reset` if nothing can be sent on it either."""
+    """The end of a stream's incoming direction; with `reset`, of both directions."""
 
     stream: int
     reset: bool = False
@@ -78,14 +78,14 @@ class StreamEnd:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """`answer` is the frame that the server waits for."""
+    """A ping of the server; `reply` is the frame to send back."""
 
     reply: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """The server takes no more streams."""
+    """The server accepts no more streams."""
 
 
 SpdyEvent = StreamAccepted | StreamData | StreamEnd | Ping | GoAway
@@ -102,7 +102,7 @@ class Spdy:
         self._data: tuple[int, int, bool] | None = None  # the data frame that has begun: stream, bytes left, the last
 
     def open(self, headers: Mapping[str, str], *, last: bool = False) -> tuple[int, bytes]:
-        """Begin a stream; `last` if nothing will be sent on it."""
+        """Begin a stream, and return its number and the bytes to send; `last` if it will carry no data."""
         stream, self._next = self._next, self._next + 2
         self._open.add(stream)
         block = len(headers).to_bytes(4) + b"".join(
@@ -113,15 +113,18 @@ class Spdy:
         return stream, _control(_SYN_STREAM, stream.to_bytes(4) + bytes(6) + packed, _FIN if last else 0)
 
     def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
-        """Bytes on a stream, at most 16 MiB - 1; `last` if no more will be sent on it."""
+        """Return a data frame of at most 16 MiB - 1 bytes; `last` ends the sending direction."""
         return b"%b%c%b%b" % (stream.to_bytes(4), _FIN if last else 0, len(data).to_bytes(3), data)
 
     def ping(self) -> bytes:
-        """Something that passes all the way and changes nothing. Its answer is no event."""
+        """Return a ping frame, which keeps the connection alive. Its reply is no event."""
         return _control(_PING, (1).to_bytes(4))
 
     def receive(self, data: bytes) -> list[SpdyEvent]:
-        """Raises SpdyError; nothing can be received after that."""
+        """Process received bytes, and return the events.
+
+        Raises SpdyError; nothing can be received after that.
+        """
         events: list[SpdyEvent] = []
         view = memoryview(data)
         while view:
@@ -138,7 +141,7 @@ class Spdy:
         return events
 
     def _frame_size(self) -> int:
-        """How many bytes of this frame are needed to understand it."""
+        """Return the bytes of the current frame that are needed to process it."""
         head = self._head
         if len(head) < _HEAD or not head[0] & 0x80:
             return _HEAD
@@ -155,7 +158,7 @@ class Spdy:
             yield from self._end(stream)
 
     def _payload(self, view: memoryview, events: list[SpdyEvent]) -> memoryview:
-        """Take what is there of a data frame; return what follows it. Frames of 16 MiB need no memory."""
+        """Take the bytes of a data frame, and return those that follow it. Frames of 16 MiB need no memory."""
         assert self._data is not None
         stream, left, last = self._data
         part, rest = view[:left], view[left:]

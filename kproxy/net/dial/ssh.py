@@ -1,7 +1,7 @@
-"""Through an SSH server, as `ssh -J` does: one connection, by asyncssh, and a channel in it for each upstream one.
+"""Connecting through an SSH server, as `ssh -J` does: one asyncssh connection, with a channel per upstream connection.
 
-The connection is opened when it is first needed, and again, with growing pauses, when it was lost. What the user's
-files say of the server is in `sshfiles`, what can go wrong with it in `sshfaults`.
+The connection is opened when it is first needed, and again, with growing pauses, after it was lost. `sshfiles` reads
+the server's settings from the user's files, `sshfaults` explains errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_JUMPS = 8
 
 
 class Ssh:
-    """One SSH server. Logging in goes on in `tasks` even if nobody waits for it any more."""
+    """One SSH server. A login continues in `tasks` even if no caller waits any longer."""
 
     def __init__(
         self, hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup, name: str = "", depth: int = 0
@@ -98,7 +98,7 @@ class Ssh:
         return self._connection
 
     async def _log_in(self) -> None:
-        """Set `_connection`, or `_failure` and until when it holds."""
+        """Set `_connection`, or `_failure` and the time until which it holds."""
         client = _SshClient()
         server = None
         try:
@@ -158,7 +158,7 @@ class Ssh:
         return connection
 
     async def _watch(self, connection: asyncssh.SSHClientConnection, client: _SshClient) -> None:
-        """Notice the end of the connection."""
+        """Wait for the end of the connection, and log it."""
         await connection.wait_closed()
         if self._connection is connection:
             self._connection = None
@@ -183,7 +183,7 @@ class Ssh:
 
 
 class _SshClient(asyncssh.SSHClient):
-    """Notes why a connection ends, and a host key that is not trusted. Answers nothing: nobody is there to be asked."""
+    """An SSH client that records why a connection ends, and an untrusted host key. It answers no prompts."""
 
     def __init__(self) -> None:
         self.lost: Exception | None = None
@@ -198,7 +198,11 @@ class _SshClient(asyncssh.SSHClient):
 
 
 def _as_session(end: BridgeEnd) -> Any:
-    """An End has all that asyncssh wants of a session, but not its base class, which needs asyncssh."""
+    """Return a factory for the session.
+
+    A BridgeEnd has all callbacks of asyncssh's session, but not its base class, so that `bridge` does not import
+    asyncssh.
+    """
     return lambda: end
 
 

@@ -1,4 +1,4 @@
-"""What asyncssh and an SSH server say when something goes wrong, as one line that says what to do."""
+"""Explanations of errors from asyncssh and SSH servers, as one line that says what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _WORDS = (
 
 
 def explain_login_failure(name: str, server: SshServer | None, error: Exception, host_key: str | None) -> ViaError:
-    """Why nobody is logged in to the server `name`. `offered` is its host key if that is not trusted."""
+    """Return the error for a failed login at the server `name`.
+
+    `host_key` is the server's host key if it is not trusted.
+    """
     message = " ".join(str(error).split())
     if server is None:
         return ViaError("ssh", f"{name}: ~/.ssh/config or /etc/ssh/ssh_config: {message}")
@@ -56,7 +59,7 @@ def _explain_host_key(name: str, server: SshServer, host_key: str | None, messag
 
 
 def explain_channel_failure(name: str, address: Address, error: Exception) -> UpstreamError:
-    """Why the server `name`, to which somebody is logged in, opens no channel to the address."""
+    """Return the error for a channel that the server `name` refuses after a login."""
     message = " ".join(str(error).split())
     if not isinstance(error, asyncssh.ChannelOpenError):
         return ViaError("ssh", f"{name}: {message}")

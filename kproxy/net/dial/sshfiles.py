@@ -1,4 +1,4 @@
-"""What the user's files say of an SSH server: ~/.ssh/config and known_hosts, and the system's."""
+"""The settings of an SSH server from the user's files: ~/.ssh/config and known_hosts, and the system's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SshServer:
-    """A server as `ssh` would understand its name. `arguments` are those of asyncssh.create_connection."""
+    """A server as `ssh` would resolve its name. `arguments` are those of asyncssh.create_connection."""
 
     host: str
     port: int
@@ -37,12 +37,12 @@ class SshServer:
 
     @property
     def known_as(self) -> str:
-        """Its name in known_hosts."""
+        """The server's name in known_hosts."""
         return self.alias if self.port == 22 else f"[{self.alias}]:{self.port}"
 
     @property
     def is_known(self) -> bool:
-        """Whether known_hosts has a key or an authority for it."""
+        """True if known_hosts has a key or an authority for the server."""
         port = self.port if self.port != 22 else None
         keys, authorities, *_ = asyncssh.match_known_hosts(self.known_hosts, self.alias, "", port)
         return bool(keys or authorities)
@@ -50,7 +50,7 @@ class SshServer:
 
 @dataclass(frozen=True, slots=True)
 class JumpHost:
-    """A server that ProxyJump names; a Hop."""
+    """A server that ProxyJump names; a HopSpec."""
 
     host: str
     port: int | None
@@ -90,7 +90,7 @@ def read_ssh_server(hop: HopSpec) -> SshServer:
 
 
 def parse_proxy_jump(proxy_jump: str | None) -> Iterator[JumpHost]:
-    """The servers of ProxyJump, `[user@]host[:port]` or a URL, separated by commas; in the order of the way."""
+    """Return the servers of ProxyJump, `[user@]host[:port]` or a URL, separated by commas, in dialling order."""
     for text in (proxy_jump or "").split(","):
         user, _, host_port = text.strip().removeprefix("ssh://").rpartition("@")
         host, _, port = host_port.rpartition(":") if host_port.rpartition(":")[2].isdigit() else (host_port, "", "")
@@ -107,7 +107,7 @@ def _expand(path: str) -> Path:
 
 
 def _read_known_hosts(*paths: str) -> asyncssh.SSHKnownHosts:
-    """What can be read of the files; like `ssh`, without the lines that mean nothing."""
+    """Read the readable files; like `ssh`, ignore malformed lines."""
     known_hosts = asyncssh.SSHKnownHosts()
     for path in map(_expand, paths):
         try:

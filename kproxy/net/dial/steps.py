@@ -1,4 +1,4 @@
-"""The steps in which an upstream connection is opened, as they are reported to whoever wants to show them."""
+"""The steps of opening an upstream connection, reported to a caller that displays them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import perf_counter
 
 
 class DialStepKind(Enum):
-    """What one step does."""
+    """The kind of a step."""
 
     RESOLVE = "resolve"  # a host name to IP addresses
     CONNECT = "connect"  # TCP
@@ -21,8 +21,10 @@ class DialStepKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DialStep:
-    """One step that was taken, towards `target` (a host name, HOST:PORT, or a hop), in so many seconds. `problem` says
-    why it failed; then no other follows."""
+    """One finished step towards `target` (a host name, HOST:PORT, or a hop), and its duration.
+
+    `problem` is the reason for a failure; no other step follows it.
+    """
 
     kind: DialStepKind
     target: str
@@ -35,7 +37,7 @@ OnStep = Callable[[DialStep], None]
 
 @contextlib.contextmanager
 def report_step(on_step: OnStep, kind: DialStepKind, target: str) -> Iterator[None]:
-    """Report what happens in this block as a step."""
+    """Report the block as a step."""
     began = perf_counter()
     try:
         yield

@@ -1,7 +1,7 @@
-"""A conversation over one connected socket, plain or TLS, for kproxy's own few questions.
+"""Sending and receiving over one connected socket, plain or TLS, for kproxy's own few questions.
 
-asyncio's `sock_recv` and `sock_sendall` refuse TLS sockets, and its transports take the socket away. Sessions do not go
-through here.
+asyncio's `sock_recv` and `sock_sendall` refuse TLS sockets, and its transports take the socket away. Sessions do not
+use this module.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ Connect = Callable[[], Awaitable[socket.socket]]
 
 
 class Stream:
-    """Send and receive over a connected, non-blocking socket, which stays its owner's: a `Stream` never closes it.
+    """Send and receive over a connected, non-blocking socket. The caller owns the socket: a `Stream` never closes it.
 
-    Both raise OSError (of which ssl.SSLError is one); neither has a time limit of its own. Only one of both at a time
-    waits.
+    Both methods raise OSError (of which ssl.SSLError is one); neither has a time limit of its own. Only one of both may
+    wait at a time.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     async def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all of the bytes."""
         remaining = memoryview(data)
         while remaining:
             remaining = remaining[await retry_when_ready(self._sock, partial(self._sock.send, remaining), write=True) :]
 
     async def receive(self, limit: int) -> bytes:
-        """What has come, at least one byte and at most `limit`; b"" at the end of the stream."""
+        """Return the received bytes, at least one and at most `limit`; b"" at the end of the stream."""
         return await retry_when_ready(self._sock, partial(self._sock.recv, limit))
 
 
 async def retry_when_ready(sock: socket.socket, call: Callable[[], T], *, write: bool = False) -> T:
-    """The result of a call on a non-blocking socket, repeated each time that the socket is ready for it.
+    """Return the result of a call on a non-blocking socket, repeated each time that the socket is ready for it.
 
-    TLS says itself which way it waits (a handshake does both); `write` says it for a plain socket.
+    TLS itself reports which direction it waits for (a handshake does both); `write` is the direction of a plain socket.
     """
     while True:
         try:
@@ -56,7 +56,7 @@ async def retry_when_ready(sock: socket.socket, call: Callable[[], T], *, write:
 
 
 class ReadinessLoop(asyncio.SelectorEventLoop):
-    """A loop that knows a shorter way to wait for a socket than `add_reader`."""
+    """An event loop that has a faster way to wait for a socket than `add_reader`."""
 
     async def ready(self, fd: int, *, write: bool) -> None:
         """Wait until a socket can be written, or read."""

@@ -1,4 +1,4 @@
-"""What went wrong with TLS, for people, and a fixed word for metrics. Texts begin with "TLS"."""
+"""Explanations of TLS errors, with a fixed word for metrics. Texts begin with "TLS"."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CERTIFICATE_REFUSED = {
 
 
 def is_wrong_name(error: OSError) -> bool:
-    """Whether all that is wrong with the broker's certificate is its name."""
+    """Return whether the only problem with the broker's certificate is its name."""
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _WRONG_NAME
 
 
 def explain_broker_error(error: OSError) -> tuple[str, str]:
-    """Why TLS to a broker failed: a reason and a text."""
+    """Return the reason and the text for a failure of TLS to a broker."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return "tls-closed", (
             "TLS: the connection was closed during the handshake: its listener may be PLAINTEXT or SASL_PLAINTEXT"
@@ -78,7 +78,7 @@ def _verification(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
 
 
 def explain_client_error(error: OSError) -> tuple[str, str]:
-    """Why TLS with a client failed: a reason and a text."""
+    """Return the reason and the text for a failure of TLS with a client."""
     if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         text = "TLS: the client closed the connection during the handshake; it may not trust the certificate of"
         return "client-tls-closed", f"{text} --client-tls-cert, or not find its own name for kproxy in it"

@@ -1,7 +1,7 @@
 """TLS towards brokers and towards clients: contexts that follow their files, and handshakes.
 
-TLS 1.2 and 1.3. Files are looked at again with each new connection, and read again if one of them is another one or
-has changed; connections that are open stay as they are.
+TLS 1.2 and 1.3. Each new connection checks the files, and loads them again if one of them was replaced or has changed;
+open connections stay as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ Connect = Callable[[], Awaitable[socket.socket]]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of one side, and their passwords; None: not given. `key_password` is also that of a key store."""
+    """The files of one side, and their passwords.
+
+    None means not given. `key_password` is also the password of a key store.
+    """
 
     ca: Path | None = None
     ca_password: str | None = None
@@ -49,7 +52,7 @@ class TlsFiles:
 
 
 class TlsFilesError(ConfigError):
-    """Files that are no good: `found` has the key of each option and what is wrong with its file."""
+    """Files that cannot be used: `option_problems` has the option key and the problem of each."""
 
     def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
         self.option_problems = problems
@@ -57,10 +60,12 @@ class TlsFilesError(ConfigError):
 
 
 class _Tls(ABC):
-    """One side's context, made again when its files change. `prefix` is how the keys of its options begin."""
+    """The TLS context of one side, loaded again when its files change.
+
+    `prefix` is the beginning of the keys of its options. Raises TlsFilesError.
+    """
 
     def __init__(self, files: TlsFiles, prefix: str, owner: str) -> None:
-        """Raises BadFiles."""
         self._files = files
         self._prefix = prefix
         self._owner = owner
@@ -97,7 +102,7 @@ class _Tls(ABC):
         return context
 
     def _password_hint(self, error: ValueError, option: str) -> str:
-        """How to give the password, if the error is about one."""
+        """Return how to set the password, if the error is about one."""
         if not isinstance(error, WrongPassword):
             return ""
         key = f"{self._prefix}-{option}"
@@ -106,7 +111,7 @@ class _Tls(ABC):
         return f"; set it with KPROXY_{key.upper().replace('-', '_')}, or {key} in a file (-c FILE)"
 
     def current(self) -> ssl.SSLContext:
-        """The context of the files as they are now, or of those before, if these are no good."""
+        """Return the context of the current files, or of the previous ones if the current ones cannot be used."""
         state = self._file_states()
         if state != self._loaded_states:
             self._loaded_states = state
@@ -118,7 +123,7 @@ class _Tls(ABC):
         return self._context
 
     def _file_states(self) -> list[tuple[int, int, int] | None]:
-        """What changes with the files, also where they are links to others (as in Kubernetes)."""
+        """Return a value that changes with the files, also where they are links to others (as in Kubernetes)."""
         state: list[tuple[int, int, int] | None] = []
         for path in (self._files.ca, self._files.cert, self._files.key):
             try:
@@ -132,8 +137,8 @@ class _Tls(ABC):
 class BrokerTls(_Tls):
     """TLS towards the brokers of one cluster.
 
-    `server_name` is expected in every broker's certificate instead of its own name; ANY_NAME takes any. `insecure`
-    takes any certificate.
+    Every broker's certificate must have `server_name`, if given, instead of the broker's own name; ANY_NAME accepts any
+    name. `insecure` accepts any certificate.
     """
 
     def __init__(self, files: TlsFiles, owner: str, *, server_name: str | None = None, insecure: bool = False) -> None:
@@ -151,7 +156,7 @@ class BrokerTls(_Tls):
         return context
 
     async def open(self, connect: Connect, dialled: Address, name: str, deadline: Deadline) -> TlsSocket:
-        """Connect to `dialled`, and make TLS of it. `name` is the broker's. Raises UpstreamError."""
+        """Connect to `dialled`, and make the TLS handshake. `name` is the broker's. Raises UpstreamError."""
         # A name may end in a dot, to be absolute; no certificate has one.
         expected = (name if self._server_name in (None, ANY_NAME) else str(self._server_name)).removesuffix(".")
         sock = await connect()
@@ -177,8 +182,10 @@ class BrokerTls(_Tls):
         raise UpstreamError(reason, text)
 
     async def _names(self, connect: Connect, expected: str, deadline: Deadline) -> list[str]:
-        """The names in the certificate of a broker that has the wrong one: OpenSSL keeps them to itself unless it is
-        asked not to compare them."""
+        """Return the names in the certificate of a broker that has the wrong one.
+
+        OpenSSL returns them only if it does not compare them.
+        """
         try:
             context = self._load_context()
             context.check_hostname = False
@@ -198,7 +205,7 @@ def _wrong_name(expected: str, names: list[str]) -> str:
 
 
 class AdminTls(_Tls):
-    """TLS towards those who ask the admin endpoint, which does the handshakes itself."""
+    """TLS towards the clients of the admin endpoint, which makes the handshakes itself."""
 
     def __init__(self, files: TlsFiles) -> None:
         super().__init__(files, "admin-tls", "admin")
@@ -223,11 +230,11 @@ class ClientTls(_Tls):
         return context
 
     def names(self) -> list[str]:
-        """The names of hosts in the certificate that clients are shown; none if it cannot be read."""
+        """Return the host names in the certificate that kproxy shows to clients; none if it cannot be read."""
         return _read_own_names(self.current())
 
     async def accept(self, sock: socket.socket) -> TlsSocket:
-        """Make TLS of a client's connection. Raises WireError if the client is at fault."""
+        """Make the TLS handshake with a client. Raises WireError if the client is at fault."""
         try:
             async with asyncio.timeout(_CLIENT_TIMEOUT):
                 return await _handshake(sock, self.current(), None)
@@ -239,7 +246,10 @@ class ClientTls(_Tls):
 
 
 async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | None) -> TlsSocket:
-    """Raises OSError, or ValueError if `host` can be no name; then the connection is closed."""
+    """Make a handshake. Raises OSError, or ValueError if `host` is not a valid name.
+
+    If it fails, the connection is closed.
+    """
     try:
         tls = TlsSocket(sock, context, server_side=host is None, host=host)
     except BaseException:
@@ -254,7 +264,7 @@ async def _handshake(sock: socket.socket, context: ssl.SSLContext, host: str | N
 
 
 def _read_own_names(context: ssl.SSLContext) -> list[str]:
-    """The names in the certificate of a server's context, which only a client is told: one in memory."""
+    """Return the names in the certificate of a server's context, by a handshake in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -268,8 +278,10 @@ def _read_own_names(context: ssl.SSLContext) -> list[str]:
 
 
 def certificate_names(der: bytes) -> list[str]:
-    """The names of hosts and the addresses in a certificate: its subject's, if it has no others. None of one that
-    cannot be read."""
+    """Return the host names and addresses in a certificate: its subject's, if it has no others.
+
+    Return none if the certificate cannot be read.
+    """
     from cryptography import x509  # few need it
 
     try:

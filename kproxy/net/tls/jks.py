@@ -20,13 +20,15 @@ _WHITENER = b"Mighty Aphrodite"
 
 
 class WrongPassword(ValueError):
-    """The password of a key store, or of a key in it, is not given or does not fit."""
+    """The password of a key store, or of a key in it, is missing or wrong."""
 
 
 @dataclass(slots=True)
 class KeyStore:
-    """What a file holds, all of it DER: `keys` are PKCS #8 keys, still hidden, with their chains, the key's own
-    certificate first."""
+    """The contents of a key store, all of it DER.
+
+    `keys` has PKCS #8 keys, still encrypted, with their chains, the key's own certificate first.
+    """
 
     certificates: list[bytes] = field(default_factory=list)
     keys: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
@@ -35,7 +37,7 @@ class KeyStore:
 def read_key_store(data: bytes, password: str | None) -> KeyStore:
     """Read a JKS file. Without a password its integrity is not checked, as in Java.
 
-    Raises ValueError with one line for the user, Locked if it is about the password.
+    Raises ValueError with one line for the user, WrongPassword if it is about the password.
     """
     if password is not None:
         digest = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + data[:-_DIGEST]).digest()
@@ -80,7 +82,7 @@ def _certificate(data: bytes, at: int, version: int) -> tuple[bytes, int]:
 
 
 def _chunk(data: bytes, at: int, size: str) -> tuple[bytes, int]:
-    """Bytes after their length, and where they end."""
+    """Return bytes after their length, and the index after them."""
     (length,) = unpack_from(size, data, at)
     start = at + Struct(size).size
     if not 0 <= length <= len(data) - start:
@@ -89,7 +91,7 @@ def _chunk(data: bytes, at: int, size: str) -> tuple[bytes, int]:
 
 
 def decrypt_key(encrypted_key: bytes, password: str) -> bytes:
-    """The PKCS #8 key (DER) that a store hides. Raises Locked if the password is wrong."""
+    """Return the PKCS #8 key (DER) of an encrypted key. Raises WrongPassword."""
     # EncryptedPrivateKeyInfo (RFC 5208 §6): a sequence of the algorithm and an octet string, which stands last.
     start, _ = _element(encrypted_key, 0)
     _, at = _element(encrypted_key, start)
@@ -111,7 +113,7 @@ def decrypt_key(encrypted_key: bytes, password: str) -> bytes:
 
 
 def _element(data: bytes, at: int) -> tuple[int, int]:
-    """Where the content of a DER element starts and ends (X.690 §8.1)."""
+    """Return the start and the end of the content of a DER element (X.690 §8.1)."""
     try:
         length, start = data[at + 1], at + 2
         if length & 0x80:

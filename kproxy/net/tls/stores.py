@@ -1,9 +1,8 @@
-"""Certificates and keys in the files that Kafka users have: PEM, DER, PKCS #12, JKS. What they hold goes into an
-ssl.SSLContext.
+"""Loading certificates and keys into an ssl.SSLContext, from the files of Kafka users: PEM, DER, PKCS #12, JKS.
 
-OpenSSL takes a private key from a file only. One that comes out of a key store is given to it in memory where the
-system has such files (Linux), else in a file that only this user may read and that is gone at once; encrypted in both
-cases, with a password that nobody else knows.
+OpenSSL reads a private key only from a file. A key from a key store is given to it in memory where the system has such
+files (Linux), else in a file that only this user may read and that is deleted at once; encrypted in both cases, with a
+random password.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ _CONVERT = "convert it with keytool -importkeystore -deststoretype PKCS12"
 
 
 def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> None:
-    """Trust the certificates of the file. Raises ValueError with one line for the user, Locked if it is about the
-    password."""
+    """Trust the certificates of the file.
+
+    Raises ValueError with one line for the user, WrongPassword if it is about the password.
+    """
     data = _read(path)
     try:
         if b"-----BEGIN " in data:
@@ -52,9 +53,9 @@ def load_trust(context: ssl.SSLContext, path: Path, password: str | None) -> Non
 
 
 def load_identity(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:
-    """Show this certificate and its chain, and prove to own it; without `key`, the key is in the same file.
+    """Load the certificate and its chain with the private key; without `key`, the key is in the same file.
 
-    Raises ValueError with one line for the user, Locked if it is about the password.
+    Raises ValueError with one line for the user, WrongPassword if it is about the password.
     """
     data = _read(certificate)
     if b"-----BEGIN " in data:
@@ -115,7 +116,7 @@ def _load_chain(
 
 
 def _read(path: Path) -> bytes:
-    """Raises ValueError. The event loop waits for it: files are read again when they have changed."""
+    """Read a file. Raises ValueError. It blocks the event loop: changed files are read again at run time."""
     try:
         return regularfile.read(path, _MOST)
     except OSError as error:
@@ -123,7 +124,10 @@ def _read(path: Path) -> bytes:
 
 
 def _is_pkcs12(data: bytes) -> bool:
-    """RFC 7292 §4: a sequence that begins with the version, 3. A certificate begins with another sequence."""
+    """Return whether the data is PKCS #12: a sequence that begins with the version, 3 (RFC 7292 §4).
+
+    A certificate begins with another sequence.
+    """
     if data[:1] != b"\x30" or len(data) < 2:
         return False
     start = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)
@@ -142,7 +146,7 @@ def _trust(context: ssl.SSLContext, certificates: list[bytes]) -> None:
 
 
 def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
-    """The key, if there is one, and the certificates (DER): the key's own and those that lead up from it first."""
+    """Return the key, if there is one, and the certificates (DER): the key's own and its chain first."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
@@ -182,8 +186,11 @@ def _pem(key: PrivateKeyTypes, password: str) -> bytes:
 
 @contextlib.contextmanager
 def _file_with_data_read(path: Path, data: bytes) -> Iterator[Path]:
-    """A file with what was read of `path`, for OpenSSL, which reads by itself, whatever stands there by then. Where the
-    system has no files in memory, it is the file itself: a key is not written to a disk for that."""
+    """Yield a file with the data that was read from `path`, for OpenSSL, which reads files itself.
+
+    So a replacement of `path` meanwhile has no effect. Where the system has no files in memory, it is `path` itself: a
+    key is not written to a disk for that.
+    """
     if hasattr(os, "memfd_create"):
         with _temporary_file(data) as file:
             yield file
@@ -193,7 +200,7 @@ def _file_with_data_read(path: Path, data: bytes) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _temporary_file(data: bytes) -> Iterator[Path]:
-    """A file for as long as the context is open."""
+    """Yield a file with the data, which exists as long as the context is open."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("kproxy")
         with open(fd, "wb") as file:

@@ -1,8 +1,8 @@
 """A TCP socket that speaks TLS, with the calls that the pump and `Stream` make on a plain one.
 
 Records are decrypted in memory (ssl.MemoryBIO), not by OpenSSL on the file descriptor. So a half-close is a clean
-close_notify, a key update never blocks a read, and no bytes are ever hidden from the selector: each `recv_into` hands
-out everything that it has taken from the kernel, but for a record that has not come whole.
+close_notify, a key update never blocks a read, and no bytes are ever hidden from the selector: each `recv_into` returns
+everything that it has read from the kernel, except an incomplete record.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _scratch = memoryview(bytearray(_CHUNK))  # what one read has taken, before it i
 
 
 def record_server_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-    """As the `sni_callback` of a context."""
+    """Record the name that the client asked for; the `sni_callback` of a context."""
     tls.requested_name = name  # type: ignore[attr-defined]
 
 
 class TlsSocket(socket.socket):
-    """Takes over a connected socket, and does not block.
+    """A TLS socket that takes over a connected socket, and does not block.
 
-    `do_handshake` first, then `recv` for a conversation, then `recv_into` and `send`; not `recv` again. Where a plain
-    socket would block, `recv_into` and `send` raise BlockingIOError, the others ssl.SSLWantReadError and
-    ssl.SSLWantWriteError. What was not sent must be offered again from the same byte on, as a stream does.
+    Call `do_handshake` first, then `recv` for a conversation, then `recv_into` and `send`; not `recv` again. Where a
+    plain socket would block, `recv_into` and `send` raise BlockingIOError, the others ssl.SSLWantReadError and
+    ssl.SSLWantWriteError. Bytes that were not sent must be offered again from the same byte on, as a stream does.
     """
 
     __slots__ = ("_decrypt", "_header", "_in", "_missing", "_out", "_tls", "_unreported", "_unsent")
@@ -46,7 +46,10 @@ class TlsSocket(socket.socket):
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool = False, host: str | None = None
     ) -> None:
-        """`host` is what the other side's certificate must name. Raises ValueError if that can be no name."""
+        """Take over the socket; the other side's certificate must name `host`.
+
+        Raises ValueError if `host` is not a valid name.
+        """
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=server_side, server_hostname=host)
         self._decrypt: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]  # with a buffer
@@ -58,7 +61,10 @@ class TlsSocket(socket.socket):
         self.setblocking(False)
 
     def do_handshake(self) -> None:
-        """Raises SSLWantReadError or SSLWantWriteError until it is done, another OSError if it fails."""
+        """Continue the handshake.
+
+        Raises SSLWantReadError or SSLWantWriteError until it is complete, another OSError if it fails.
+        """
         while True:
             try:
                 self._tls.do_handshake()
@@ -75,22 +81,22 @@ class TlsSocket(socket.socket):
 
     @property
     def requested_name(self) -> str:
-        """The name that the client asked for (RFC 6066 §3), if the context has `note_name`; "" if none."""
+        """The name that the client asked for (RFC 6066 §3), if the context has `record_server_name`; "" if none."""
         return getattr(self._tls, "asked_for", None) or ""
 
     def peer_names(self) -> list[str]:
-        """The names of hosts and addresses in the other side's certificate; none if it was not verified."""
+        """Return the host names and addresses in the other side's certificate; none if it was not verified."""
         certificate: Any = self._tls.getpeercert() or {}
         names = [str(value) for _, value in certificate.get("subjectAltName", ())]
         # A certificate without any has one name, its subject's.
         return names or [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
 
     def peer_der(self) -> bytes | None:
-        """The other side's certificate, whether it was verified or not."""
+        """Return the other side's certificate, whether it was verified or not."""
         return self._tls.getpeercert(binary_form=True)
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
-        """At most one record, and nothing that follows it: it stays in the kernel, where the selector sees it."""
+        """Receive at most one record; bytes after it stay in the kernel, where the selector sees them."""
         while True:
             try:
                 return self._tls.read(bufsize)
@@ -100,8 +106,10 @@ class TlsSocket(socket.socket):
                 return b""
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
-        """Fill the buffer, which has SMALLEST_BUFFER bytes at least. 0 is the end, with or without a close_notify:
-        Kafka's frames say how long they are."""
+        """Fill the buffer, which must have at least SMALLEST_BUFFER bytes, and return the count.
+
+        0 is the end, with or without a close_notify: Kafka's frames have their sizes.
+        """
         view = memoryview(buffer)
         count, size = 0, len(view)
         while (room := size - count - _MAX_RECORD) >= _CHUNK or not count:
@@ -135,7 +143,7 @@ class TlsSocket(socket.socket):
         return count
 
     def send(self, data: ReadableBuffer, flags: int = 0) -> int:
-        """Send as much as the kernel takes."""
+        """Send as much as the kernel takes, and return the count."""
         view = memoryview(data)
         sent = 0
         if self._unsent:
@@ -153,7 +161,7 @@ class TlsSocket(socket.socket):
         return sent
 
     def shutdown(self, how: int) -> None:
-        """End the sending side (SHUT_WR) with a close_notify; the other one stays open."""
+        """End the sending side (SHUT_WR) with a close_notify; the other side stays open."""
         self._send_close_notify()
         super().shutdown(how)
 
@@ -175,7 +183,7 @@ class TlsSocket(socket.socket):
             raise ssl.SSLWantWriteError
 
     def _flush(self) -> bool:
-        """Give the kernel what is encrypted; whether it has taken everything."""
+        """Give the kernel the encrypted bytes, and return whether it has taken all of them."""
         while self._unsent or self._out.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._out.read())

@@ -9,7 +9,7 @@ from collections.abc import Collection
 HOST = "127.0.0.1"
 
 # Below the range from which kernels give source ports to outgoing connections (from 32768 on Linux, 49152
-# elsewhere), so that a broker's port is not taken by somebody's connection while the broker is down; and
+# elsewhere), so that no outgoing connection takes a broker's port while the broker is down; and
 # clear of kproxy's own default ports (19091 and the 201 from 19092 on).
 _RANGE = range(20000, 32000)
 

@@ -548,7 +548,7 @@ async def test_nobody_is_logged_in(api: Forwarding, echo: Peer) -> None:
     [
         ("import sys; sys.exit('run: cloud login')", "ended with 1 (run: cloud login)"),
         ("print('{}')", "gave no ExecCredential"),
-        ("print('x' * 9999999)", "said more than a credential"),
+        ("print('x' * 9999999)", "printed more than a credential"),
         ('print(\'{"status": {"token": "a\\\\nb"}}\')', "has characters that no token has"),
     ],
 )

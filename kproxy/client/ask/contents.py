@@ -21,16 +21,16 @@ from kproxy.protocol.wire.reader import ResponseReader
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
 ERRORS: Mapping[int, str] = {
-    UNKNOWN_TOPIC: "not there, or not visible",
+    UNKNOWN_TOPIC: "does not exist, or is not visible",
     5: "no leader",
     9: "a replica is not available",
     14: "the coordinator is loading",
     15: "there is no coordinator",
-    17: "not a name that a topic can have",
+    17: "not a valid topic name",
     TOPIC_REFUSED: "not allowed to see",
     GROUP_REFUSED: "not allowed to see",
     CLUSTER_REFUSED: "not allowed to see",
-    72: "its listener is not there",
+    72: "the leader does not have this listener",
 }
 
 # AclOperation, by its number.

@@ -128,7 +128,7 @@ class Scram:
             raise UpstreamError(
                 "sasl",
                 f"the broker demands {demanded[1]} iterations of {self.name}, more than the {_MAX_ITERATIONS} that"
-                " kproxy computes; Kafka allows 16384: set the user's password anew",
+                " kproxy computes; Kafka allows 16384: set the user's password again",
             )
         self._client.set_server_first(challenge)
         return str(self._client.get_client_final()).encode()

@@ -45,7 +45,7 @@ async def _attempt(blocking_calls: BlockingCalls, url: str, *args: str | Path | 
         return await blocking_calls.run(_WHOLE_TIMEOUT, _fetch, url, *args)
     except TimeoutError:
         raise TokenEndpointUnavailable(
-            "sasl", f"the token endpoint {url} has not answered whole within {_WHOLE_TIMEOUT:g} s"
+            "sasl", f"the token endpoint {url} has not sent its whole answer within {_WHOLE_TIMEOUT:g} s"
         ) from None
 
 
@@ -112,4 +112,4 @@ def _failure(url: str, error: Exception) -> UpstreamError:
         return TokenEndpointUnavailable(
             "sasl", f"the token endpoint {url} cannot be reached: {reason.strerror or reason}"
         )
-    return UpstreamError("sasl", f"the token endpoint {url} gives no token that could be used")
+    return UpstreamError("sasl", f"the token endpoint {url} returned no usable token")

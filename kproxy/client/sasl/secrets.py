@@ -95,7 +95,7 @@ def split_command(command: str) -> list[str]:
     with contextlib.suppress(ValueError):
         if words := shlex.split(command):
             return words
-    raise UpstreamError("sasl", "the command for the password or token is not one: look at its quotes")
+    raise UpstreamError("sasl", "the command for the password or token cannot be parsed: check its quotes")
 
 
 def _text(data: bytes, place: str) -> str:

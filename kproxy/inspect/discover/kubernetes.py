@@ -75,7 +75,7 @@ class _ResourceSearch:
         self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
 
     async def listed(self, api: Any, group: str, resource: str, limit: Deadline) -> list[Mapping[str, Any]]:
-        """The items; none of a resource that the cluster does not have. Raises Refusal, UpstreamError."""
+        """The items; none of a resource that the cluster does not have. Raises KubeStatusError, UpstreamError."""
         from kproxy.net.dial.kubehttp import KubeStatusError
 
         where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"

@@ -27,9 +27,9 @@ bridge       gives a socket to an SSH channel or a TLS connection, which have no
 stream       kproxy's own conversation over a connection, plain or TLS
 
 `kproxy.proxy.cluster.nodedialer` decides which address to dial, and the cluster's `Dialer` opens the connection. A
-`Dialer` is a row of ways with the same method `connect(address, limit)`; each reaches its own server through the way
-before it. The first is `Direct`; then there is one for each hop of `--via`. So chains of hops need no code of their
-own. The result is always a real, non-blocking socket, because the data plane moves bytes between sockets.
+`Dialer` is a chain of connectors with the same method `connect(address, deadline)`; each reaches its own server through
+the connector before it. The first is `DirectConnector`; one for each hop of `--via` follows. So chains of hops need no
+code of their own. The result is always a real, non-blocking socket, because the data plane moves bytes between sockets.
 
  * SSH channels and TLS to a proxy are no sockets. A `bridge` gives the data plane one end of a socket pair, and moves
    the bytes between the other end and the transport, with back-pressure and half-close (TLS has no half-close).

@@ -22,7 +22,7 @@ class BridgeEnd(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.ended = False  # no more will come from here
+        self.ended = False  # this end receives no more data
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # a Transport, or asyncssh's channel, which is like one

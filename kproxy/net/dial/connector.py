@@ -83,6 +83,6 @@ async def connect_to_hop(
     try:
         return await previous.connect(address, deadline)
     except ViaError:
-        raise  # of a hop before this one, which has said it
+        raise  # a hop before this one failed, and the error names it
     except UpstreamError as error:
         raise ViaError("limit" if error.reason == "limit" else reason, f"{name}: {error}") from None

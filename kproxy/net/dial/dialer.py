@@ -57,7 +57,7 @@ def check_library(hop: HopSpec) -> None:
 
 
 def _connector_for(hop: HopSpec, previous: Connector, tasks: asyncio.TaskGroup) -> Connector:
-    # Each needs a library that costs memory, and most people use none of them.
+    # Each needs a library that costs memory, and most users need none of them.
     if hop.scheme == "ssh":
         from kproxy.net.dial.ssh import Ssh
 

@@ -34,7 +34,7 @@ _REASONS = {
     errno.EADDRNOTAVAIL: ("limit", "no local port is free for another connection"),
 }
 
-# What connect says of a non-blocking socket before the peer has answered.
+# The errors of connect on a non-blocking socket before the peer has answered.
 _UNDER_WAY = (errno.EINPROGRESS, errno.EINTR)
 
 
@@ -66,7 +66,7 @@ class DirectConnector:
 
     def _refuse_own_listener(self, address: Address, addresses: Sequence[AddrInfo]) -> None:
         for _, _, _, _, to in addresses:
-            scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # of a link-local address: which interface
+            scope = f"%{to[3]}" if len(to) == 4 and to[3] else ""  # the interface of a link-local address
             if self._is_own(Address(f"{to[0]}{scope}", address.port)):
                 raise UpstreamError("loop", f"{address} is kproxy's own listener: to connect there would be a loop")
 
@@ -102,7 +102,7 @@ async def _connect(info: AddrInfo, deadline: Deadline) -> socket.socket:
         tune(sock, str(address[0]))
         error = sock.connect_ex(address)
         if error in _UNDER_WAY:
-            # On this machine it is there at once, although the system says that it is under way.
+            # A connection to this machine is established at once, although the system reports EINPROGRESS.
             error = 0 if _is_connected(sock) else await _outcome(sock, deadline)
         if error:
             raise OSError(error, os.strerror(error))

@@ -25,7 +25,7 @@ from kproxy.net.dial.connector import Connector, Deadline, HopSpec
 from kproxy.net.dial.engine import EngineError
 from kproxy.net.dial.steps import DialStepKind
 
-# A network with more is asked about for a name only as far as this.
+# The most containers of a network that are examined for a name.
 _MOST_CONTAINERS = 500
 _NAMED = 10
 _SERVICE = "com.docker.compose.service"
@@ -79,7 +79,7 @@ class Docker:
         except EngineError as error:
             raise ViaError("docker", f"{self._name}: {error}") from None
         if not addresses:
-            shown = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "none that runs"
+            shown = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "no running container"
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             text = f"no container of network {self._network} is called '{address.host}' (it has: {shown}{more})"
             raise UpstreamError("resolve", f"{address}: {text}")
@@ -97,7 +97,7 @@ def find_addresses(host: str, network: str, seconds: float) -> tuple[Sequence[st
     names = sorted({name for container in containers for name in _names(container)})
     if addresses := list(_matching_addresses(host, network, containers)):
         return addresses, names
-    # Aliases and hostnames are told of single containers only.
+    # The engine returns aliases and hostnames only for single containers.
     details: list[Any] = []
     for container in containers:
         if monotonic() >= until:
@@ -125,7 +125,9 @@ def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
     if problems:
         raise EngineError(problems[0])
     if not network_names:
-        raise EngineError("no engine of Docker or Podman is here (DOCKER_HOST, /var/run/docker.sock, Podman's sockets)")
+        raise EngineError(
+            "no engine of Docker or Podman was found (DOCKER_HOST, /var/run/docker.sock, Podman's sockets)"
+        )
     raise EngineError(f"there is no network '{network}' (there are: {', '.join(sorted(set(network_names))[:20])})")
 
 

@@ -61,12 +61,12 @@ def get(path: Path, target: str) -> Any:
         if len(body) > _MOST:
             raise ValueError("its answer is too long")
         if status == 404:
-            raise EngineError("it has no such thing", not_found=True)
+            raise EngineError("it has no such object", not_found=True)
         if status != 200:
             raise ValueError(f"it answers {status}")
         return json.loads(body)
     except PermissionError:
-        raise EngineError(f"{path}: you have no right to it; be in its group, or use sudo") from None
+        raise EngineError(f"{path}: permission denied: join its group, or use sudo") from None
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise EngineError(f"{path}: {one_line(why, 200)}") from None

@@ -17,9 +17,9 @@ from kproxy.net.dial.bridge import bridge
 from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
 from kproxy.net.dial.steps import DialStepKind
 
-# An answer to CONNECT is a few hundred bytes.
+# The largest response to CONNECT, in bytes; usual ones have a few hundred.
 _LIMIT = 64 * 1024
-# What a status says of the address; what is not here is said as it is.
+# Statuses about the address; the message for any other status quotes it.
 _STATUS = {
     502: ("unreachable", "the proxy cannot reach that address"),
     503: ("unreachable", "the proxy cannot reach that address"),
@@ -27,7 +27,7 @@ _STATUS = {
 }
 
 
-# What a SOCKS5 proxy answers to anything begins so (RFC 1928 §3); HTTP has no such byte.
+# The first byte of any answer of a SOCKS5 proxy (RFC 1928 §3); HTTP has no such byte.
 _SOCKS5 = b"\x05"
 
 
@@ -120,7 +120,7 @@ class HttpConnect:
             if isinstance(event, h11.Response):
                 return event.status_code, event.reason.decode("ascii", "replace")
             if event is h11.NEED_DATA:
-                # One byte at a time: the next one after the answer is the far end's, which may speak first (SSH does).
+                # One byte at a time: the byte after the response is the far end's, which may speak first (SSH does).
                 data = await loop.sock_recv(sock, 1)
                 if data == _SOCKS5 and not http.trailing_data[0]:
                     raise _SocksError
@@ -128,7 +128,7 @@ class HttpConnect:
 
     def _explain(self, address: Address, status: int, phrase: str) -> UpstreamError:
         answer = f"{status} {phrase}".strip()
-        if status in (401, 407):  # some say the former
+        if status in (401, 407):  # some proxies send 401
             text = (
                 "the proxy refuses this user and password"
                 if self._headers

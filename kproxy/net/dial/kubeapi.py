@@ -29,9 +29,9 @@ from kproxy.net.dial.socks import Socks5
 
 T = TypeVar("T")
 
-# Refusals that are about the login, the pod or the server's load: another way to ask would meet them again.
+# Refusals because of the login, the pod or the server's load: the other protocol would be refused as well.
 _FINAL_STATUSES = (401, 404, 409, 429, 503)
-# Refusals that come from the API server itself, which nobody between here and there has for an upgrade.
+# Refusals by the API server itself; proxies refuse an upgrade with other statuses.
 _SERVER_STATUSES = (401, 403, 404, 409)
 
 
@@ -43,7 +43,10 @@ class KubeApi:
         self._previous = previous
         self._proxies: dict[KubeProxy, Connector] = {}
         self._logins = KubeLogins(name, context, tasks)
-        self._openings: tuple[OpenPipe, OpenPipe] = open_websocket, open_upgraded  # the one that worked last is first
+        self._openings: tuple[OpenPipe, OpenPipe] = (
+            open_websocket,
+            open_upgraded,
+        )  # the one that worked last comes first
 
     async def get(self, path: str, deadline: Deadline) -> Any:
         """Return a JSON document. Raises KubeStatusError and ViaError."""
@@ -63,7 +66,7 @@ class KubeApi:
         except KubeStatusError as error:
             if error.status != 401:
                 raise
-        # The token may have ended before its time, or the file has another one by now.
+        # The token may have been revoked, or the file may have another one by now.
         self._logins.discard(login)
         login = await self._logins.current(deadline)
         try:
@@ -102,7 +105,7 @@ class KubeApi:
                 body = error.response.body or b""
                 raise KubeStatusError(error.response.status_code, bytes(body)) from None
             text = f"does not answer as Kubernetes does ({one_line(str(error), 200)})"
-            # As kubectl has it: whatever is HTTP and not the upgrade.
+            # As in kubectl: any HTTP response that is not the upgrade.
             if isinstance(error, UpgradeRefused | InvalidHandshake) and not isinstance(error, InvalidMessage):
                 raise UpgradeRefused(f"{server} {text}") from None
             raise ViaError("kubernetes", f"{server} {text}") from None

@@ -23,7 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# Of a kubeconfig, a token or a certificate.
+# The largest kubeconfig, token or certificate, in bytes.
 _MOST = 4 * 1024 * 1024
 
 
@@ -59,12 +59,12 @@ class KubeServer:
     prefix: str = ""
     tls_name: str | None = None
     verify: bool = True
-    pems: Mapping[str, str | Path] = field(default_factory=dict, repr=False)
+    pems: Mapping[str, str | Path] = field(default_factory=dict, repr=False)  # PEM text or a file: ca, certificate, key
     authorization: str = field(default="", repr=False)
-    plugin: Mapping[str, Any] | None = field(default=None, repr=False)
+    plugin: Mapping[str, Any] | None = field(default=None, repr=False)  # the exec entry: the program that logs in
     directory: Path = Path()
-    cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a plugin may be told of it
-    namespace: str = "default"
+    cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the entry that a plugin receives
+    namespace: str = "default"  # the context's, or the pod's own
     proxy: KubeProxy | None = None
 
 
@@ -104,9 +104,13 @@ def _in_cluster() -> KubeServer:
     authorization = f"Bearer {_text(SERVICE_ACCOUNT / 'token')}"
     url = f"https://{address}"
     return KubeServer(
-        "the pod's service account", address, url, pems={"ca": SERVICE_ACCOUNT / "ca.crt"}, authorization=authorization,
+        "the pod's service account",
+        address,
+        url,
+        pems={"ca": SERVICE_ACCOUNT / "ca.crt"},
+        authorization=authorization,
         namespace=_text(SERVICE_ACCOUNT / "namespace"),
-    )  # fmt: skip
+    )
 
 
 def _configured(documents: list[tuple[Path, dict[str, Any]]], context_name: str) -> KubeServer:
@@ -189,7 +193,7 @@ def _named(
 def _mapping(file: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(_text(file))
-    except (yaml.YAMLError, RecursionError):  # what is wrong may quote what the file has
+    except (yaml.YAMLError, RecursionError):  # the error text may quote the file
         document = ""
     if document is None:  # an empty file is no mistake
         return {}
@@ -228,7 +232,7 @@ def tls_context(server: KubeServer, pems: Mapping[str, str | Path]) -> ssl.SSLCo
     except (OSError, ValueError) as error:
         text = getattr(error, "strerror", None) or "not PEM"
         raise BadKubeconfig(
-            f"a certificate or key of context '{_shown(server.context)}' is of no use: {text}"
+            f"a certificate or key of context '{_shown(server.context)}' cannot be used: {text}"
         ) from None
     return tls
 

@@ -18,8 +18,8 @@ _CHUNK = 64 * 1024
 _DATA, _ERROR = 0, 1
 _PING_SECONDS = 30.0
 _MAX_ERROR_TEXT = 4096
-# Not every node passes on the end of one direction: containerd 2.0 ends both 1 s later, kwok goes on for ever. A pod
-# that has nothing to say for so long after the client's end is taken for one that never heard of it.
+# Not every node passes on the end of one direction: containerd 2.0 ends both 1 s later, kwok never ends the other one.
+# If the pod sends nothing for this time after the client's end, in seconds, kproxy assumes that it did not receive it.
 _HALF_CLOSED_SECONDS = 60.0
 
 
@@ -117,7 +117,7 @@ class _SpdyForward:
         self._received: list[bytes] = []
         self._error_text = bytearray()
         self._data_ended = self._data_end_reported = self._errors_ended = self._closed = False
-        # One answer at a time: it waits behind data for a slow pod, and nobody needs two.
+        # One reply at a time: it waits behind data for a slow pod, and one is enough.
         self._answers: asyncio.Queue[bytes] = asyncio.Queue(1)
 
     async def wait_until_accepted(self) -> None:
@@ -199,7 +199,7 @@ class PortForwardRelay:
         self._forward = forward
         self._near = near
         self._early = early
-        self._half_closed_since: float | None = None  # from here on only the pod may say something
+        self._half_closed_since: float | None = None  # since then only the pod may send
         self._receiving_since: float | None = None
 
     async def run(self, on_data: Callable[[], None]) -> None:
@@ -231,7 +231,7 @@ class PortForwardRelay:
         try:
             self._near.send(b"")
         except ConnectionError:
-            return  # nobody is there any more to hear the pod
+            return  # the client has closed the connection, so the pod's data has no receiver
         if await self._forward.end_sending():
             self._half_closed_since = loop.time()
 

@@ -22,10 +22,10 @@ from kproxy.base.printable import one_line
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server, tls_context
 
-# A plugin may ask a slow identity provider. Nobody is there to log in with a browser in this time, nor needs to be.
+# A plugin may ask a slow identity provider. It cannot ask the user: kproxy runs it without a terminal.
 _PLUGIN_SECONDS = 60.0
 _MOST = 1024 * 1024
-# Files are read again after this; a plugin's answer without a time holds as long.
+# Files are read again after this time, in seconds; it is also the lifetime of a plugin's answer without an expiry.
 _LIFETIME = 60.0
 _MARGIN, _SHORTEST_LIFETIME = 10.0, 5.0
 _PAUSE_AFTER_FAILURE = 2.0
@@ -92,7 +92,7 @@ class KubeLogins:
             self._failure = ViaError("kubernetes", f"{self._name}: {error}")
         except ViaError as error:
             self._failure = error
-        except Exception as error:  # noqa: BLE001 - nothing that a program or a file says may end kproxy
+        except Exception as error:  # noqa: BLE001 - no output of a program and no file may end kproxy
             self._failure = ViaError("kubernetes-auth", f"{self._name}: no login: {type(error).__name__}")
         finally:
             self._login_task = None
@@ -175,7 +175,7 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # A child of its own may hold its pipes for ever, and what it said is no matter any more.
+        # A child of the plugin may keep the pipes open for ever, and its output is no longer needed.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await process.communicate()
@@ -198,5 +198,5 @@ async def _read_bounded(stream: asyncio.StreamReader) -> bytes:
         size += len(data)
         output = (output + data)[:_MOST]
     if size > _MOST:
-        raise ValueError("said more than a credential")
+        raise ValueError("printed more than a credential")
     return output

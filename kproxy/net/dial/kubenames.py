@@ -87,7 +87,7 @@ def choose_pod_port(meaning: NameMeaning, port: int, service: Any, slices: Any) 
 
 def _ready_pod_ports(namespace: str, port: int, name: str | None, slices: Any) -> Iterator[PodPort]:
     for endpoint_slice in _list(_get(slices, "items")):
-        # The slice has the pods' port: a target port may be another one, and named.
+        # The slice has the pods' port, which may differ from the service's, or be named there.
         target = port
         if name is not None:
             ports = [

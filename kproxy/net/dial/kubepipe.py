@@ -23,13 +23,13 @@ from websockets.typing import Subprotocol
 from kproxy.net.dial.kubehttp import KubeHttp
 from kproxy.net.dial.kubelogin import KubeLogin
 
-# Servers since 1.31 carry SPDY in it (KEP-4006). Others know only the second; they take the first one that they know.
+# Servers since 1.31 carry SPDY in it (KEP-4006). Older ones support only the second; a server takes the first it can.
 _TUNNEL, _CHANNEL = Subprotocol("SPDY/3.1+portforward.k8s.io"), Subprotocol("v4.channel.k8s.io")
 # Kubelets write what they read from the pod, 32 KiB at most; API servers make two frames of it in a tunnel.
 _LARGEST_MESSAGE, _FRAMES, _WRITE_AHEAD = 1024 * 1024, 8, 256 * 1024
 _CHUNK = 256 * 1024
 _PING_SECONDS = 30.0
-# Its debug lines have the Authorization header.
+# The debug lines of websockets contain the Authorization header.
 _SILENT = logging.getLogger("kproxy.net.dial.kubepipe.silent")
 _SILENT.setLevel(logging.CRITICAL + 1)
 
@@ -141,7 +141,7 @@ async def open_websocket(sock: socket.socket, login: KubeLogin, path: str) -> Pi
         compression=None,
         proxy=None,
         open_timeout=None,
-        # Pings keep what is between alive. Their answers wait behind data for a slow pod, for ever.
+        # Pings keep proxies from dropping the connection. Their replies may wait behind data for a slow pod, for ever.
         ping_interval=_PING_SECONDS,
         ping_timeout=None,
         close_timeout=1,

@@ -24,8 +24,8 @@ from kproxy.net.dial.steps import DialStepKind
 
 log = logging.getLogger(__name__)
 
-# The node says so at once if the pod does not take the connection, and nothing if it does. So long kproxy waits for its
-# no, the first time that it connects to a port of a pod.
+# The node sends an error at once if the pod refuses the connection, and nothing if it accepts it. kproxy waits this
+# time for the error, in seconds, the first time that it connects to a port of a pod.
 _REFUSES_WITHIN = 0.3
 
 
@@ -62,7 +62,9 @@ class Kubernetes:
                 if error.reason != "resolve":
                     raise
                 missing = error
-        raise missing or TargetNotFound("resolve", f"no Service and no pod is called so in namespace {self._namespace}")
+        raise missing or TargetNotFound(
+            "resolve", f"no Service or pod of this name exists in namespace {self._namespace}"
+        )
 
     async def _find_pod_port(self, meaning: NameMeaning, address: Address, deadline: Deadline) -> PodPort | None:
         """Return the port of the pod that the name means; None if such a service does not exist."""
@@ -108,7 +110,7 @@ class Kubernetes:
         try:
             forward = await self._open(pod_port, address, deadline)
         except TargetNotFound:
-            # Its name in DNS may be another than its own (spec.hostname).
+            # The pod's name in DNS may differ from its own (spec.hostname).
             if meaning.pod is None or meaning.service is None:
                 raise
             pod = kubenames.find_pod_by_hostname(meaning.pod, await self._slices(meaning, address, deadline))
@@ -150,7 +152,7 @@ class Kubernetes:
             if pod_port in self._responsive:
                 return None
             async with asyncio.timeout(min(_REFUSES_WITHIN, deadline.remaining)):
-                while not early:  # the end of what it says may come before the reason for it
+                while not early:  # the end of the data may arrive before the error
                     early = await forward.receive()
                     if early is None:
                         raise ConnectionError("it was closed")

@@ -21,14 +21,14 @@ from kproxy.base.errors import NoSuchName, UpstreamError
 AddrInfo: TypeAlias = tuple[int, int, int, str, tuple[object, ...]]
 """As getaddrinfo gives them."""
 
-# How long an answer holds that nothing speaks against, in seconds: brokers move.
+# The lifetime of an answer whose addresses work, in seconds: brokers move.
 _LIFETIME = 3.0
-# How long one holds that led nowhere (no such name, or nobody there), in seconds, doubled while nothing changes.
-# A name that is missing now may be there in a moment, but hundreds of clients dial it meanwhile.
+# The lifetime of a doubtful answer (no such name, or no connection), in seconds, doubled while it stays the same.
+# A missing name may exist a moment later, but hundreds of clients dial it meanwhile.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
-# Names that are remembered. A cluster has hundreds at most.
+# The most names in the cache. A cluster has hundreds at most.
 _MAX_NAMES = 1000
-# Questions at the same time. Each is a thread.
+# The most questions at a time, each in a thread.
 _MAX_THREADS = 32
 
 
@@ -97,7 +97,7 @@ class Resolver:
             else:
                 self._pending[host] = asyncio.get_running_loop().create_future()
                 Thread(target=self._ask_system, args=(host, asyncio.get_running_loop()), daemon=True).start()
-        # One that gives up must not end it for the others.
+        # A caller that is cancelled must not cancel the question of the others.
         return await asyncio.shield(self._pending[host])
 
     def _ask_system(self, host: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -137,5 +137,5 @@ def _look_up(host: str, flags: int = 0) -> list[AddrInfo] | None:
         return infos  # type: ignore[return-value]  # typeshed's tuple is looser
     except socket.gaierror as error:
         return None if error.errno == socket.EAI_AGAIN else []
-    except (OSError, ValueError):  # UnicodeError of what cannot be a name
+    except (OSError, ValueError):  # UnicodeError if the host is not a valid name
         return []

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import sys
 
-# A peer that vanished without a word (a laptop that sleeps, a NAT that forgot) is noticed after 60 + 6 * 10 s.
+# A peer that vanished without a FIN (a sleeping laptop, an expired NAT entry) is noticed after 60 + 6 * 10 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 _Option = tuple[int, int, "int | bytes"]
@@ -17,12 +17,12 @@ _REMOTE: tuple[_Option, ...] = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _KEEPALIVE if hasattr(socket, name)),
 )
-# BBR, the default of some hosts, paces; over loopback that halves the throughput. And nobody vanishes there.
+# BBR, the default of some hosts, paces; over loopback that halves the throughput. And no peer vanishes there.
 _LOOPBACK_CONGESTION: tuple[_Option, ...] = (
     ((socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno"),) if hasattr(socket, "TCP_CONGESTION") else ()
 )
 _LOCAL: tuple[_Option, ...] = (_NO_DELAY, *_LOOPBACK_CONGESTION)
-# Whether accept(2) takes all of these over from the socket that listens.
+# Whether an accepted socket inherits all of these options from the listening socket.
 _INHERITED = sys.platform == "linux"
 
 
@@ -49,7 +49,7 @@ def tune_accepted(sock: socket.socket, peer: str, host: str) -> None:
 
 
 def _set(sock: socket.socket, options: tuple[_Option, ...]) -> None:
-    with contextlib.suppress(OSError):  # the peer may be gone already; the next call will say so
+    with contextlib.suppress(OSError):  # the peer may have closed already; the next call raises the error
         for option in options:
             sock.setsockopt(*option)
 

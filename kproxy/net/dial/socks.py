@@ -13,7 +13,7 @@ from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
 from kproxy.net.dial.steps import DialStepKind
 
-# RFC 1928 §6: what the reply says of the address; what is not here is the proxy's own fault.
+# RFC 1928 §6: replies about the address; all others are about the proxy itself.
 _REPLIES = {
     3: ("unreachable", "the proxy has no route to that network"),
     4: ("unreachable", "the proxy cannot reach that host, or cannot resolve its name"),

@@ -18,7 +18,7 @@ _VERSION = 3
 _HEAD = 8
 _SIZES = {_RST_STREAM: 8, _PING: 4, _GOAWAY: 8}
 _LEAST = {_SYN_STREAM: 10, _SYN_REPLY: 4, _HEADERS: 4}
-# A reply of Kubernetes has no headers, and nothing else that a server sends here is longer than some bytes.
+# The largest control frame, in bytes: a reply of Kubernetes has no headers, and other frames have a few bytes.
 _MOST_CONTROL = 64 * 1024
 _MOST_DATA = (1 << 24) - 1
 
@@ -97,9 +97,11 @@ class Spdy:
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._next = 1
-        self._open: set[int] = set()  # streams on which more may come
-        self._head = bytearray()  # of a frame, and all of it if it is a control frame
-        self._data: tuple[int, int, bool] | None = None  # the data frame that has begun: stream, bytes left, the last
+        self._open: set[int] = set()  # streams on which data may still arrive
+        self._head = bytearray()  # the head of a data frame, or the beginning of a control frame
+        self._data: tuple[int, int, bool] | None = (
+            None  # the current data frame: stream, bytes left, whether it is the last
+        )
 
     def open(self, headers: Mapping[str, str], *, last: bool = False) -> tuple[int, bytes]:
         """Begin a stream, and return its number and the bytes to send; `last` if it will carry no data."""
@@ -187,8 +189,8 @@ class Spdy:
             yield Ping(frame)
         elif kind == _GOAWAY:
             yield GoAway()
-        # All other types have no meaning here, and unknown ones are to be ignored (§2.2.1). A stream that the server
-        # begins stays without an answer.
+        # All other types are irrelevant here, and unknown ones must be ignored (§2.2.1). A stream that the server
+        # begins gets no reply.
 
     def _end(self, stream: int, *, reset: bool = False) -> Iterator[SpdyEvent]:
         if stream in self._open or (reset and stream % 2 and stream < self._next):

@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 _LOGIN_SECONDS = 30.0
 # Unless ServerAliveInterval says otherwise, a dead connection is noticed after 3 * 15 s.
 _KEEPALIVE = 15.0
-# Between two attempts to log in, in seconds: doubled each time. Servers ban those who are refused again and again.
+# The pauses between two logins, in seconds, doubled each time. Servers ban clients that they refuse repeatedly.
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_AFTER_REFUSAL = 0.5, 5.0, 60.0
-# ProxyJump of a ProxyJump: deeper than this it is a circle.
+# The most nested ProxyJumps: deeper ones are a loop.
 _MAX_JUMPS = 8
 
 
@@ -50,7 +50,7 @@ class Ssh:
         self._login: asyncio.Task[None] | None = None
         self._failure = ViaError("ssh", f"{self._name}: not connected")
         self._pause = 0.0
-        self._not_before = 0.0  # of the loop's clock: until then the last failure holds
+        self._not_before = 0.0  # by the loop's clock; until then the last failure is raised again
         self._jumps: list[Ssh] = []
 
     async def connect(self, address: Address, deadline: Deadline) -> socket.socket:
@@ -60,7 +60,7 @@ class Ssh:
 
     async def _channel(self, address: Address, deadline: Deadline) -> socket.socket:
         connection = await self._logged_in(deadline)
-        # A task: asyncssh does not close a channel whose opening was given up.
+        # A task: asyncssh does not close a channel whose opening was cancelled.
         opening = self._tasks.create_task(self._open_channel(connection, address))
         try:
             await asyncio.wait([opening], timeout=deadline.remaining)

@@ -8,7 +8,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial.sshfiles import SshServer
 
-# Words of the server about an address that it cannot connect to: OpenSSH's are those of its C library.
+# Words in the server's message for an address that it cannot connect to: OpenSSH's are those of its C library.
 _WORDS = (
     ("refused", "refused"),
     ("not known", "resolve"),
@@ -54,7 +54,7 @@ def _explain_host_key(name: str, server: SshServer, host_key: str | None, messag
     text = f"the host key of {server.known_as}{key} is not the one in known_hosts"
     return ViaError(
         "ssh-host-key",
-        f"{name}: {text}: somebody may intercept the connection; if the server has a new key: ssh-keygen -R",
+        f"{name}: {text}: the connection may be intercepted; if the server has a new key: ssh-keygen -R",
     )
 
 

@@ -17,7 +17,7 @@ _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 # ssh_config(5), UserKnownHostsFile and GlobalKnownHostsFile.
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-# Of a known_hosts; those with the hosts of a whole company have some MiB.
+# The largest known_hosts, in bytes; one with the hosts of a whole company has some MiB.
 _MOST = 64 * 1024 * 1024
 
 
@@ -70,7 +70,7 @@ def read_ssh_server(hop: HopSpec) -> SshServer:
         arguments["port"] = hop.port
     if hop.user is not None:
         arguments["username"] = hop.user
-    # Without keys: they are read when they are needed.
+    # Without keys: asyncssh reads them when it needs them.
     options: Any = asyncssh.SSHClientConnectionOptions(host=hop.host, client_keys=None, **arguments)
     known_hosts = _read_known_hosts(
         *(options.config.get("UserKnownHostsFile") or _USER_KNOWN_HOSTS),

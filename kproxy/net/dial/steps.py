@@ -14,7 +14,7 @@ class DialStepKind(Enum):
 
     RESOLVE = "resolve"  # a host name to IP addresses
     CONNECT = "connect"  # TCP
-    HOP = "hop"  # through a proxy or an SSH server: log in there, have it connect
+    HOP = "hop"  # through a proxy or an SSH server: the login there, and its connection
     TLS = "tls"  # the handshake
     LOGIN = "login"  # SASL
 

@@ -6,7 +6,7 @@ import ssl
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h.
 _NOT_YET_VALID, _EXPIRED = 9, 10
-_UNTRUSTED = (2, 18, 19, 20, 21)  # no issuer, or a self-signed certificate that nobody said to trust
+_UNTRUSTED = (2, 18, 19, 20, 21)  # no issuer, or a self-signed certificate that is not in the trust store
 _WRONG_NAME = (62, 64)  # of a host, of an IP address
 
 _VERSION = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "WRONG_SSL_VERSION", "NO_PROTOCOLS_AVAILABLE")
@@ -17,7 +17,7 @@ _PLAINTEXT = (
     "PACKET_LENGTH_TOO_LONG",
     "RECORD_LAYER_FAILURE",
 )
-# What the other side says about our certificate.
+# Alerts of the other side about our certificate.
 _CERTIFICATE_MISSING = ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "PEER_DID_NOT_RETURN_A_CERTIFICATE")
 _CERTIFICATE_REFUSED = {
     "SSLV3_ALERT_BAD_CERTIFICATE": "no certificate or a bad one",

@@ -29,9 +29,9 @@ from kproxy.net.tls.tlssocket import TlsSocket, record_server_name
 
 log = logging.getLogger(__name__)
 
-# In the place of a server name: whatever name the certificate has.
+# The server name that accepts any name in the certificate.
 ANY_NAME = "*"
-# How long a client may take for its handshake, in seconds.
+# The time limit of a client's handshake, in seconds.
 _CLIENT_TIMEOUT = 10.0
 
 Connect = Callable[[], Awaitable[socket.socket]]
@@ -282,7 +282,7 @@ def certificate_names(der: bytes) -> list[str]:
 
     Return none if the certificate cannot be read.
     """
-    from cryptography import x509  # few need it
+    from cryptography import x509  # few users need it
 
     try:
         certificate = x509.load_der_x509_certificate(der)
@@ -295,5 +295,5 @@ def certificate_names(der: bytes) -> list[str]:
             ]
         names = alternative.get_values_for_type(x509.DNSName)
         return [*names, *(str(address) for address in alternative.get_values_for_type(x509.IPAddress))]
-    except ValueError:  # a certificate that OpenSSL takes and cryptography does not
+    except ValueError:  # a certificate that OpenSSL accepts and cryptography does not
         return []

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 # RFC 8446 §5.1 and RFC 5246 §6.2.1: the most plaintext that one record has; a record's header.
 _MAX_RECORD = 16 * 1024
 _HEADER = 5
-# Taken from the kernel, and encrypted for it, in one go. OpenSSL's buffers of a connection grow to that.
+# The most bytes that are read from the kernel, or encrypted for it, at once. OpenSSL's buffers grow to that.
 _CHUNK = 32 * 1024
 
 # The smallest buffer for `recv_into`.
 SMALLEST_BUFFER = 2 * _MAX_RECORD
 
-_scratch = memoryview(bytearray(_CHUNK))  # what one read has taken, before it is decrypted; all sockets share it
+_scratch = memoryview(bytearray(_CHUNK))  # the ciphertext of one read; all sockets share it
 
 
 def record_server_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
@@ -73,7 +73,7 @@ class TlsSocket(socket.socket):
                 self._take_record()
             except ssl.SSLError:
                 with contextlib.suppress(OSError):
-                    self._push()  # the alert that says why
+                    self._push()  # the alert with the reason
                 raise
             else:
                 self._push()
@@ -125,7 +125,7 @@ class TlsSocket(socket.socket):
                 while self._in.pending or self._tls.pending():
                     read = self._decrypt(size - count, view[count:])
                     if not read:
-                        # A close_notify: nothing follows. This makes the next call, and the selector, say so.
+                        # A close_notify: nothing follows. This makes the next call, and the selector, report the end.
                         with contextlib.suppress(OSError):
                             super().shutdown(socket.SHUT_RD)
                         return count
@@ -173,7 +173,7 @@ class TlsSocket(socket.socket):
     def _send_close_notify(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             if self._flush():
-                # It would also wait for the other side's close_notify, which may come or not.
+                # It would also wait for the other side's close_notify, which may never arrive.
                 with contextlib.suppress(ssl.SSLWantReadError):
                     self._tls.unwrap()
                 self._flush()

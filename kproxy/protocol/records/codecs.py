@@ -59,7 +59,7 @@ def compress(data: bytes, codec: int) -> bytes:
         return _lz4(data)
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data, 3))
-    raise malformed(f"codec {codec} is none that Kafka has")
+    raise malformed(f"Kafka has no codec {codec}")
 
 
 def _snappy(data: bytes) -> bytes:
@@ -88,7 +88,7 @@ def decompress(data: Buffer, codec: int, limit: int = LIMIT) -> Buffer:
     if codec == NONE:
         return data
     if codec not in _READERS:
-        raise malformed(f"codec {codec} is none that Kafka has")
+        raise malformed(f"Kafka has no codec {codec}")
     try:
         return _READERS[codec](memoryview(data), limit)
     except (IndexError, struct.error):

@@ -123,7 +123,7 @@ def _decode_step(
         else:
             delta, at = (raw >> 1) ^ -(raw & 1), at + 1
         if at > after or after > size or delta <= last:
-            raise malformed(f"the batch at offset {base_offset} has records that cannot be")
+            raise malformed(f"the batch at offset {base_offset} has invalid records")
         last = delta
         offset = base_offset + delta
         if first <= offset < end:
@@ -173,25 +173,25 @@ def _messages(batch: Batch) -> Iterator[Record]:
         yield Record(batch.base_offset, batch.max_timestamp, key, value, ())
         return
     if value is None or codec >= ZSTD:
-        raise malformed(f"the message at offset {batch.base_offset} says that it has messages in it, and has none")
+        raise malformed(f"the message at offset {batch.base_offset} claims to contain messages, but contains none")
     plain = decompress(value, codec)
     # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
     last, size = -1, 0
     for inner in read_batches(memoryview(plain)):
         last, size = inner.base_offset, size + len(inner.raw)
     if not size or size != len(plain):
-        raise malformed(f"the message at offset {batch.base_offset} has messages in it that are not whole")
+        raise malformed(f"the message at offset {batch.base_offset} contains messages that are incomplete")
     base = 0
     if batch.magic == 1 and batch.base_offset:
         # The offsets within count from 0, and the message's own is the last one's; certain old versions of librdkafka
         # left it at 0.
         base = batch.base_offset - last
         if base < 0:
-            raise malformed(f"the message at offset {batch.base_offset} has messages in it with higher offsets")
+            raise malformed(f"the message at offset {batch.base_offset} contains messages with higher offsets")
     append_time = batch.max_timestamp if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME else None
     for inner in read_batches(memoryview(plain)):
         if inner.magic != batch.magic or inner.codec != NONE:
-            raise malformed(f"the message at offset {batch.base_offset} has messages in it of another kind")
+            raise malformed(f"the message at offset {batch.base_offset} contains messages of another kind")
         inner.check()
         key, value = _key_and_value(inner)
         yield Record(

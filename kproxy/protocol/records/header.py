@@ -128,7 +128,7 @@ def read_batches(buffer: memoryview) -> Iterator[Batch]:
             return
         magic = buffer[at + _MAGIC_AT]
         if magic > 2 or size < _SMALLEST[magic]:
-            raise malformed(f"the batch at offset {offset} has magic {magic} and {size} bytes: there is no such one")
+            raise malformed(f"the batch at offset {offset} has magic {magic} and {size} bytes: no such batch exists")
         after = at + OVERHEAD + size
         if after > end:
             return

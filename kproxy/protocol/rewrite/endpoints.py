@@ -47,7 +47,7 @@ class ListenersPending(Exception):
         self.steps = steps
 
 
-# Gives the local address for each endpoint, in order; what it returns must be bound already. May raise NotYet.
+# Gives the local address for each endpoint, in order; what it returns must be bound already. May raise ListenersPending.
 Localise = Callable[[Endpoints], Sequence[Address]]
 
 

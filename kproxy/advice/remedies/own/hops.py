@@ -154,8 +154,8 @@ SECTION = Section(
             reason="`unreachable`",
         ),
         OwnMessage(
-            "`there is no network '…' (there are: …)`, `no engine of Docker or Podman is here (…)`, `you have no right to "
-            "it; be in its group, or use sudo`, `the engine gave no answer within … s`, `is slow: it was asked about … "
+            "`there is no network '…' (there are: …)`, `no engine of Docker or Podman was found (…)`, `permission "
+            "denied: join its group, or use sudo`, `the engine gave no answer within … s`, `is slow: it was asked about … "
             "containers in … s`",
             "`--via docker://NETWORK` asks the engine of this machine. `docker network ls` lists the networks; Compose puts "
             "the project's name before them.",

@@ -26,7 +26,7 @@ def frame(data: bytes) -> bytes:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[ConnectionChannel, socket.socket]]:
-    """An `Over`, and the broker's end of its connection."""
+    """A `ConnectionChannel`, and the broker's end of its connection."""
     ours, brokers = socket.socketpair()
     with ours, brokers:
         ours.setblocking(False)

@@ -182,7 +182,7 @@ def test_no_right_to_the_socket(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(engines._UnixConnection, "connect", refuse)
-    assert "you have no right to it; be in its group" in docker.search_docker("Docker", engine.path).problem
+    assert "permission denied: join its group" in docker.search_docker("Docker", engine.path).problem
 
 
 def test_which_sockets(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

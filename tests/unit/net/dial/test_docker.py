@@ -109,7 +109,7 @@ async def test_a_network_that_is_not_there(containers: Engine) -> None:
 
 async def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine, "sockets", lambda: [])
-    assert "no engine of Docker or Podman is here" in str(await fails("kafka"))
+    assert "no engine of Docker or Podman was found" in str(await fails("kafka"))
     monkeypatch.setattr(engine, "sockets", lambda: [("Docker", tmp_path / "gone.sock")])
     assert "gone.sock: No such file or directory" in str(await fails("kafka"))
 

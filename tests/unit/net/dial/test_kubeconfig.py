@@ -146,5 +146,5 @@ def test_certificates_may_be_files_or_text(files: tuple[Path, Path]) -> None:
         "key": leaf.private_key_pem.bytes().decode(),
     }
     assert len(tls_context(read_kube_server(None), pems).get_ca_certs()) == 1
-    with pytest.raises(BadKubeconfig, match="of context 'a' is of no use"):
+    with pytest.raises(BadKubeconfig, match="of context 'a' cannot be used"):
         tls_context(read_kube_server(None), {**pems, "key": SECRET})

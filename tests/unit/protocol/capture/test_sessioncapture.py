@@ -218,7 +218,7 @@ def test_what_is_not_as_its_definition_says() -> None:
     talk = Looked()
     talk.look()
     talk.says(request(HEARTBEAT, 0, 1, SECRET), beat(2))
-    assert talk.frames[0].why == "it is not as its definition says"
+    assert talk.frames[0].why == "it does not match its definition"
     assert [bool(frame.data) for frame in talk.frames] == [False, True]
 
 

@@ -1,4 +1,4 @@
-"""Fronts that came before: whatever is remembered, clients get the bytes that they would get without."""
+"""The cache of response prefixes: with it, clients get the same bytes as without it."""
 
 from __future__ import annotations
 

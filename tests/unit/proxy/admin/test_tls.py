@@ -112,7 +112,7 @@ def test_the_log_is_not_filled(running: Running, caplog: pytest.LogCaptureFixtur
                 read_all(peer)
         text = "admin: 127.0.0.1 does not speak TLS, which --admin-tls-cert demands"
         assert warnings(running, caplog) == [text]
-        once.say_left_out(at_the_end=True)
+        once.write_suppressed(at_the_end=True)
         assert warnings(running, caplog) == [text, f"{text} (3 times more since)"]
     finally:
         caplog.handler.removeFilter(once)

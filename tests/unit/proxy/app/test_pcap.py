@@ -105,8 +105,8 @@ def test_comments() -> None:
     one = capture.add(line(left_out=4))
     assert b"kproxy: 3 frames are missing before this one" in one
     assert b"kproxy: Metadata v1 request of 10 bytes; 4 of them are left out here" in one
-    other = capture.add(line(frame="", why="it is not as its definition says"))
-    assert b"kproxy: Metadata v1 request of 10 bytes, not shown: it is not as its definition says" in other
+    other = capture.add(line(frame="", why="it does not match its definition"))
+    assert b"kproxy: Metadata v1 request of 10 bytes, not shown: it does not match its definition" in other
     assert [payload(packet) for packet in packets(other)] == [b""]
     assert capture.lost == 3
 

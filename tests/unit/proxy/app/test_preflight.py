@@ -110,7 +110,7 @@ def test_other_mistakes_are_told_beside_them_and_nothing_twice(capsys: pytest.Ca
         (LOGIN + "sasl-password-command: no-such-program x\n",
          ["k.yaml:4: sasl-password-command: the command 'no-such-program' cannot be run: there is no such program"]),
         (LOGIN + 'sasl-password-command: "echo \'x"\n',
-         ["k.yaml:4: sasl-password-command: the command for the password or token is not one: look at its quotes"]),
+         ["k.yaml:4: sasl-password-command: the command for the password or token cannot be parsed: check its quotes"]),
         (HEAD + "sasl: OAUTHBEARER\noauth-token-file: gone\n",
          ["k.yaml:3: oauth-token-file: gone cannot be read: No such file or directory"]),
         (LOGIN.replace("PLAIN", "OAUTHBEARER") + "sasl-password: x\noauth-token-url: https://a/\noauth-ca: gone\n",

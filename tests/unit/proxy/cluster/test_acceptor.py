@@ -463,6 +463,6 @@ def test_a_client_does_not_fill_the_log(kind: str, tmp_path: Path, caplog: pytes
         in_loop(scenario)
         assert len([text for text in caplog.messages if words in text]) == 20
         assert len([text for text in log.texts if words in text]) == 1
-        log.once.say_left_out(at_the_end=True)
+        log.once.write_suppressed(at_the_end=True)
         (last,) = [text for text in log.texts[1:] if words in text]
         assert last.endswith(" (18 times more since)")

@@ -69,7 +69,7 @@ def _acknowledged(link: BrokerConnection) -> None:
 
 def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]:
     from kproxy.protocol.records.codecs import NAMES
-    from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, tail
+    from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, encode_tail
 
     rng = random.Random(1)
     words = [rng.randbytes(8) for _ in range(500)]
@@ -79,7 +79,7 @@ def _batches(size: int, codec: str, per_batch: int, records: int) -> list[bytes]
         entries = []
         for number in range(per_batch):
             value = b"".join(rng.choices(words, k=-(-size // 8)))[:size]
-            entries.append(RecordEntry(number, now, tail(b"key-%d" % (number % 100), value)))
+            entries.append(RecordEntry(number, now, encode_tail(b"key-%d" % (number % 100), value)))
         made.append(b"".join(encode_batch(entries, NAMES.index(codec), ProducerState())))
     return made
 

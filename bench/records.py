@@ -10,7 +10,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from kproxy.protocol.records.codecs import NAMES, NONE
-from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, tail
+from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, encode_tail
 from kproxy.protocol.records.header import read_batches
 from kproxy.protocol.records.producebatches import MERGED, produce_batches
 
@@ -72,7 +72,7 @@ def _log(way: str, codec: int, count: int, size: int, times: int) -> bytes:
         entries = []
         for _ in range(count):
             value = b"".join(rng.choices(words, k=-(-size // 8)))[:size]
-            entries.append(RecordEntry(offset, _NOW + number, tail(b"key-%d" % (offset % 100), value)))
+            entries.append(RecordEntry(offset, _NOW + number, encode_tail(b"key-%d" % (offset % 100), value)))
             offset += 1
         batch = bytearray(b"".join(encode_batch(entries, codec, ProducerState())))
         struct.pack_into(">q", batch, 0, offset - count)

@@ -18,7 +18,7 @@ from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, raise_for_
 from kproxy.migrate.copier.requests import parse_response
 from kproxy.protocol.records.codecs import NONE
 from kproxy.protocol.records.encoding import ProducerState as Stamp
-from kproxy.protocol.records.encoding import RecordEntry, encode_batch, tail
+from kproxy.protocol.records.encoding import RecordEntry, encode_batch, encode_tail
 from kproxy.protocol.wire.primitives import Buffer
 
 # Timeout after which the broker aborts a transaction without requests, in milliseconds.
@@ -130,7 +130,7 @@ class TransactionalProducer:
         self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]], timestamp: int
     ) -> None:
         """Send keys and values as one batch with one timestamp."""
-        entries = [RecordEntry(0, timestamp, tail(key, value)) for key, value in records]
+        entries = [RecordEntry(0, timestamp, encode_tail(key, value)) for key, value in records]
         batch = encode_batch(entries, NONE, self.stamp(topic, partition))
         self.send(topic, partition, batch, len(entries), lambda _: None)
 

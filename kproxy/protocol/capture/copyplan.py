@@ -1,6 +1,7 @@
 """Compiling a message definition and a version to the steps of a copy.
 
-A plan is a flat tuple of steps `(op, a, b)`, of the header behind the size field and of the body; `copy` takes them.
+A plan is a flat tuple of steps `(op, a, b)`, for the header behind the size field and for the body; `framecopy` takes
+them.
 """
 
 from __future__ import annotations
@@ -126,8 +127,10 @@ def _definition(name: str) -> MessageDefinition | None:
 
 @cache
 def plan_for(key: int, version: int, *, of_request: bool) -> CopyPlan | None:
-    """How to copy a request or response; None if there is no definition of it. Only for an API and a version that
-    kproxy passes on: what is asked for is remembered."""
+    """Return the plan of a request or response; None if it has no definition.
+
+    Call it only for an API and a version that kproxy passes on: each result is cached.
+    """
     api = APIS[key]
     definition = _definition(f"{api.name}{'Request' if of_request else 'Response'}")
     if definition is None:

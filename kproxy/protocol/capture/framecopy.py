@@ -1,8 +1,9 @@
-"""Copying one frame by its plan, from bytes that come in any chunks.
+"""Copying one frame by its plan, from chunks of any size.
 
-Of a field that is left out, no byte is kept, however long it is; so the copy of a Fetch response of 100 MB has some
-hundred bytes. Each step is taken whole or not at all; strings and what is left out may end in any later chunk. What is
-kept: the copy itself, at most `MOST` bytes and what one chunk brought, and ten bytes that wait for the next chunk.
+Of a redacted field, no byte is kept, however long it is; so the copy of a Fetch response of 100 MB has some hundred
+bytes. Each step is taken whole or not at all; strings and redacted fields may end in any later chunk. The memory is
+bounded: the copy itself, at most `MAX_COPY` bytes and the length of one chunk, and ten bytes that wait for the next
+chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kproxy.protocol.wire.primitives import (
 )
 
 MAX_COPY = 1024 * 1024
-"""A copy has at most so many bytes: Metadata of some ten thousand partitions."""
+"""The largest copy, in bytes: Metadata of some ten thousand partitions."""
 
 _NULL = {0: b"\x00", 2: b"\xff\xff", 4: b"\xff\xff\xff\xff"}
 _EMPTY = {0: b"\x01", 2: b"\x00\x00", 4: b"\x00\x00\x00\x00"}
@@ -34,12 +35,15 @@ _NO_RECORDS = {0: uvarint(len(_BATCH) + 1) + _BATCH, 4: INT32.pack(len(_BATCH)) 
 
 
 class CopyTooLong(Exception):
-    """The copy would have more than `MOST` bytes."""
+    """The copy would have more than `MAX_COPY` bytes."""
 
 
 class _TagSection:
-    """A tag section that the copy is in: `left` fields to come, `kept` in the copy, whose count belongs at `at` of the
-    copy. Of the field that it is in: it ends at `ends` of the frame, and its size belongs at `size_at` of the copy."""
+    """A tag section that the copy is in.
+
+    `left` is the number of fields still to come, `copied` of those in the copy; that count belongs at `at` of the copy.
+    The current field ends at `ends` of the frame, and its size belongs at `size_at` of the copy.
+    """
 
     __slots__ = ("after", "at", "begins", "copied", "ends", "left", "size_at")
 
@@ -49,8 +53,11 @@ class _TagSection:
 
 
 class FrameCopy:
-    """One frame's copy. `out` is what there is of it; `left_out`: bytes of fields that it has empty, and of unknown
-    tagged fields; `acks`: of a Produce request, once they have come; `done`: its last field has been taken."""
+    """The copy of one frame.
+
+    `out` has the bytes so far; `left_out` counts the bytes of redacted fields and of unknown tagged fields; `acks` is
+    that of a Produce request, once it has arrived; `done` is true after the last field.
+    """
 
     __slots__ = (
         "_consumed", "_copying", "_left", "_loops", "_sections", "_step", "_steps", "_tail", "acks", "done", "left_out",
@@ -60,7 +67,7 @@ class FrameCopy:
     def __init__(self, plan: CopyPlan) -> None:
         self._steps = plan
         self._step = 0
-        self._left = 0  # bytes to come of what is being copied, or left out
+        self._left = 0  # bytes of the current field that are still to be copied or skipped
         self._copying = False
         self._loops: list[int] = []  # elements left, of each array that it is in
         self._sections: list[_TagSection] = []
@@ -72,8 +79,10 @@ class FrameCopy:
         self.done = False
 
     def feed(self, chunk: Buffer) -> None:
-        """Take the next bytes of the frame, behind its size. Raises WireError if they are not what the plan says, and
-        TooLong; nothing may be done with it afterwards."""
+        """Take the next bytes of the frame, behind its size.
+
+        Raises WireError if they do not match the plan, and CopyTooLong; after that, the object must not be used.
+        """
         at, end = 0, len(chunk)
         if self._left:
             at = self._move(chunk, 0, end)
@@ -90,7 +99,7 @@ class FrameCopy:
             raise CopyTooLong
 
     def _move(self, chunk: Buffer, at: int, end: int) -> int:
-        """Copy the `_left` bytes from here on, or leave them out, as far as they have come; the index behind them."""
+        """Copy or skip the `_left` bytes from here on, as far as they have arrived; return the index behind them."""
         stop = min(end, at + self._left)
         if self._copying:
             self.out += chunk[at:stop]
@@ -100,7 +109,7 @@ class FrameCopy:
         return stop
 
     def _take_steps(self, chunk: Buffer, at: int, end: int) -> int:  # noqa: C901  # a branch per op
-        """Take steps until one needs more bytes than there are; the index of what has not been taken."""
+        """Take steps until one needs more bytes than there are; return the index of the first byte not taken."""
         steps, step, out = self._steps, self._step, self.out
         try:
             while len(out) <= MAX_COPY:
@@ -198,7 +207,7 @@ class FrameCopy:
 
 
 def _read_size(chunk: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
-    """The size of a string or of bytes, or the count of an array, -1 for null, and the index after it."""
+    """Return the size of a string or of bytes, or the count of an array, -1 for null, and the index after it."""
     if width == 0:
         size, at = read_uvarint(chunk, at, end)
         size -= 1

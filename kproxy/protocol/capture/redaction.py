@@ -1,9 +1,8 @@
-"""Which fields of a message a copy has, and which it leaves empty.
+"""The fields of a message that a copy contains, and those that it leaves empty.
 
-By type: all `bytes` and all `records`, whatever their name. These are the records, the tokens of SASL, salts and salted
-passwords, and what clients tell one another in groups.
-By name: a string is copied only if its name is in `SHOWN`. So the strings of a new definition are left out until
-somebody has looked at them; a test says which.
+By type: all `bytes` and all `records` are empty, whatever their name. These are the records, the tokens of SASL, salts
+and salted passwords, and the data that the clients of a group exchange. By name: a string is copied only if its name is
+in `SHOWN`. So the strings of a new definition are empty until a developer has reviewed them; a test lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from kproxy.protocol.wire.definitions import Field
 
 OPAQUE = frozenset({"bytes", "records"})
 
-# Names of things, states, addresses, and what clients and brokers say of themselves.
+# Names, states, addresses, and what clients and brokers state about themselves.
 SHOWN = frozenset({
     "ClientHost", "ClientId", "ClientSoftwareName", "ClientSoftwareVersion", "ClusterId", "ConfigurationKeys",
     "CoordinatorKeys", "Documentation", "EntityName", "EntityType", "ErrorMessage", "Feature", "GroupId",
@@ -24,11 +23,11 @@ SHOWN = frozenset({
     "V3AndBelowTransactionalId",
 })  # fmt: skip
 
-# Reviewed, and left out: values of configurations (a JAAS line, the password of a key store), what applications write
-# beside their offsets, errors that may quote records.
+# Reviewed, and redacted: values of configurations (a JAAS line, the password of a key store), the metadata that
+# applications write with their offsets, errors that may quote records.
 HIDDEN = frozenset({"Value", "CommittedMetadata", "Metadata", "BatchIndexErrorMessage", "AcknowledgeErrorMessage"})
 
-# Messages whose ErrorMessage may quote what the request has: a value, a token, a record.
+# Messages whose ErrorMessage may quote the request: a value, a token, a record.
 _QUOTING = frozenset({
     "AlterConfigsResponse", "AlterUserScramCredentialsResponse", "CreateTopicsResponse",
     "IncrementalAlterConfigsResponse", "ProduceResponse", "SaslAuthenticateResponse",
@@ -36,7 +35,7 @@ _QUOTING = frozenset({
 
 
 def is_redacted(message: str, field: Field) -> bool:
-    """Whether the copy of this message, such as `FetchResponse`, has the field, or its elements, empty."""
+    """Return whether the copy of this message, such as `FetchResponse`, leaves the field, or its elements, empty."""
     element = field.type.removeprefix("[]")
     if element in OPAQUE:
         return True

@@ -1,11 +1,11 @@
-"""Both sides of one session: which frame is what, and its copy without what must not be shown. Sans-IO.
+"""Both directions of one session: identifies each frame, and makes its redacted copy. Sans-IO.
 
-It is given what the client sends, and what the client gets. A broker answers in order, so the first request that has no
-response yet says what a response is; its correlation id must confirm it. If it does not, or if tokens without headers
-come (SaslHandshake v0), nothing more of the session is copied: bytes that are read as something else than they are
-might show what must not be shown.
+It receives the bytes that the client sends, and the bytes that the client receives. A broker answers in order, so the
+oldest request without a response determines the type of a response; the correlation id must confirm it. If it does not,
+or if tokens without headers follow (SaslHandshake v0), nothing more of the session is copied: bytes that are taken for
+something else might show what must not be shown.
 
-What it keeps is bounded whatever passes: the copy of one frame for each direction (see `copy`), and the requests
+Its memory is bounded whatever passes: the copy of one frame for each direction (see `framecopy`), and the requests
 without a response.
 """
 
@@ -42,21 +42,18 @@ OUT_OF_STEP = "kproxy cannot tell what the following frames are, so nothing more
 
 @dataclass(frozen=True, slots=True)
 class RedactedFrame:
-    """A frame that has passed. `at`: when its last byte came, in seconds of the clock that the capture is given. `key`
-    is -1 and `api` empty where it is no frame, but a remark on all that follows. `size` is the real one, without the
-    size field; `left_out` bytes of it are not in `data`, a whole frame of another size. `data` is empty if nothing of
-    it can be shown; `why` then says why."""
+    """A frame that has passed, as the capture shows it."""
 
-    at: float
+    at: float  # the time of its last byte, by the clock of the capture, in seconds
     to_client: bool
-    key: int
+    key: int  # the API key; -1 for a remark on all that follows, which is no frame
     version: int
     client_id: str
     software: str
-    size: int
-    left_out: int
-    data: bytes
-    why: str = ""
+    size: int  # its real size, without the size field
+    left_out: int  # bytes of it that `data` does not have
+    data: bytes  # a whole frame of another size; empty if nothing of it can be shown
+    why: str = ""  # the reason for empty `data`
 
     @property
     def api(self) -> str:
@@ -69,20 +66,22 @@ class RedactedFrame:
 
 @dataclass(frozen=True, slots=True)
 class CaptureStart:
-    """Where a capture begins. `from_client` and `to_client`: bytes of a frame under way that pass first; `head`: the
-    beginning of a request that has come already. `waiting`: the requests without a response: key, version, and their
-    correlation ids from the first one up to the one before the last. `tokens`: SASL tokens without headers may come."""
+    """The state of a session where a capture begins."""
 
-    from_client: int = 0
-    head: bytes = b""
-    to_client: int = 0
+    from_client: int = 0  # bytes of the client's current frame that are still to pass
+    head: bytes = b""  # the beginning of a request, which has arrived already
+    to_client: int = 0  # bytes of the current response that are still to pass
     waiting: Sequence[tuple[int, int, int, int]] = ()
-    tokens: bool = False
+    """The requests without a response: key, version, the first correlation id, and the id after the last."""
+    tokens: bool = False  # SASL tokens without headers may follow
 
 
 class _Direction:
-    """One side's frames. `head`: the beginning of one; `needs`: bytes of it until it can be judged; `left`: bytes of
-    the one under way that are to come; `shown`: whether that one is told."""
+    """The frames of one direction.
+
+    `head` has the beginning of a frame, and `needs` the bytes of it that identify it. `left` counts the bytes of the
+    current frame still to come; `shown` is true if that frame will be emitted.
+    """
 
     __slots__ = ("copy", "head", "key", "left", "needs", "shown", "size", "version", "why")
 
@@ -96,7 +95,7 @@ class _Direction:
 
 
 class SessionCapture:
-    """Copies what passes in one session, and gives each frame to `emit` when its last byte has come."""
+    """Copies the frames of one session, and passes each to `emit` once its last byte has arrived."""
 
     def __init__(self, emit: Callable[[RedactedFrame], None], beginning: CaptureStart, now: float) -> None:
         self._emit = emit
@@ -107,7 +106,7 @@ class SessionCapture:
             for key, version, first, beyond in beginning.waiting
             for number in range(first, min(beyond, first + _MAX_WAITING + 1))
         )
-        self._undecided: int | None = None  # the correlation id of a Produce request whose acks have not come
+        self._undecided: int | None = None  # the correlation id of a Produce request whose acks have not arrived
         self._tokens = False
         self._blind = False
         self._client_id = self._software = ""
@@ -119,11 +118,11 @@ class SessionCapture:
             self.from_client(beginning.head, now)
 
     def from_client(self, chunk: Buffer, now: float) -> None:
-        """The client has sent this."""
+        """Take bytes that the client has sent."""
         self._take(self._requests, chunk, now)
 
     def to_client(self, chunk: Buffer, now: float) -> None:
-        """The client gets this."""
+        """Take bytes that the client receives."""
         self._take(self._responses, chunk, now)
 
     def _take(self, side: _Direction, chunk: Buffer, now: float) -> None:
@@ -144,13 +143,13 @@ class SessionCapture:
                 if why:
                     self._go_blind(now, why)
                     return
-                if side.head:  # it is to be judged by more bytes
+                if side.head:  # more of its bytes are needed
                     continue
             if not side.left:
                 self._end(side, now)
 
     def _begin_request(self, side: _Direction, now: float) -> str:
-        """Why nothing more can be copied, or ""."""
+        """Begin a request. Return the reason why nothing more can be copied, or ""."""
         size, key, version, correlation_id = _read_request(side.head)
         api = APIS.get(key)
         if self._tokens:
@@ -199,7 +198,7 @@ class SessionCapture:
         self._pass(side, head)
 
     def _pass(self, side: _Direction, part: Buffer) -> None:
-        """These bytes of the frame under way pass."""
+        """Take bytes of the current frame."""
         if side.copy is None:
             return
         try:
@@ -215,7 +214,7 @@ class SessionCapture:
                 self._undecided = None
 
     def _end(self, side: _Direction, now: float) -> None:
-        """The last byte of a frame has passed."""
+        """Finish the current frame."""
         copy, side.copy = side.copy, None
         if not side.shown:
             return
@@ -232,7 +231,7 @@ class SessionCapture:
             self._go_blind(now, OUT_OF_STEP)  # its acks were not found
 
     def _learn_names(self, side: _Direction, data: bytes) -> None:
-        """Who the client is, from the copy of its request."""
+        """Note the client's id and software from the copy of its request."""
         end = len(data)
         try:
             client_id, at = read_string(data, _REQUEST_HEAD, end, compact=False, nullable=True)

@@ -1,5 +1,6 @@
-"""The codecs of record batches, as Kafka's clients write them. What comes out is bounded: a size that somebody claims
-takes no memory before the bytes are there.
+"""The codecs of record batches, as Kafka's clients write them.
+
+The size of the output is bounded: a claimed size takes no memory before the bytes exist.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kproxy.protocol.wire.primitives import Buffer, malformed
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-# No batch becomes larger than this.
+# The largest decompressed batch, in bytes.
 LIMIT = 256 << 20
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -33,7 +34,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 << 10
 _LZ4_STORED = 1 << 31
-# What one byte can become at most.
+# The largest decompressed size of one byte.
 _LZ4_RATIO = 255
 _SNAPPY_RATIO = 22
 
@@ -47,7 +48,7 @@ _BIG, _LITTLE, _LONG = Struct(">I"), Struct("<I"), Struct("<Q")
 
 
 def compress(data: bytes, codec: int) -> bytes:
-    """Raises WireError for a codec that is not one."""
+    """Compress bytes. Raises WireError for an unknown codec."""
     if codec == NONE:
         return data
     if codec == GZIP:
@@ -84,13 +85,16 @@ def _lz4(data: bytes) -> bytes:
 
 
 def decompress(data: Buffer, codec: int, limit: int = LIMIT) -> Buffer:
-    """Raises WireError for what the codec did not make, and for what becomes larger than `limit` bytes."""
+    """Decompress bytes.
+
+    Raises WireError for input of another format, and for output of more than `limit` bytes.
+    """
     if codec == NONE:
         return data
-    if codec not in _READERS:
+    if codec not in _DECOMPRESSORS:
         raise malformed(f"Kafka has no codec {codec}")
     try:
-        return _READERS[codec](memoryview(data), limit)
+        return _DECOMPRESSORS[codec](memoryview(data), limit)
     except (IndexError, struct.error):
         raise _cut_off(codec) from None
     except (cramjam.DecompressionError, zlib.error) as error:
@@ -106,7 +110,7 @@ def _cut_off(codec: int) -> WireError:
 
 
 def _from_gzip(data: memoryview, limit: int) -> bytes:
-    """One member after the other, as Java reads them."""
+    """Decompress one member after the other, as Java does."""
     out: list[bytes] = []
     remaining: Buffer = data
     room = limit
@@ -127,7 +131,7 @@ def _from_gzip(data: memoryview, limit: int) -> bytes:
 
 
 def _from_snappy(data: memoryview, limit: int) -> bytes:
-    """In xerial's framing, or one raw block as other clients write it."""
+    """Decompress xerial's framing, or one raw block as other clients write it."""
     if data[: len(_XERIAL)] != _XERIAL:
         return _snappy_block(data, limit, limit)
     if len(data) < len(_XERIAL_HEADER):
@@ -164,7 +168,7 @@ def _snappy_block(data: memoryview, room: int, limit: int) -> bytes:
 
 
 def _from_lz4(data: memoryview, limit: int) -> bytes:
-    """The first frame, as Java reads it."""
+    """Decompress the first frame, as Java does."""
     if data[:4] != _LZ4_MAGIC:
         raise malformed("records that should be lz4 do not begin as an LZ4 frame")
     flags, size_code = data[4], data[5] >> 4
@@ -188,7 +192,7 @@ def _from_lz4(data: memoryview, limit: int) -> bytes:
         raise _cut_off(LZ4)
     frame: Buffer = data[:at]
     if data[header] != checksum:
-        # What Kafka wrote of magic 0 has a wrong one (KAFKA-3160).
+        # Kafka wrote a wrong checksum into messages of magic 0 (KAFKA-3160).
         frame = bytes(data[:header]) + bytes((checksum,)) + bytes(data[header + 1 : at])
     return _within(cramjam.lz4, frame, claimed, most, limit)
 
@@ -210,7 +214,7 @@ def _from_zstd(data: memoryview, limit: int) -> bytes:
 
 
 def zstd_frame(data: memoryview, at: int) -> tuple[int, int, int]:
-    """Where a frame ends, what it says that it has, and the most that its blocks can have (RFC 8878)."""
+    """Return the end of a frame, the size that it claims, and the largest size of its blocks (RFC 8878)."""
     described = data[at]
     single = described & 0x20
     field = _ZSTD_SIZES[described >> 6] or (1 if single else 0)
@@ -228,7 +232,10 @@ def zstd_frame(data: memoryview, at: int) -> tuple[int, int, int]:
 
 
 def _within(library: Any, frame: Buffer, claimed: int, most: int, limit: int) -> bytes:
-    """`claimed`: what a frame says that comes out of it; `most`: what can, by its blocks."""
+    """Decompress a frame within the limit.
+
+    `claimed` is the size that the frame claims; `most` is the largest size that its blocks can have.
+    """
     if claimed > most:
         raise malformed(f"compressed records cannot become the {claimed} bytes that they claim to be")
     if claimed > limit:
@@ -244,7 +251,7 @@ def _within(library: Any, frame: Buffer, claimed: int, most: int, limit: int) ->
 
 @lru_cache(maxsize=64)
 def lz4_checksum(descriptor: bytes) -> int:
-    """The second byte of the XXH32 of fewer than 16 bytes: what stands behind an LZ4 frame's descriptor."""
+    """Return the second byte of the XXH32 of fewer than 16 bytes: the checksum of an LZ4 frame's descriptor."""
     mixed = 374761393 + len(descriptor)
     at = 0
     while at + 4 <= len(descriptor):
@@ -259,4 +266,4 @@ def lz4_checksum(descriptor: bytes) -> int:
     return (mixed ^ mixed >> 16) >> 8 & 0xFF
 
 
-_READERS = {GZIP: _from_gzip, SNAPPY: _from_snappy, LZ4: _from_lz4, ZSTD: _from_zstd}
+_DECOMPRESSORS = {GZIP: _from_gzip, SNAPPY: _from_snappy, LZ4: _from_lz4, ZSTD: _from_zstd}

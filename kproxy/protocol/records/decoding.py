@@ -1,4 +1,4 @@
-"""The records of a batch of any magic."""
+"""Decoding the records of a batch of any magic."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.records.codecs import NONE, ZSTD, decompress
-from kproxy.protocol.records.encoding import RecordEntry, tail
+from kproxy.protocol.records.encoding import RecordEntry, encode_tail
 from kproxy.protocol.records.header import LOG_APPEND_TIME, V0, V1, V2_SIZE, Batch, read_batches
 from kproxy.protocol.records.varint import read_varint, wrap_int64
 from kproxy.protocol.wire.primitives import malformed
 
-# So many records at a time are taken out of a batch: compressed, it may have millions.
+# The most records that are decoded at a time: a compressed batch may have millions.
 MAX_RECORDS_AT_ONCE = 1 << 16
 
 
@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
 
 def decode_records(batch: Batch) -> list[Record]:
-    """All records of a batch. Raises WireError if it is none that Kafka's consumer could read."""
+    """Return all records of a batch. Raises WireError if Kafka's consumer could not read it."""
     if batch.magic < 2:
         return list(_messages(batch))
     return [
@@ -39,7 +39,10 @@ def decode_records(batch: Batch) -> list[Record]:
 
 
 def decode_entries(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
-    """The records with offsets from `first` to before `end`, their tails untouched; a limited number at a time."""
+    """Yield the records with offsets from `first` to before `end`, at most `MAX_RECORDS_AT_ONCE` at a time.
+
+    Their tails are not decoded.
+    """
     if batch.magic == 2:
         return walk_records(batch, bytes(decompress(batch.raw[V2_SIZE:], batch.codec)), 0, first, end)
     return _convert_messages(batch, first, end)
@@ -48,15 +51,17 @@ def decode_entries(batch: Batch, first: int, end: int) -> Iterator[list[RecordEn
 def _convert_messages(batch: Batch, first: int, end: int) -> Iterator[list[RecordEntry]]:
     within = (record for record in _messages(batch) if first <= record.offset < end)
     while entries := [
-        RecordEntry(record.offset, record.timestamp, tail(record.key, record.value))
+        RecordEntry(record.offset, record.timestamp, encode_tail(record.key, record.value))
         for record in islice(within, MAX_RECORDS_AT_ONCE)
     ]:
         yield entries
 
 
 def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, entries: list[RecordEntry]) -> None:
-    """The same for a batch with `AT_ONCE` records at most, which begin there in `content`: small ones come by the
-    million."""
+    """Append the records of a batch of at most `MAX_RECORDS_AT_ONCE` to `entries`; they begin at `begin` of `content`.
+
+    It is the fast form of `walk_records` for small batches, which arrive by the million.
+    """
     try:
         at = _decode_step(batch, content, begin, -1, batch.count, first, end, entries)[0]
     except IndexError:
@@ -66,7 +71,10 @@ def add_entries(batch: Batch, content: bytes, begin: int, first: int, end: int, 
 
 
 def walk_records(batch: Batch, content: bytes, begin: int, first: int, end: int) -> Iterator[list[RecordEntry]]:
-    """The same for any number of records."""
+    """Yield the records of a batch of any size, at most `MAX_RECORDS_AT_ONCE` at a time.
+
+    They begin at `begin` of `content`.
+    """
     at, last, left = begin, -1, batch.count
     while left:
         entries: list[RecordEntry] = []
@@ -92,13 +100,16 @@ def _left_over(batch: Batch) -> WireError:
 def _decode_step(
     batch: Batch, content: bytes, at: int, last: int, count: int, first: int, end: int, entries: list[RecordEntry]
 ) -> tuple[int, int]:
-    """Reads `count` records from `at` on, the one before them having the offset delta `last`. Says where it ended."""
+    """Decode `count` records from `at` on; return the index after them, and the last offset delta.
+
+    `last` is the offset delta of the record before.
+    """
     size = len(content)
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     new, add = tuple.__new__, entries.append
     for _ in range(count):
-        # Most of these numbers are one byte or two: read_varint is for the rest.
+        # Most of these numbers have one byte or two: read_varint is for longer ones.
         raw = content[at]
         at += 1
         if raw > 0x7F:
@@ -134,7 +145,7 @@ def _decode_step(
 
 
 def decode_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
-    """Key, value and headers of a record."""
+    """Return the key, the value and the headers of a record."""
     try:
         key, at = _sized(content, 0)
         value, at = _sized(content, at)
@@ -146,8 +157,8 @@ def decode_tail(content: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple
             name, at = _sized(content, at)
             if name is None:
                 raise malformed("a header of a record has no name")
-            said, at = _sized(content, at)
-            headers.append((name, said))
+            header_value, at = _sized(content, at)
+            headers.append((name, header_value))
     except IndexError:
         raise malformed("a record ends too early") from None
     if at != len(content):
@@ -166,7 +177,7 @@ def _sized(content: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _messages(batch: Batch) -> Iterator[Record]:
-    """The records of a message of magic 0 or 1: itself, or those that are compressed in it (KIP-31, KIP-32)."""
+    """Yield the records of a message of magic 0 or 1: itself, or those that it contains compressed (KIP-31, KIP-32)."""
     key, value = _key_and_value(batch)
     codec = batch.codec
     if codec == NONE:
@@ -175,7 +186,7 @@ def _messages(batch: Batch) -> Iterator[Record]:
     if value is None or codec >= ZSTD:
         raise malformed(f"the message at offset {batch.base_offset} claims to contain messages, but contains none")
     plain = decompress(value, codec)
-    # Twice over them: there may be very many, and what stands in the last one is needed for the first one.
+    # Two passes: there may be very many, and the first one needs a value of the last one.
     last, size = -1, 0
     for inner in read_batches(memoryview(plain)):
         last, size = inner.base_offset, size + len(inner.raw)

@@ -1,7 +1,7 @@
-"""A batch of records (v2), ready to be all that a Produce request has for a partition.
+"""A batch of records (v2), which is all that a Produce request has for a partition.
 
-What of a record does not depend on the batch that it is in, its key, value and headers, is its *tail*: it is taken from
-one batch and put into another as it is.
+The *tail* of a record is the part that does not depend on its batch: its key, value and headers. It moves from one
+batch to another unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kproxy.protocol.records.varint import SMALL, encode_varint, wrap_int64
 _CRC = Struct(">I")
 _CRC_AT, _CHECKED_AT = 17, 21
 _MANY = len(SMALL)
-_PLAIN = SMALL[0]  # a record's attributes: there are none yet
+_PLAIN = SMALL[0]  # a record's attributes: no bit is used yet
 
 
 class RecordEntry(NamedTuple):
@@ -32,7 +32,7 @@ class RecordEntry(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """Who writes a batch, and the sequence number of its first record. -1 everywhere: nobody in particular."""
+    """The producer of a batch, and the sequence number of the batch's first record. -1 everywhere: not idempotent."""
 
     id: int = -1
     epoch: int = -1
@@ -40,14 +40,14 @@ class ProducerState(NamedTuple):
     transactional: bool = False
 
     def after(self, count: int) -> ProducerState:
-        """The same, `count` records later."""
+        """Return the state `count` records later."""
         if self.sequence < 0:
             return self
         return self._replace(sequence=(self.sequence + count) & 0x7FFFFFFF)
 
 
 def patch_header(batch: Batch, producer: ProducerState) -> list[bytes | memoryview]:
-    """The same batch by another producer: a new header, and the records untouched."""
+    """Return the same batch by another producer: a new header, and the records untouched."""
     records = batch.raw[V2_SIZE:]
     header = _header(
         batch.codec, batch.count, batch.base_timestamp, batch.max_timestamp, records, producer, batch.last_offset_delta
@@ -56,19 +56,22 @@ def patch_header(batch: Batch, producer: ProducerState) -> list[bytes | memoryvi
 
 
 def encode_batch(entries: Sequence[RecordEntry], codec: int, producer: ProducerState) -> list[bytes | memoryview]:
-    """A batch of these records: header and records. The offsets count from 0, the timestamps from the first one's."""
+    """Return a batch of these records: header and records.
+
+    The offsets count from 0, the timestamps from the first record's.
+    """
     base = highest = entries[0][1]
     parts: list[bytes] = []
     small, many, plain = SMALL, _MANY, _PLAIN
     index = 0
-    for _, timestamp, tail in entries:
+    for _, timestamp, record_tail in entries:
         if timestamp > highest:
             highest = timestamp
         delta = timestamp - base
         when = small[delta] if 0 <= delta < many else encode_varint(delta)
         where = small[index] if index < many else encode_varint(index)
-        size = 1 + len(when) + len(where) + len(tail)
-        parts += (small[size] if size < many else encode_varint(size), plain, when, where, tail)
+        size = 1 + len(when) + len(where) + len(record_tail)
+        parts += (small[size] if size < many else encode_varint(size), plain, when, where, record_tail)
         index += 1
     records = b"".join(parts)
     if codec != NONE:
@@ -79,7 +82,7 @@ def encode_batch(entries: Sequence[RecordEntry], codec: int, producer: ProducerS
 def encode_within_limit(
     entries: Sequence[RecordEntry], codec: int, producer: ProducerState, limit: int
 ) -> list[tuple[Sequence[RecordEntry], list[bytes | memoryview]]]:
-    """These records in as many batches as it takes for none to be larger than `limit` bytes."""
+    """Encode the records into as many batches as necessary, none larger than `limit` bytes."""
     made = encode_batch(entries, codec, producer)
     size = V2_SIZE + len(made[1])
     if size <= limit:
@@ -94,8 +97,8 @@ def encode_within_limit(
     return done + encode_within_limit(entries[middle:], codec, producer.after(middle), limit)
 
 
-def tail(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
-    """The tail of a record."""
+def encode_tail(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
+    """Return the tail of a record."""
     parts = [*_sized(key), *_sized(value), encode_varint(len(headers))]
     for name, content in headers:
         parts += (*_sized(name), *_sized(content))

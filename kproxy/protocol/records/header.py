@@ -1,7 +1,7 @@
 """The headers of record batches: v2 (61 bytes), and messages of magic 0 and 1, which are batches of their own.
 
-Nothing is decoded here, and no checksum is computed before somebody asks for it: a batch of an aborted transaction is
-passed over without. https://kafka.apache.org/documentation/#recordbatch
+This module decodes no record, and computes a checksum only on request: a batch of an aborted transaction is skipped
+without. https://kafka.apache.org/documentation/#recordbatch
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _MAGIC_AT = 16
 # offset, size, CRC, magic, attributes, and with magic 1 the timestamp; then key and value
 V0 = Struct(">qiIbb")
 V1 = Struct(">qiIbbq")
-# What a message of magic 0 or 1 has at least behind its size: both lengths are -1.
+# The smallest size of each magic; in magic 0 and 1 both lengths are then -1.
 _SMALLEST = (14, 22, V2_SIZE - OVERHEAD)
-# In v2 the CRC covers what follows it, from the attributes on; before, from the magic on.
+# In v2 the CRC covers the bytes from the attributes on; in older ones, from the magic on.
 _V2_CHECKED = 21
 _OLD_CHECKED = 16
 
@@ -39,7 +39,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-# What a control batch says of its transaction.
+# The types of control batches.
 ABORT, COMMIT = 0, 1
 
 NO_TIMESTAMP = -1
@@ -47,10 +47,10 @@ _LAST = (1 << 63) - 1
 
 
 class Batch(NamedTuple):
-    """A batch as it stands in the log. `raw` is all of it.
+    """A batch in the log; `raw` has all its bytes.
 
-    Of a message of magic 0 or 1, `base_offset` is its own offset: with a codec, that of the last record in it, and the
-    first one's is known only when it is decoded. `count` is then -1.
+    For a message of magic 0 or 1, `base_offset` is its own offset: with a codec, that of its last record; the first
+    one's is known only after decoding. `count` is then -1.
     """
 
     base_offset: int
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # hides the method of tuples, which nobody needs
+    count: int  # type: ignore[assignment]  # hides the method of tuples, which no code here needs
     raw: memoryview
 
     @property
@@ -86,7 +86,7 @@ class Batch(NamedTuple):
 
     @property
     def control(self) -> int | None:
-        """ABORT or COMMIT; None of a batch that says neither."""
+        """ABORT or COMMIT; None for a batch that is no marker of these."""
         if not self.is_control or not self.count:
             return None
         # length, attributes, timestamp delta, offset delta, length of the key, then the key: version and type
@@ -107,7 +107,7 @@ class Batch(NamedTuple):
         return kind if kind in (ABORT, COMMIT) else None
 
     def check(self) -> None:
-        """Raises WireError if the checksum is not that of the bytes."""
+        """Raise WireError if the checksum does not match the bytes."""
         if self.magic == 2:
             is_right = crc32c(self.raw[_V2_CHECKED:]) == self.crc
         else:
@@ -117,7 +117,7 @@ class Batch(NamedTuple):
 
 
 def read_batches(buffer: memoryview) -> Iterator[Batch]:
-    """The batches in what a Fetch response has of one partition. A broker cuts the last one off where it likes."""
+    """Yield the batches of one partition in a Fetch response. A broker may cut the last one off anywhere."""
     at, end = 0, len(buffer)
     new, unpack = tuple.__new__, V2.unpack_from
     while end - at >= OVERHEAD:

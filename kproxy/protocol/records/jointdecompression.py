@@ -1,9 +1,9 @@
-"""Small batches decompressed together: for a batch of one record, a library of LZ4 or Zstandard takes longer to begin
-than to decompress it.
+"""Joint decompression of small batches.
 
-What was compressed stands one behind the other, and behind each stand some bytes that nobody can foresee. So each ends
-where its own bytes end, and none lends its neighbour any. Only what clients usually write comes here; all else, and all
-that is wrong, is for `codecs.decompress`, batch by batch.
+For a batch of one record, a library of LZ4 or Zstandard takes longer to begin than to decompress it. So the compressed
+data of many batches is joined, each followed by a random mark. The mark ends each batch's data exactly, so no batch can
+take bytes of its neighbour. Only the usual formats of clients are joined; all else, and all errors, are left to
+`codecs.decompress`, batch by batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import cramjam
 
 from kproxy.protocol.records.codecs import LZ4, ZSTD, lz4_checksum, zstd_frame
 
-# No more than this comes out at once.
+# The largest joint output, in bytes.
 MAX_JOINT_SIZE = 8 << 20
 
 _MARK = os.urandom(16)
@@ -28,7 +28,7 @@ _LZ4_START = Struct("<7sI")
 # A block of no bytes: the end of a frame.
 _LZ4_END = bytes(4)
 _LZ4_STORED = 1 << 31
-# Headers of frames with blocks that stand for themselves, without checksums; and how much a block becomes at most.
+# The headers of frames with independent blocks and without checksums, and the largest decompressed block of each.
 _LZ4_USUAL = {
     b"\x04\x22\x4d\x18" + descriptor + bytes((lz4_checksum(descriptor),)): 1 << (8 + 2 * code)
     for code, descriptor in ((code, bytes((0x60, code << 4))) for code in range(4, 8))
@@ -37,23 +37,22 @@ _LZ4_USUAL = {
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_DICTIONARY = 0x03
 
-# What everything begins with, what of a batch follows, and the most that comes out of it.
+# The beginning of the joint data, the part of one batch, and the largest size of its output.
 _JointInput = tuple[bytes, memoryview, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _JointCodec:
-    """How batches are put one behind another. `look`: None for one that cannot be. `mark` stands behind each, `end`
-    behind all."""
+    """The joining of one codec's data."""
 
     library: Any
-    look: Callable[[memoryview], _JointInput | None]
-    mark: bytes
-    end: bytes
+    look: Callable[[memoryview], _JointInput | None]  # None for data that cannot be joined
+    mark: bytes  # behind the data of each batch
+    end: bytes  # behind all
 
 
 def _lz4(data: memoryview) -> _JointInput | None:
-    """As a block of one frame for all: old libraries read no second frame behind the first."""
+    """Return the data as a block of one joint frame: old libraries read no second frame behind the first."""
     if len(data) < _LZ4_START.size or data[-4:] != _LZ4_END:
         return None
     header, size = _LZ4_START.unpack_from(data)
@@ -64,7 +63,7 @@ def _lz4(data: memoryview) -> _JointInput | None:
 
 
 def _zstd(data: memoryview) -> _JointInput | None:
-    """As a frame behind others."""
+    """Return the data as one of several frames."""
     try:
         if data[:4] != _ZSTD_MAGIC or data[4] & _ZSTD_DICTIONARY:
             return None
@@ -79,7 +78,7 @@ def _stored_by_lz4(data: bytes) -> bytes:
 
 
 def _stored_by_zstd(data: bytes) -> bytes:
-    """A frame that says its size, of one block that is not compressed: the last one (RFC 8878)."""
+    """Return a frame that states its size, with one uncompressed block, which is the last one (RFC 8878)."""
     return _ZSTD_MAGIC + bytes((0x20, len(data))) + (len(data) << 3 | 1).to_bytes(3, "little") + data
 
 
@@ -90,7 +89,7 @@ _CODECS = {
 
 
 def decompress_jointly(compressed: Iterable[memoryview], codec: int) -> Iterator[bytes | None]:
-    """What `decompress` makes of each; None for one that has to be decompressed by itself, right or wrong."""
+    """Yield the decompressed bytes of each; None for one that must be decompressed separately, valid or not."""
     if codec not in _CODECS:
         yield from (None for _ in compressed)
         return

@@ -1,9 +1,9 @@
-"""Batches of one partition as Produce requests of another cluster take them: each by the cheapest way that is right.
+"""The batches of one partition, prepared for Produce requests of another cluster: each by the cheapest correct method.
 
-- *verbatim*: header patched, records untouched. What a broker would misread or refuse does not pass here: batches with
-  gaps, with timestamps of the broker (0x08), with a delete horizon (0x40), of magic 0 and 1.
-- *re-encoded*: the same records in the same order, with the same codec, as one batch or more.
-- *merged*: many small batches as one. A batch costs a copier about 60 µs and a broker 240 µs, however small it is.
+- *verbatim*: header patched, records untouched. Batches that a broker would misread or refuse do not pass here: batches
+with gaps, with timestamps of the broker (0x08), with a delete horizon (0x40), of magic 0 and 1. - *re-encoded*: the
+same records in the same order, with the same codec, as one batch or more. - *merged*: many small batches as one. A
+batch costs a copier about 60 µs and a broker 240 µs, however small it is.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kproxy.protocol.wire.primitives import malformed
 
 VERBATIM, RE_ENCODED, MERGED = "verbatim", "re-encoded", "merged"
 
-# What small batches are merged into: so many bytes on the wire by codec, and so many when they are decompressed.
+# The target size of merged batches: bytes on the wire by codec, and bytes when decompressed.
 _MERGED_SIZE = (512 << 10, 64 << 10, 64 << 10, 64 << 10, 64 << 10)
 _MERGED_PLAIN_SIZE = 1 << 20
-# What merging a batch saves, µs: all that a copier has to do with it, and a part of what a broker has, for which nobody
-# waits.
+# The time that merging a batch saves, in µs: all of a copier's work on a batch, and a part of a broker's, which runs in
+# parallel.
 _BATCH_COST = 150.0
-# What merging costs: µs a record, and µs a byte on the wire by codec. `python -m bench --parts records` measures it
-# with what does not compress well; what does costs more a byte.
+# The cost of merging: µs a record, and µs a byte on the wire by codec. `python -m bench --parts records` measures it
+# with data that does not compress well; other data costs more a byte.
 _RECORD_COST = 1.1
 _BYTE_COST = (0.0003, 0.1, 0.01, 0.01, 0.02)
 
@@ -37,30 +37,26 @@ _NEVER_VERBATIM = LOG_APPEND_TIME | DELETE_HORIZON
 
 @dataclass(frozen=True, slots=True)
 class ProduceBatch:
-    """One batch for a Produce request.
+    """One batch for a Produce request."""
 
-    `buffers`: its bytes, in order. `sequence`: of its first record. `runs`: (source offset, index in this batch,
-    count), in order. `way`: how it was made. `source_bytes`, `checksums`: the sizes and CRCs of those batches of the
-    source that end with this piece; of a batch that was split, they stand at its last piece.
-    """
-
-    buffers: Sequence[bytes | memoryview]
+    buffers: Sequence[bytes | memoryview]  # its bytes, in order
     size: int
     count: int
-    sequence: int
-    runs: Sequence[tuple[int, int, int]]
+    sequence: int  # of its first record
+    runs: Sequence[tuple[int, int, int]]  # (source offset, index in this batch, count), in order
     source_bytes: int
-    checksums: Sequence[int]
-    method: str
+    """The size of the source batches that end with this batch; a split batch counts at its last part."""
+    checksums: Sequence[int]  # the CRCs of the same source batches
+    method: str  # VERBATIM, RE_ENCODED or MERGED
 
 
 def produce_batches(
     batches: Iterable[Batch], *, first: int, end: int, limit: int, producer: ProducerState
 ) -> Iterator[ProduceBatch]:
-    """The records with offsets from `first` to before `end`, in batches of at most `limit` bytes each.
+    """Yield the records with offsets from `first` to before `end`, in batches of at most `limit` bytes each.
 
-    The batches have neither markers nor aborted records (`committed`). Each one's checksum is checked. Go on with
-    `producer.after(piece.count)`, piece by piece.
+    The input must have neither markers nor aborted records (`filter_committed`). Each batch's checksum is checked. The
+    next call continues with `producer.after(batch.count)` of each yielded batch.
     """
     last = -1
     for piece in _produce_batches(batches, first, end, limit, producer):
@@ -81,14 +77,14 @@ def _produce_batches(
     pending: list[Batch] = []
     pending_size = pending_codec = room = 0
     for batch in batches:
-        base, size, _, _, _, attributes, delta, _, _, _, _, _, count, _ = batch  # faster than one by one
+        base, size, _, _, _, attributes, delta, _, _, _, _, _, count, _ = batch  # faster than field by field
         if not count or base + delta < first or (base >= end and count >= 0):
             continue
         batch.check()
         codec = attributes & CODEC_MASK
         if codec >= len(NAMES):
             raise malformed(f"the batch at offset {batch.base_offset} has codec {codec}: Kafka has none of this number")
-        # What is taken apart anyway can as well be merged.
+        # A batch that must be decoded anyway can as well be merged.
         small = count * _RECORD_COST + size * _BYTE_COST[codec] < _BATCH_COST or not _fits_verbatim(batch, first, end)
         if pending and (not small or codec != pending_codec or pending_size + size > room):
             for piece in _convert(pending, first, end, limit, producer):
@@ -138,7 +134,7 @@ def _convert(pending: list[Batch], first: int, end: int, limit: int, producer: P
 
 
 def _group_entries(pending: list[Batch], first: int, end: int) -> Iterator[list[RecordEntry]]:
-    """What goes into one piece each, if it fits."""
+    """Yield the records of each new batch, if they fit."""
     gathered: list[RecordEntry] = []
     size = 0
     begin, contents = _record_bytes(pending)
@@ -166,7 +162,7 @@ def _group_entries(pending: list[Batch], first: int, end: int) -> Iterator[list[
 
 
 def _record_bytes(pending: list[Batch]) -> tuple[int, Iterable[bytes | None]]:
-    """The records of each batch as bytes, and where in these they begin; None of old batches, where they are not so."""
+    """Return the start of the records in the bytes, and the bytes of each batch; None for old batches."""
     codec = pending[0].codec
     if any(batch.magic < 2 for batch in pending):
         return 0, [None] * len(pending)

@@ -1,4 +1,4 @@
-"""Leaves out what a consumer that reads committed does not see: markers, and batches of aborted transactions."""
+"""A filter for isolation.level=read_committed: drops markers, and the batches of aborted transactions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kproxy.protocol.records.header import ABORT, Batch
 
 
 def filter_committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]] | None) -> Iterator[Batch]:
-    """The batches whose records count, of one partition in one Fetch response (KIP-98).
+    """Return the batches that a read_committed consumer sees, of one partition in one Fetch response (KIP-98).
 
-    `aborted`: the response's aborted transactions, (producer id, first offset) of each; None is as good as none.
+    `aborted` has the response's aborted transactions, (producer id, first offset) of each; None is as good as none.
     """
     waiting = [(first_offset, producer_id) for producer_id, first_offset in aborted or ()]
     heapify(waiting)

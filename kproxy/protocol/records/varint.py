@@ -1,6 +1,6 @@
 """The zigzag varints of records (v2): at most 32 bits in 5 bytes, or 64 bits in 10.
 
-Reading raises IndexError where the buffer ends in the middle: who walks over records catches it once.
+Reading raises IndexError if the buffer ends within a number: the callers, which walk over records, catch it once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _LONGEST = {32: 28, 64: 63}
 
 
 def read_varint(buffer: Buffer, at: int, bits: int = 32) -> tuple[int, int]:
-    """A number, and the offset behind it. Longer than it needs to be is allowed, as Kafka allows it."""
+    """Return a number, and the offset behind it. As in Kafka, it may be longer than necessary."""
     raw = shift = 0
     longest = _LONGEST[bits]
     while True:
@@ -28,7 +28,7 @@ def read_varint(buffer: Buffer, at: int, bits: int = 32) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """A number of up to 64 bits; the bits beyond are dropped, as Java drops them."""
+    """Encode a number of up to 64 bits; higher bits are dropped, as in Java."""
     if -64 <= value < 64:
         return _ONE_BYTE[value << 1 if value >= 0 else (-value << 1) - 1]
     value = wrap_int64(value)
@@ -42,10 +42,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def wrap_int64(value: int) -> int:
-    """What Java's `long` makes of a number that does not fit: timestamps of a batch are counted from one of them."""
+    """Wrap a number to 64 bits, as Java's `long` does: timestamps of a batch are relative to one of them."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 _ONE_BYTE = tuple(bytes((raw,)) for raw in range(0x80))
-# The numbers from 0 to 8191: what most lengths and deltas are. They are taken from here without a call.
+# The encoded numbers from 0 to 8191, which most lengths and deltas are, for use without a call.
 SMALL = tuple(encode_varint(number) for number in range(1 << 13))

@@ -1,8 +1,8 @@
-"""ApiVersions responses: clients learn of those APIs and versions only that kproxy can pass on safely.
+"""ApiVersions responses: kproxy offers clients only the APIs and versions that it can pass on safely.
 
-A response of a newer version could carry addresses at places nobody here has heard of. So every API's highest
-version is capped to the table in `wire.api`, or lower if the caller says so, and APIs that are not in it are left out.
-A feature level that needs what was capped is lowered (`features`).
+A response of a newer version could carry addresses in fields that kproxy does not know. So every API's highest version
+is capped to the table in `wire.api`, or lower if the caller says so, and APIs that are not in the table are left out. A
+feature level that needs a capped version is lowered (`features`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from kproxy.protocol.wire.api import API_VERSIONS, APIS
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
 
 UNSUPPORTED_VERSION = 35
-# An ApiVersions response is a few hundred bytes; one that is larger than this is no such response.
+# The largest ApiVersions response, in bytes; usual ones have a few hundred.
 LIMIT = 256 * 1024
 
 _RANGE = Struct(">hhh")
 
 TABLE_VERSIONS: Mapping[int, int] = MappingProxyType({})
-"""No versions are lower than those of the table."""
+"""The versions of the table, without exceptions."""
 
 
 def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS) -> bytes:
-    """An ApiVersions response, whole with its size field, capped; `highest` has API keys whose newest version is lower
-    than the table's, or -1. Raises WireError if it is malformed; one that says an error stays as it is, unless it names
-    versions all the same.
+    """Return an ApiVersions response, whole with its size field, capped.
 
-    `version` is the request's; a broker that does not know it answers with error 35 in version 0 (KIP-511).
+    `highest` has the API keys whose newest version is lower than the table's, or -1 to leave the API out. `version` is
+    the request's; a broker that does not support it answers with error 35 in version 0 (KIP-511). Raises WireError if
+    the response is malformed. A response with an error stays as it is, unless it lists versions all the same.
     """
     error = INT16.unpack_from(frame, 8)[0] if len(frame) >= 10 else 0
     if error not in (0, UNSUPPORTED_VERSION):
@@ -90,9 +90,9 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
 
 
 def unsupported_version(correlation_id: int) -> bytes:
-    """The answer to an ApiVersions request newer than kproxy knows, as a broker gives it (KIP-511).
+    """Return the response to an ApiVersions request that is newer than kproxy supports, as a broker does (KIP-511).
 
-    Error 35 in version 0, naming the versions of ApiVersions itself: the client asks again with one of them.
+    It has error 35 in version 0, and the versions of ApiVersions itself: the client asks again with one of them.
     """
     api = APIS[API_VERSIONS]
     ranges = _RANGE.pack(API_VERSIONS, api.oldest, api.newest)

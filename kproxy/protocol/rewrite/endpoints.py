@@ -1,7 +1,7 @@
-"""The one table of responses that carry addresses a client connects to.
+"""The one table of responses that carry addresses to which a client connects.
 
-Sources: Kafka's message definitions; KIP-951 (Produce, Fetch), KIP-932 (ShareFetch, ShareAcknowledge), KIP-700
-and KIP-919 (DescribeCluster). What carries addresses that no client connects to is listed in docs/protocol.md.
+Sources: Kafka's message definitions; KIP-951 (Produce, Fetch), KIP-932 (ShareFetch, ShareAcknowledge), KIP-700 and
+KIP-919 (DescribeCluster). docs/protocol.md lists the responses with addresses to which no client connects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from kproxy.protocol.wire import api
 
 
 class NodeKind(Enum):
-    """What listens at an endpoint. A node in combined mode has one of each, with the same id (KIP-919)."""
+    """The role that listens at an endpoint.
+
+    A node in combined mode has one endpoint of each kind, with the same id (KIP-919).
+    """
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -23,7 +26,7 @@ class NodeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A node as a response names it: what it is, its id, the address it advertises."""
+    """A node as a response names it: its kind, its id, the address that it advertises."""
 
     kind: NodeKind
     node_id: int
@@ -39,32 +42,29 @@ class Endpoints:
 
 
 class ListenersPending(Exception):
-    """So many nodes have no listener yet that binding all at once would keep other sessions waiting. Take the `steps`,
-    and let others go on after each; then ask again."""
+    """So many nodes have no listener yet that binding all at once would block other sessions.
+
+    The caller takes the `steps`, lets other sessions continue after each, and asks again.
+    """
 
     def __init__(self, steps: Iterator[None]) -> None:
         super().__init__()
         self.steps = steps
 
 
-# Gives the local address for each endpoint, in order; what it returns must be bound already. May raise ListenersPending.
+# Returns the local address of each endpoint, in order, already bound. May raise ListenersPending.
 Localise = Callable[[Endpoints], Sequence[Address]]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRule:
-    """Where one API's responses carry endpoints.
-
-    `field`: the top-level field, None for NodeId, Host and Port at top level themselves.
-    `versions`: those that carry it. `last`: it stands behind unbounded data, so the frame streams.
-    `complete`: it lists every live node.
-    """
+    """The place of endpoints in one API's responses."""
 
     api_key: int
-    field: str | None
-    versions: range
-    last: bool = False
-    complete: bool = False
+    field: str | None  # the top-level field; None if NodeId, Host and Port are top-level fields themselves
+    versions: range  # those that carry the field
+    last: bool = False  # the field stands behind unbounded data, so the frame streams
+    complete: bool = False  # it lists every live node
 
 
 TABLE = (
@@ -80,7 +80,7 @@ TABLE = (
 
 
 def rule_for(api_key: int, version: int) -> EndpointRule | None:
-    """The rule for responses of this API and version, None if they carry no endpoints."""
+    """Return the rule for responses of this API and version, None if they carry no endpoints."""
     for rule in TABLE:
         if rule.api_key == api_key and version in rule.versions:
             return rule

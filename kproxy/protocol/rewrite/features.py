@@ -1,12 +1,12 @@
-"""Features in ApiVersions responses (KIP-584): a level that needs a version which was capped is lowered.
+"""Features in ApiVersions responses (KIP-584): a level that needs a capped version is lowered.
 
-Clients choose their requests not by API versions alone but by a few of these levels too. With `transaction.version`
-2 (KIP-890) a producer leaves out AddPartitionsToTxn, because Produce from version 12 on does its work. If kproxy
-caps Produce below 12 and says nothing of the feature, a producer sends Produce 11 without it, and the
-broker answers with INVALID_TXN_STATE. Other features (`metadata.version`, `group.version`, …) are either the
-brokers' own affair, or come with APIs of their own, by which clients decide.
+Clients choose their requests not by API versions alone but by a few of these levels too. With `transaction.version` 2
+(KIP-890) a producer leaves out AddPartitionsToTxn, because Produce from version 12 on does its work. If kproxy caps
+Produce below 12 and does not lower the feature, a producer sends Produce 11 without it, and the broker answers with
+INVALID_TXN_STATE. Other features (`metadata.version`, `group.version`, …) either concern only brokers, or add APIs of
+their own, by which clients decide.
 
-Bytes keep their length: only the levels, int16 each, change.
+The length stays the same: only the levels, int16 each, change.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LEVELS = Struct(">hh")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature that changes which requests clients send, and what each level needs.
+    """A feature that changes which requests clients send, and the versions that each level needs.
 
-    `needs` is, by level, API key → lowest version with which the level can be used. A level above them all may
-    need any of `apis` in the newest version that the broker has: nobody here has heard of it.
+    `needs` is, by level, API key → lowest version with which the level can be used. A level above them all may need any
+    of `apis` in the newest version that the broker has, because kproxy does not know it.
     """
 
     name: bytes
@@ -35,14 +35,17 @@ class Feature:
     apis: frozenset[int]
 
     def usable(self, level: int, capped: Mapping[int, int]) -> bool:
-        """Whether a level can be used. `capped`: API key → the newest version left, -1 for none, if it was lowered."""
+        """Return whether a level can be used.
+
+        `capped` is API key → the newest version left, -1 for none, for each API that was capped.
+        """
         if level > max(self.needs):
             return self.apis.isdisjoint(capped)
         needs = self.needs.get(level, {})
         return all(capped.get(key, version) >= version for key, version in needs.items())
 
     def limit(self, level: int, capped: Mapping[int, int]) -> int:
-        """The highest usable level up to this one."""
+        """Return the highest usable level up to this one."""
         if self.usable(level, capped):
             return level
         return max(lower for lower in range(max(self.needs) + 1) if lower < level and self.usable(lower, capped))
@@ -59,9 +62,10 @@ FEATURES = (
 
 
 def lower_levels(tail: bytes, capped: Mapping[int, int]) -> bytes:
-    """What follows the API versions in an ApiVersions response of version 3 or newer, with levels lowered.
+    """Return the part of an ApiVersions response (version 3 or newer) after the API versions, with levels lowered.
 
-    Untouched unless one of the capped APIs matters to a feature. Raises WireError or Underflow if it is malformed.
+    It stays the same unless one of the capped APIs matters to a feature. Raises WireError or Underflow if it is
+    malformed.
     """
     affected = {feature.name: feature for feature in FEATURES if not feature.apis.isdisjoint(capped)}
     if not affected:
@@ -88,7 +92,10 @@ def _lower_levels(
     capped: Mapping[int, int],
     highest_first: bool,
 ) -> None:
-    """A compact array of name, two levels, tags: lowest and highest supported, or highest and lowest finalized."""
+    """Lower the levels in a compact array of name, two levels, tags.
+
+    The levels are lowest and highest supported, or highest and lowest finalized.
+    """
     count, at = read_uvarint(edited, at, end)
     for _ in range(count - 1):
         name, at = read_string(edited, at, end, compact=True, nullable=False)

@@ -7,8 +7,8 @@ cdef class PlainElement:
     cdef public Py_ssize_t _count, _fixed, _lowest
 
     @cython.locals(
-        stop=Py_ssize_t, to_count=Py_ssize_t, to_size=Py_ssize_t, lowest=Py_ssize_t, before=Py_ssize_t, one=Py_ssize_t,
-        two=Py_ssize_t, three=Py_ssize_t, hopped=Py_ssize_t, alike=Py_ssize_t, more=Py_ssize_t, most=Py_ssize_t,
+        stop=Py_ssize_t, to_count=Py_ssize_t, to_size=Py_ssize_t, lowest=Py_ssize_t, before=Py_ssize_t, step_one=Py_ssize_t,
+        step_two=Py_ssize_t, step_three=Py_ssize_t, hopped=Py_ssize_t, alike=Py_ssize_t, more=Py_ssize_t, most=Py_ssize_t,
         count=Py_ssize_t, size=Py_ssize_t,
     )
     cpdef (Py_ssize_t, Py_ssize_t) hop(self, const unsigned char[::1] buffer, Py_ssize_t at, Py_ssize_t end, Py_ssize_t left)

@@ -1,8 +1,8 @@
 """Responses of the usual shape: any number of partitions, none of which has moved.
 
-Fetch and Produce responses may name new leaders in a tagged field at their end (KIP-951), and hardly ever do. Their
-last bytes cannot tell, since a broker may write any port and any rack. What is here reads a response of the usual shape
-from its first byte to its last, in a few byte operations for each partition, and leaves anything else to the walk.
+Fetch and Produce responses may name new leaders in a tagged field at their end (KIP-951), and hardly ever do. The last
+bytes cannot show that, since a broker may send any port and any rack. This module reads a response of the usual shape
+from its first byte to its last, in a few byte operations for each partition, and leaves any other to the walk.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import sys
 
 from kproxy.protocol.wire.primitives import Buffer
 
-# Of more elements than this, those at the beginning that are all alike are looked at together, so many at a time. The
-# compiled module looks at one after another, which is faster there.
+# If there are more than `_FEW` elements, the leading ones that are alike are compared together, `_MANY` at a time. The
+# compiled module compares one after another, which is faster there.
 _FEW, _MANY = 16 if __file__.endswith((".py", ".pyc")) else sys.maxsize, 256
 
 
 class PlainElement:
-    """The usual shape of a partition: `lead` fixed bytes, an array that is empty (or null, if `nullable`), `between`
-    fixed bytes, one sized field that may be null, no tagged fields. All counts and sizes are unsigned varints."""
+    """The usual shape of a partition.
+
+    It has `lead` fixed bytes, an array that is empty (or null, if `nullable`), `between` fixed bytes, one sized field
+    that may be null, and no tagged fields. All counts and sizes are unsigned varints.
+    """
 
     __slots__ = ("_count", "_fixed", "_lowest")
 
@@ -30,9 +33,9 @@ class PlainElement:
     def hop(self, buffer: Buffer, at: int, end: int, left: int) -> tuple[int, int]:
         """Hop over plain elements of `left` that begin at buffer[at:end].
 
-        Returns how many are left, with the last one that was hopped over, and the index of that one's tag count, which
-        has not been looked at and may lie behind `end`. The same `left` and `at`: the first is not plain, or is not
-        here as far as its size.
+        Return the number of elements left, with the last one that was hopped over, and the index of that one's tag
+        count, which was not read and may lie behind `end`. If both are the same as before, the first element is not
+        plain, or does not reach its size.
         """
         stop = end - self._fixed - 4
         if not 0 < at <= stop + 1:
@@ -40,10 +43,10 @@ class PlainElement:
         to_count, to_size, lowest = self._count, self._fixed + 1, self._lowest
         at -= 1
         before = buffer[at]
-        # What to add for the byte before and for a size of one, two and three bytes, of which each but the last has
+        # The steps for a size of one, two and three bytes, with the byte before; each size byte but the last has
         # its highest bit set. A size is one more than what it counts. None is longer than it need be.
-        one = self._fixed + 1
-        two, three = one + 1 - 0x80, one + 2 - 0x4080
+        step_one = self._fixed + 1
+        step_two, step_three = step_one + 1 - 0x80, step_one + 2 - 0x4080
         hopped = alike = 0
         while left > _FEW and at <= stop:
             more, at = self._hop_alike(buffer, at, stop, left)
@@ -55,18 +58,18 @@ class PlainElement:
             if not left or at > stop:
                 return left + 1, at
         for hopped in range(left):
-            # buffer[at] is the tag count of the one before.
+            # buffer[at] is the tag count of the element before.
             count, size = buffer[at + to_count], buffer[at + to_size]
             if buffer[at] != before or count > 1 or count < lowest:
                 break
             if size < 0x80:
-                at += one + (size or 1)
+                at += step_one + (size or 1)
             else:  # two bytes, or three, for 2 MiB
                 more, most = buffer[at + to_size + 1], buffer[at + to_size + 2]
                 if 0 < more < 0x80:
-                    at += two + size + (more << 7)
+                    at += step_two + size + (more << 7)
                 elif more >= 0x80 and 0 < most < 0x80:
-                    at += three + size + (more << 7) + (most << 14)
+                    at += step_three + size + (more << 7) + (most << 14)
                 else:
                     break
             before = 0
@@ -78,8 +81,10 @@ class PlainElement:
         return (left - hopped + 1, at) if hopped or alike else (left, at + 1)
 
     def _hop_alike(self, buffer: Buffer, at: int, stop: int, left: int) -> tuple[int, int]:
-        """Hop over plain elements of one size of up to 126, as far as they are alike; buffer[at] is the byte before the
-        first. Returns how many they are, and the index of the last one's tag count."""
+        """Hop over plain elements of one size of up to 126, as long as they are alike.
+
+        buffer[at] is the byte before the first. Return their number, and the index of the last one's tag count.
+        """
         count, size = buffer[at + self._count], buffer[at + self._fixed + 1]
         if not self._lowest <= count <= 1 or size > 0x7F:
             return 0, at
@@ -95,9 +100,12 @@ class PlainElement:
 
 
 class PlainResponse:
-    """The usual shape of a response: no tagged fields in its header, `lead` fixed bytes, an array of topics, `behind`
-    fixed bytes, no tagged fields. A topic is an id of 16 bytes, or, if `named`, a name; then an array of plain
-    partitions, no tagged fields. All counts and sizes are unsigned varints."""
+    """The usual shape of a response.
+
+    It has no tagged fields in its header, `lead` fixed bytes, an array of topics, `behind` fixed bytes, and no tagged
+    fields. A topic is an id of 16 bytes, or, if `named`, a name; then an array of plain partitions, and no tagged
+    fields. All counts and sizes are unsigned varints.
+    """
 
     __slots__ = ("_behind", "_lead", "_named", "_partition")
 
@@ -108,8 +116,10 @@ class PlainResponse:
         self._named = named
 
     def names_no_endpoint(self, buffer: Buffer, at: int, end: int) -> bool:
-        """Whether the frame in buffer[at:end] is of this shape, from its first byte to its last, so that it names no
-        endpoint. It may be none too if this is false: a walk tells."""
+        """Return whether the frame in buffer[at:end] has this shape throughout, so that it names no endpoint.
+
+        If this is false, it may still name none: a walk decides.
+        """
         if end - at <= self._lead or buffer[at + 8]:
             return False
         try:
@@ -119,7 +129,7 @@ class PlainResponse:
             return False
 
     def _hop_over_topics(self, buffer: Buffer, at: int, end: int) -> int:
-        """The index after the topics that begin at buffer[at:end]; `end` if they are not all plain."""
+        """Return the index after the topics that begin at buffer[at:end]; `end` if they are not all plain."""
         partition, named = self._partition, self._named
         topics = buffer[at]
         at += 1
@@ -153,11 +163,11 @@ class PlainResponse:
 
 
 def _wide(buffer: Buffer, first: int, at: int) -> tuple[int, int]:
-    """A count in two bytes, of which the second stands at buffer[at], and the index after it; 0 for any other."""
+    """Return a count in two bytes, the second at buffer[at], and the index after it; 0 for any other length."""
     second = buffer[at]
     return (first - 0x80 + (second << 7) if 0 < second < 0x80 else 0), at + 1
 
 
 def _count_leading(byte: int, data: bytes) -> int:
-    """How many of this byte the data begin with."""
+    """Return the number of leading bytes with this value."""
     return len(data) - len(data.lstrip(bytes((byte,))))

@@ -1,10 +1,9 @@
-"""The fronts of responses that came last, known again by their bytes.
+"""A cache of the prefixes of recent responses, recognised by their bytes.
 
-Clients ask for the nodes of a cluster again and again, and the answer is nearly always the same, up to its topics,
-which stand behind the addresses. What a walk finds depends on nothing but the plan and the bytes: the same bytes have
-the same endpoints at the same places, whoever sends them and whenever. So what is remembered here is never out of date,
-and belongs to no session. Local addresses do change, so they are looked up for each response; only the bytes that came
-of those that were looked up last are remembered, beside them.
+Clients ask for the nodes of a cluster again and again, and the response is nearly always the same up to its topics,
+which stand behind the addresses. The result of a walk depends only on the plan and the bytes: the same bytes have the
+same endpoints at the same indexes, whichever broker sends them. So an entry is never out of date, and belongs to no
+session. Local addresses do change, so they are looked up for each response; only the bytes for the last ones are kept.
 """
 
 from __future__ import annotations
@@ -18,16 +17,19 @@ from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import WalkPlan
 from kproxy.protocol.wire.primitives import Buffer
 
-# Of a cluster there is one front for each listener of its brokers and each version that clients use. These bounds keep
-# the memory of a process below 4 MiB, whatever brokers send.
+# A cluster has one prefix for each listener of its brokers and each version that clients use. These bounds keep the
+# memory of a process below 4 MiB, whatever brokers send.
 MAX_PREFIXES = 16
 MAX_PREFIX_ENDPOINTS = 256
 MAX_PREFIX_SIZE = 16 * 1024
 
 
 class ResponsePrefix:
-    """What stands in frame[begin:end] of a response: from the first byte that matters (`Plan.same_from`) to the one
-    behind its last address. It has addresses at so many `places`."""
+    """The bytes frame[begin:end] of a response.
+
+    They begin at the first byte that matters (`WalkPlan.same_from`), and end behind the last address. They contain
+    `location_count` addresses.
+    """
 
     __slots__ = ("_last", "_walk", "begin", "data", "end", "endpoints", "location_count", "plan")
 
@@ -39,11 +41,11 @@ class ResponsePrefix:
         self.endpoints = Endpoints(tuple(walk.endpoints), plan.rule.complete)
         self.location_count = len(walk.locations)
         self._walk = walk
-        # The local addresses of the last time, and what came of them. One value: another thread may use it too.
+        # The last local addresses, and the prefix with them. One value, because another thread may use it too.
         self._last: tuple[tuple[Address, ...], bytes] | None = None
 
     def rewrite(self, local: Sequence[Address]) -> bytes:
-        """What to say instead, with local addresses for the endpoints, in order; `said` itself if they are the same."""
+        """Return the prefix with local addresses for the endpoints, in order; `data` itself if they are the same."""
         local = tuple(local)
         last = self._last
         if last is None or last[0] != local:
@@ -55,13 +57,13 @@ class ResponsePrefix:
 
 
 class PrefixCache:
-    """The last few fronts, the newest first."""
+    """The last few prefixes, the newest first."""
 
     def __init__(self) -> None:
         self._fronts: tuple[ResponsePrefix, ...] = ()  # replaced as a whole: other threads may be reading it
 
     def find(self, plan: WalkPlan, frame: Buffer) -> ResponsePrefix | None:
-        """The front with which the frame begins, of which more than 8 bytes are here, if it is one of them."""
+        """Return the prefix of the frame, which has more than 8 bytes so far, if it is in the cache."""
         if not plan.same_from or (plan.compact and frame[8]):
             return None
         for prefix in self._fronts:
@@ -71,8 +73,10 @@ class PrefixCache:
         return None
 
     def add(self, plan: WalkPlan, frame: Buffer, walk: Walk) -> ResponsePrefix | None:
-        """The front of a frame that was walked over as far as its last address; None if it is not worth remembering:
-        it names no endpoint, or is of another kind, or too large."""
+        """Add the prefix of a frame that was walked over as far as its last address.
+
+        Return None if it cannot be cached: it names no endpoint, has another form, or is too large.
+        """
         begin, end = plan.same_from, walk.offset + 8
         if not begin or (plan.compact and frame[8]):
             return None
@@ -83,9 +87,9 @@ class PrefixCache:
         return prefix
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all entries."""
         self._fronts = ()
 
 
 PREFIXES = PrefixCache()
-"""Those of this process."""
+"""The cache of this process."""

@@ -1,11 +1,11 @@
 """One response that must be rewritten, on its way through.
 
-Endpoints at the front (Metadata, FindCoordinator, DescribeCluster): the frame is held as far as its last address,
-rewritten at a new length, and the rest streams. A front that came before is known by its bytes (`remembered`).
+Endpoints at the beginning (Metadata, FindCoordinator, DescribeCluster): the frame is held up to its last address,
+rewritten at a new length, and the rest streams. A known prefix is recognised by its bytes (`prefixcache`).
 
-Endpoints at the end (Produce, Fetch, ShareFetch, ShareAcknowledge), behind records of any size: a frame that is
-small, or comes in one chunk, is rewritten whole at a new length; any other streams, is walked as it passes, and its
-last section is rewritten at the same length.
+Endpoints at the end (Produce, Fetch, ShareFetch, ShareAcknowledge), behind records of any size: a frame that is small,
+or arrives in one chunk, is rewritten whole at a new length; any other streams, is walked as it passes, and its last
+section is rewritten at the same length.
 
 ApiVersions: the frame is held whole and capped.
 """
@@ -27,7 +27,7 @@ from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 # A frame with endpoints at its end is held whole up to this size, in bytes. Answers that name new leaders are
 # small (their partitions carry no records); the limit bounds what a session may hold.
 HOLD_WHOLE = 64 * 1024
-# What is held of any frame, at most: the addresses of tens of thousands of brokers or coordinators.
+# The most bytes held of any frame: the addresses of tens of thousands of brokers or coordinators.
 HOLD_LIMIT = 4 * 1024 * 1024
 # The size field is an int32.
 MAX_FRAME = 0x7FFFFFFF
@@ -38,9 +38,9 @@ _LONGEST_STEP = 16
 class Response(ABC):
     """A frame of `size` bytes (without its size field), from its size field on.
 
-    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they come. While it is
-    `busy`, it has done as much as it may in one go: `feed` it again, what it has not taken first, perhaps nothing.
-    `endpoints` is how many were rewritten.
+    `left` counts the bytes that it has not taken yet. Once `passing` is true, they may leave as they arrive. While it
+    is `busy`, it has done as much as it may in one turn: call `feed` again, first with the bytes that it has not taken,
+    perhaps none. `endpoints` counts the rewritten ones.
     """
 
     def __init__(self, size: int) -> None:
@@ -51,10 +51,10 @@ class Response(ABC):
         self._held = bytearray()
 
     def feed(self, chunk: Buffer) -> tuple[int, Buffer]:
-        """Take the next bytes of the frame, at most `left`; return how many, and what may leave in their place.
+        """Take the next bytes of the frame, at most `left`; return their number, and the bytes that may leave instead.
 
-        That is `chunk` itself if nothing changes. What is not taken passes as it comes: `passing` is true then, unless
-        it is `busy`. Raises WireError if the response must not be passed on.
+        These are `chunk` itself if nothing changes. Bytes that were not taken pass as they arrive: `passing` is true
+        then, unless it is `busy`. Raises WireError if the response must not be passed on.
         """
         taken, out = self._feed(chunk, len(chunk) == self.left)
         self.left -= taken
@@ -62,11 +62,11 @@ class Response(ABC):
 
     @abstractmethod
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
-        """`feed`; `ends` says whether the frame ends with the chunk."""
+        """Take bytes as `feed` does; `ends` is true if the frame ends with the chunk."""
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes wait for others to come."""
+        """The number of bytes that wait for others."""
         return len(self._held)
 
     def _hold(self, chunk: Buffer, limit: int, what: str) -> None:
@@ -76,7 +76,7 @@ class Response(ABC):
 
 
 class ApiVersionsResponse(Response):
-    """An ApiVersions response to a request of `version`. `highest`: see `apiversions.cap`."""
+    """An ApiVersions response to a request of `version`. For `highest`, see `apiversions.cap`."""
 
     def __init__(self, version: int, size: int, highest: Mapping[int, int] = apiversions.TABLE_VERSIONS) -> None:
         super().__init__(size)
@@ -97,7 +97,7 @@ class _WalkedResponse(Response):
         self._steps: Iterator[None] = iter(())  # to take before the local addresses are asked for again
 
     def _local(self) -> Sequence[Address] | None:
-        """The local addresses of what was found; from here on they are bound. None: that takes longer, see `busy`."""
+        """Return the bound local addresses of the endpoints found; None if that takes longer, see `busy`."""
         walk = self._walk
         if not walk.locations:
             return ()
@@ -122,7 +122,7 @@ class _WalkedResponse(Response):
 class HeldResponse(_WalkedResponse):
     """A response that is held until its addresses are known, and takes any length."""
 
-    _walked = 8  # index in what is held; the size and the correlation id are not walked over
+    _walked = 8  # index in the held bytes; the size and the correlation id are not walked over
     _rewriting: Iterator[bytes | None] | None = None  # once all addresses are known, if they stand at many places
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
@@ -131,7 +131,7 @@ class HeldResponse(_WalkedResponse):
             return self._go_on(self._rewriting)
         walk = self._walk
         if not self._held and len(chunk) > 8:
-            # The usual case: all addresses came in one chunk, which is not copied for their sake.
+            # The usual case: all addresses are in one chunk, which need not be copied.
             taken = self._take_at_once(chunk, ends)
             if taken is not None:
                 return taken
@@ -156,7 +156,7 @@ class HeldResponse(_WalkedResponse):
         return len(chunk), self._rewritten(held, local)
 
     def _take_at_once(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer] | None:
-        """`feed` for the first chunk; None if it must be held, as far as it was walked over."""
+        """Take the first chunk as `feed` does; return None if it must be held, as far as it was walked over."""
         walk = self._walk
         prefix = PREFIXES.find(self._plan, chunk)
         if prefix is None:
@@ -182,7 +182,7 @@ class HeldResponse(_WalkedResponse):
         return self._replaced(prefix, chunk, local)
 
     def _replaced(self, prefix: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
-        """`feed` for a frame that begins with a front that is known."""
+        """Take a frame that begins with a known prefix, as `feed` does."""
         self.passing = True
         self.endpoints = prefix.location_count
         rewritten = prefix.rewrite(local)
@@ -193,7 +193,7 @@ class HeldResponse(_WalkedResponse):
         )
 
     def _go_on(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
-        """`feed` while addresses are replaced; all that came is held."""
+        """Continue to replace addresses, as `feed` does; all bytes so far are held."""
         out = next(rewriting)
         if out is None:
             self.busy = True
@@ -203,7 +203,7 @@ class HeldResponse(_WalkedResponse):
         return 0, out
 
     def _rewrite_by_and_by(self) -> Iterator[bytes | None]:
-        """What is held with local addresses, at last. None: there is more to do."""
+        """Yield None while there is more to do, and finally the held bytes with local addresses."""
         walk, held = self._walk, self._held
         while (local := self._local()) is None:
             yield None
@@ -234,7 +234,7 @@ class HeldResponse(_WalkedResponse):
         return b"".join([size, *splice.apply(frame, edits, 4, len(frame))])
 
     def _new_size(self, grown: int) -> bytes:
-        """The size field of a frame that has grown by so many bytes."""
+        """Return the size field of a frame that has grown by `grown` bytes."""
         size = self._size + grown
         if size > MAX_FRAME:
             raise WireError(
@@ -244,13 +244,13 @@ class HeldResponse(_WalkedResponse):
 
 
 class StreamedResponse(_WalkedResponse):
-    """A response that leaves as it comes, up to the section with its endpoints, which is held and keeps its length."""
+    """A response that streams up to the section with its endpoints, which is held and keeps its length."""
 
     def __init__(self, plan: WalkPlan, size: int, localise: Localise) -> None:
         super().__init__(plan, size, localise)
         self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
         self._begun = False
-        self._walked = 0  # index in what is held
+        self._walked = 0  # index in the held bytes
 
     @property
     def held_bytes(self) -> int:
@@ -280,7 +280,7 @@ class StreamedResponse(_WalkedResponse):
         return len(chunk), b"".join((chunk[:cut], self._section(chunk[cut:], ends)))
 
     def _catch_up(self, chunk: Buffer, at: int) -> int:
-        """Complete the step whose beginning has left already; return the index in chunk where to go on."""
+        """Complete the step whose beginning has left already; return the index in chunk at which to continue."""
         if not self._carried:
             return at
         joined = self._carried + bytes(chunk[at : at + _LONGEST_STEP])
@@ -310,7 +310,7 @@ class StreamedResponse(_WalkedResponse):
 
 
 def response_for(plan: WalkPlan, size: int, available: int, localise: Localise) -> Response:
-    """The way to take for a frame of `size`, of which `available` bytes are here already."""
+    """Return the response object for a frame of `size`, of which `available` bytes have arrived."""
     if plan.rule.last and size > HOLD_WHOLE and available < size + 4:
         return StreamedResponse(plan, size, localise)
     return HeldResponse(plan, size, localise)

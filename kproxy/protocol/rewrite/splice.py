@@ -1,9 +1,8 @@
-"""Replacing what a walk found in a frame: at its own length, or at the same length.
+"""Replacing the addresses that a walk found: at their own length, or at the same length.
 
-A frame whose size has not left yet takes any length. One that streams has told its size already, so its
-endpoints' section, the end of the frame, must keep its length: what becomes shorter is filled with an unknown
-tagged field, which every client skips (KIP-482); what would become longer loses its endpoints, and the client
-refreshes its metadata instead.
+A frame whose size has not left yet takes any length. The size of a streamed frame has left already, so its endpoints'
+section, the end of the frame, must keep its length: a shorter section is filled with an unknown tagged field, which
+every client skips (KIP-482); a longer one loses its endpoints, and the client refreshes its metadata instead.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Edit = tuple[int, int, bytes]
 
 
 def apply(buffer: Buffer, edits: Sequence[Edit], start: int, end: int) -> list[bytes]:
-    """buffer[start:end] with the edits made, in pieces."""
+    """Return buffer[start:end] with the edits made, in pieces."""
     pieces = []
     for edit_start, edit_end, replacement in edits:
         pieces.append(bytes(buffer[start:edit_start]))
@@ -31,8 +30,7 @@ def apply(buffer: Buffer, edits: Sequence[Edit], start: int, end: int) -> list[b
 
 
 def replacements(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[bytes | None]:
-    """The host and port to say instead, for each of the walk's endpoints; None: it stays as it came, down to the
-    encoding."""
+    """Return the new host and port of each of the walk's endpoints; None if the bytes stay the same."""
     return [
         None
         if address == endpoint.advertised
@@ -42,7 +40,7 @@ def replacements(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[b
 
 
 def edits(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
-    """The edits, in the walk's offsets, that put the local addresses in the place of those found."""
+    """Return the edits, in the walk's offsets, that put the local addresses in place of those found."""
     instead = replacements(plan, walk, local)
     new_edits: list[Edit] = []
     grown = 0
@@ -59,9 +57,9 @@ def edits(plan: WalkPlan, walk: Walk, local: Sequence[Address]) -> list[Edit]:
 
 
 def same_length(plan: WalkPlan, walk: Walk, section: Buffer, local: Sequence[Address]) -> bytes:
-    """The endpoints' section (from `walk.mark` to the end of the frame) with local addresses, as long as it was.
+    """Return the endpoints' section (from `walk.mark` to the end of the frame) with local addresses, at its length.
 
-    Without endpoints if the local addresses do not fit.
+    If the local addresses do not fit, it has no endpoints.
     """
     changes = edits(plan, walk, local)
     if not changes:
@@ -100,7 +98,7 @@ def _fit(walk: Walk, section: Buffer, changes: list[Edit], tag_count: int) -> by
 
 
 def _unknown_field(taken: int, size: int) -> bytes:
-    """A tagged field of `size` >= 2 bytes in all, whose number is not among `taken` (a bit each)."""
+    """Return a tagged field of `size` >= 2 bytes in all, whose number is not among `taken` (a bit each)."""
     number = next((n for n in range(127, 0, -1) if not taken >> n & 1), None)
     if number is None:
         raise malformed("a response has more than a hundred unknown tagged fields")

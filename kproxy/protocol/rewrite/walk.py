@@ -1,9 +1,9 @@
-"""Walking a response by its plan, over bytes that arrive in any chunks.
+"""Walking a response by its plan, over chunks of any size.
 
-The walk decodes nothing but endpoints: it hops over everything else by its size. Every step is taken whole
-or not at all, so a walk can stop anywhere and go on with the next chunk; its state is a step, a stack of
-loops and a number of bytes to hop over. Time is linear in the bytes, memory does not depend on them, apart from
-the endpoints themselves.
+The walk decodes nothing but endpoints: it hops over everything else by its size. Every step is taken whole or not at
+all, so a walk can stop anywhere and continue with the next chunk; its state is a step, a stack of loops and a number of
+bytes to hop over. The time is linear in the bytes, and the memory does not depend on them, apart from the endpoints
+themselves.
 
 Offsets are counted from the first byte after the correlation id.
 """
@@ -24,22 +24,12 @@ from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, mal
 MAX_NODES = 5_000
 # A FindCoordinator response names a node for each of its keys, and a cluster may have tens of thousands of groups.
 MAX_ENDPOINTS = 100_000
-# Steps in one go. They take half a millisecond, so other sessions do not wait for a long walk.
+# The most steps in one turn. They take half a millisecond, so other sessions do not wait for a long walk.
 MAX_STEPS = 2_000
 
 
 class Walk:
-    """One response's walk.
-
-    `offset`: how far it has come. `done`: nothing that follows matters. `paused`: it has taken as many steps as it may
-    in one go, and would come further without more bytes. `kind`: what its endpoints are.
-    `endpoints`: those that differ, in the order in which they came. `found`: each place of one, as its index in
-    `endpoints` and `[start, end)` of its host and port. `mark`: where the endpoints' section begins, once known (only
-    if it stands last).
-    Of the last tag section: `tags_at`, `[start, end)` of its count; `tag_count`; `tag_numbers`, a bit for each
-    number below 128. Of the endpoints' tagged field: `field_at` and `size_at`, `[start, end)` of the whole and of
-    its size.
-    """
+    """The walk over one response."""
 
     __slots__ = (
         "_after_tags",
@@ -65,7 +55,7 @@ class Walk:
         "tag_count",
         "tag_numbers",
         "tags_at",
-    )  # fmt: skip
+    )
 
     def __init__(self, plan: WalkPlan) -> None:
         self._steps = plan.steps
@@ -77,25 +67,29 @@ class Walk:
         self._after_tags = 0
         self._field_end = 0
         self._outer: Any = None  # the tag section with the endpoints' field, while the walk is inside that field
-        self._known: dict[bytes, int] = {}  # where in `endpoints` each is, by its bytes
+        self._known: dict[bytes, int] = {}  # the index in `endpoints` of each, by its bytes
         self._most = MAX_NODES if plan.rule.complete or plan.rule.last else MAX_ENDPOINTS
-        self.kind = NodeKind.BROKER
-        self.offset = 0
-        self.done = self.paused = False
-        self.mark: int | None = None
-        self.endpoints: list[Endpoint] = []
+        self.kind = NodeKind.BROKER  # of the endpoints
+        self.offset = 0  # of the next byte
+        self.done = False  # nothing that follows matters
+        self.paused = False  # the most steps of one turn are taken; the walk can continue without more bytes
+        self.mark: int | None = None  # the start of the endpoints' section, if it is at the end, once it is known
+        self.endpoints: list[Endpoint] = []  # the different ones, in order of appearance
         self.locations: list[tuple[int, int, int]] = []
+        """Each occurrence: its index in `endpoints`, and `[start, end)` of its host and port."""
+        # The last tag section: `[start, end)` of its count, the count, and a bit for each number below 128.
         self.tags_at = (0, 0)
         self.tag_count = 0
         self.tag_numbers = 0
+        # The endpoints' tagged field: `[start, end)` of the whole field, and of its size.
         self.field_at: tuple[int, int] | None = None
         self.size_at = (0, 0)
 
     def advance(self, buffer: Buffer, start: int, end: int) -> int:
-        """Walk over buffer[start:end], which continues at `offset`; return the index it has come to.
+        """Walk over buffer[start:end], which continues at `offset`; return the index reached.
 
-        What is not consumed must be offered again, with more bytes behind it unless it is `paused`.
-        Raises WireError when no further bytes can make a valid response.
+        Bytes behind that index must be offered again, with more bytes after them unless the walk is `paused`. Raises
+        WireError when no further bytes can make a valid response.
         """
         at = start
         self.paused = False
@@ -108,7 +102,7 @@ class Walk:
         return at
 
     def advance_all(self, buffer: Buffer, start: int, end: int) -> int:
-        """`advance` without a pause: for answers to kproxy itself, and a few bytes."""
+        """Walk as `advance` does, without a pause: for responses to kproxy itself, and a few bytes."""
         while (start := self.advance(buffer, start, end)) >= 0 and self.paused:
             pass
         return start
@@ -200,7 +194,7 @@ class Walk:
         return after
 
     def _tag(self, buffer: Buffer, at: int, end: int, base: int) -> tuple[int, int]:
-        """The index after a tagged field's number and size, and its size; -1 if it holds the endpoints."""
+        """Return the index after a tagged field's number and size, and its size; -1 if it contains the endpoints."""
         number, after_number = read_uvarint(buffer, at, end)
         size, after_size = read_uvarint(buffer, after_number, end)
         if number < 128:
@@ -214,8 +208,13 @@ class Walk:
         self.size_at = (base + after_number, base + after_size)
         # Its elements have tag sections of their own.
         self._outer = (
-            self._tags_left, self._wanted, self._after_tags, self.tags_at, self.tag_count, self.tag_numbers,
-        )  # fmt: skip
+            self._tags_left,
+            self._wanted,
+            self._after_tags,
+            self.tags_at,
+            self.tag_count,
+            self.tag_numbers,
+        )
         return after_size, -1
 
     def _endpoint(self, buffer: Buffer, at: int, end: int, base: int, compact: bool) -> int:
@@ -236,7 +235,7 @@ class Walk:
         return after
 
     def _new_endpoint(self, key: bytes, raw: bytes) -> int:
-        """The index of an endpoint that was not named before. `said` has its node id, host and port."""
+        """Add an endpoint that was not named before, and return its index. `key` has its node id, host and port."""
         if len(self.endpoints) >= MAX_NODES:
             raise WireError("too-many-endpoints", f"a response names more than {MAX_NODES} nodes")
         try:
@@ -250,7 +249,7 @@ class Walk:
 
 
 def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
-    """The size of a string or of bytes (0 for null), and the index after it."""
+    """Return the size of a string or of bytes (0 for null), and the index after it."""
     if width == 0:
         size, at = read_uvarint(buffer, at, end)
         size -= 1
@@ -267,5 +266,5 @@ def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) ->
 
 
 def _read_count(buffer: Buffer, at: int, end: int, compact: bool, nullable: bool) -> tuple[int, int]:
-    """The number of an array's elements (0 for null), and the index after it."""
+    """Return the number of an array's elements (0 for null), and the index after it."""
     return _read_size(buffer, at, end, 0 if compact else 4, nullable)

@@ -1,7 +1,7 @@
 """Compiling a message definition and a version to the steps of a walk.
 
-A plan is a flat tuple of steps `(op, a, b)`; `walk` takes them. Consecutive fields of fixed size are one
-step, arrays of fixed-size elements are one step, everything that stands after the last address is no step.
+A plan is a flat tuple of steps `(op, a, b)`; `walk` takes them. Consecutive fields of fixed size are one step, arrays
+of fixed-size elements are one step, and the fields after the last address are no step.
 """
 
 from __future__ import annotations
@@ -39,19 +39,16 @@ _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
 
 @dataclass(frozen=True, slots=True)
 class WalkPlan:
-    """How to walk one API's responses of one version.
-
-    `plain`: what nearly all its responses look like, those without endpoints, if they are of that kind.
-    `same_from`: where in a frame begins what is the same in each response while the nodes of a cluster are the same, if
-    its header has no tagged fields: behind the throttle time. 0 for responses that say something else each time.
-    """
+    """The steps for one API's responses of one version."""
 
     api: str
     steps: tuple[WalkStep, ...]
     rule: EndpointRule
     compact: bool
-    plain: PlainResponse | None
+    plain: PlainResponse | None  # the shape of the usual responses, which have no endpoints; None if they differ
     same_from: int
+    """The index behind the throttle time, if the header has no tagged fields: from there to the last address, each
+    response is the same while the nodes are the same. 0 for responses that differ each time."""
 
 
 class _WalkCompiler:
@@ -157,7 +154,7 @@ class _WalkCompiler:
             self.steps[start + 1] = (PLAIN, plain, len(self.steps) - 3)  # the tag section is two steps, before NEXT
 
     def _plain_element(self, field: Field) -> PlainElement | None:
-        """What a plain element of the array looks like, if its fields are of that kind."""
+        """Return the shape of a plain element of the array, if its fields have that form."""
         present_fields = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
         fixed = [_FIXED.get(f.type, 0) for f in present_fields]
         if not self.compact or fixed.count(0) != 2 or fixed[-1]:
@@ -171,7 +168,7 @@ class _WalkCompiler:
         return PlainElement(sum(fixed[:at]), sum(fixed[at:]), nullable=self.version in array.nullable)
 
     def plain_response(self) -> PlainResponse | None:
-        """What a response looks like that names no endpoint and has no other tagged field, if of the usual kind."""
+        """Return the shape of a response without endpoints and other tagged fields, if it has the usual form."""
         present_fields = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
         fixed = [_FIXED.get(f.type, 0) for f in present_fields]
         if (
@@ -191,7 +188,7 @@ class _WalkCompiler:
         return PlainResponse(sum(fixed[:at]), partition, sum(fixed[at:]), named=topic[0].type == "string")
 
     def same_from(self) -> int:
-        """Where begins what is the same while the nodes are the same, if each response lists all of them."""
+        """Return `WalkPlan.same_from`, 0 if a response does not list all nodes."""
         if not self.rule.complete:
             return 0
         first = next(f for f in self.definition.fields if self.version in f.versions)
@@ -199,7 +196,7 @@ class _WalkCompiler:
         return 8 + self.compact + throttle  # size, correlation id, count of tagged fields
 
     def _fixed_size(self, field: Field) -> int | None:
-        """Bytes of one element if all are alike; a tag section makes them differ."""
+        """Return the size of one element if all have the same; a tag section makes them differ."""
         if not field.fields:
             return _FIXED.get(field.type.removeprefix("[]"))
         if self.compact:
@@ -224,7 +221,7 @@ class _WalkCompiler:
 
 @cache
 def plan_for(api_key: int, version: int) -> WalkPlan | None:
-    """The plan for responses of this API and version, None if they carry no endpoints."""
+    """Return the plan for responses of this API and version, None if they carry no endpoints."""
     rule = rule_for(api_key, version)
     if rule is None:
         return None

@@ -1,12 +1,12 @@
-"""API keys and versions: what kproxy lets a client use.
+"""API keys and versions: those that kproxy lets a client use.
 
-`newest` is the newest version that kproxy has been checked against, of every API; ApiVersions responses are
-capped to it, because a later version may carry addresses that nobody here has heard of (Produce v10
-did: KIP-951). `flexible` is the first version with compact types and tagged fields (KIP-482): from there
-on requests have header v2 and responses header v1, except ApiVersions responses (always header v0).
+`newest` is the newest version of an API that kproxy was checked against. ApiVersions responses are capped to it,
+because a later version may carry addresses in new fields (Produce v10 did: KIP-951). `flexible` is the first version
+with compact types and tagged fields (KIP-482): from there on requests have header v2 and responses header v1, except
+ApiVersions responses (always header v0).
 
-Facts: Kafka 4.3.1's own message definitions; API keys 4 to 7 those of Kafka 3.9. The oracle tests compare
-this table with Kafka's classes.
+Facts: Kafka 4.3.1's own message definitions; API keys 4 to 7 those of Kafka 3.9. The oracle tests compare this table
+with Kafka's classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Api:
     oldest: int = 0
 
     def serves(self, version: int) -> bool:
-        """Whether kproxy passes requests of this version on."""
+        """Return whether kproxy passes on requests of this version."""
         return self.oldest <= version <= self.newest
 
 
@@ -36,7 +36,7 @@ SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE, DESCRIBE_CLUS
 SHARE_FETCH, SHARE_ACKNOWLEDGE, DESCRIBE_QUORUM = 78, 79, 55
 INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT = 22, 26, 28
 
-# Left out: what only brokers and controllers say to each other and whose answers carry addresses that
+# Left out: APIs that only brokers and controllers use, with addresses in their responses that
 # no client connects to: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6) and ControlledShutdown (7)
 # of the ZooKeeper age, UpdateRaftVoter (82). Vote, BeginQuorumEpoch, EndQuorumEpoch and FetchSnapshot
 # end at version 0 here, which has no addresses yet (KIP-853 added them in version 1).

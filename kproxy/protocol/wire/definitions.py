@@ -1,8 +1,7 @@
 """Message definitions, in the format of Kafka's own `common/message/*.json`.
 
-kafka-python ships the definitions that it supports; the project's own, in `definitions/`, are those
-that kafka-python lacks. They are read as files: importing kafka-python would bring a whole client with it
-(0.1 s and 8 MB at every start).
+kafka-python ships the definitions that it supports; the project's own, in `definitions/`, are those that kafka-python
+lacks. They are read as files: importing kafka-python would import a whole client (0.1 s and 8 MB at every start).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _COMMENT = re.compile(r"(?m)^\s*//.*$")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a message: its name, its Kafka type, in which versions it is there and how."""
+    """One field of a message: its name, its Kafka type, and the versions that have it, can be null, or tag it."""
 
     name: str
     type: str
@@ -34,7 +33,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class MessageDefinition:
-    """One request or response: its valid versions, the first flexible one, its top-level fields."""
+    """One request or response: its valid versions, its flexible ones, its top-level fields."""
 
     name: str
     api_key: int
@@ -44,7 +43,7 @@ class MessageDefinition:
 
 
 def _versions(text: str | None) -> range:
-    """Read Kafka's version notation: `3`, `1-5`, `2+`, `none`."""
+    """Parse Kafka's version notation: `3`, `1-5`, `2+`, `none`."""
     if not text or text == "none":
         return range(0)
     low, plus, _ = text.partition("+")
@@ -90,7 +89,7 @@ def read_definition(path: Path) -> MessageDefinition:
 
 
 def load_message(name: str) -> MessageDefinition:
-    """The definition of e.g. `MetadataResponse`. Raises FileNotFoundError if there is none."""
+    """Return the definition of e.g. `MetadataResponse`. Raises FileNotFoundError if it does not exist."""
     for folder in _folders():
         path = folder / f"{name}.json"
         if path.is_file():
@@ -99,7 +98,7 @@ def load_message(name: str) -> MessageDefinition:
 
 
 def load_responses() -> Iterator[MessageDefinition]:
-    """Every response that kafka-python or the project defines (for the test that nothing was missed)."""
+    """Yield every response that kafka-python or the project defines, for the test that none was missed."""
     for folder in _folders():
         for path in sorted(folder.glob("*Response.json")):
             yield read_definition(path)

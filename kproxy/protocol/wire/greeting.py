@@ -1,8 +1,8 @@
-"""Whose protocol the first bytes of a connection are, when they are not Kafka's.
+"""Recognising the protocol of a connection that is not Kafka's, by its first bytes.
 
-A Kafka connection begins with an int32 size of at most 100 MiB (so a first byte of 0 to 6) and an API key.
-Sources: RFC 8446 §5.1 (TLS records), RFC 9112 and 9113 (HTTP), RFC 4253 §4.2 (SSH), RFC 1928 (SOCKS5), the
-SOCKS4 memo, the PROXY protocol specification.
+A Kafka connection begins with an int32 size of at most 100 MiB (so a first byte of 0 to 6) and an API key. Sources: RFC
+8446 §5.1 (TLS records), RFC 9112 and 9113 (HTTP), RFC 4253 §4.2 (SSH), RFC 1928 (SOCKS5), the SOCKS4 memo, the PROXY
+protocol specification.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from struct import Struct
 
 from kproxy.protocol.wire.api import APIS
 
-# Enough to tell all of them apart.
+# The bytes that are enough to tell all of them apart.
 ENOUGH = 12
 
 _CALL = Struct(">hh")  # API key and version
@@ -40,11 +40,11 @@ _PREFIXES = (
 
 
 def recognise(first: bytes, *, from_upstream: bool = False) -> Greeting | None:
-    """The protocol that a connection's first bytes belong to; None if they may be Kafka's.
+    """Return the protocol of a connection's first bytes; None if they may be Kafka's.
 
-    `from_upstream` says that they are an answer: only SOCKS has other first bytes then.
+    `from_upstream` is true for a response: only SOCKS has other first bytes then.
     """
-    if first[:1] == b"\0":  # a Kafka frame of less than 16 MiB, and nobody else's
+    if first[:1] == b"\0":  # a Kafka frame of less than 16 MiB, and no other protocol
         return None
     if len(first) >= 3 and first[1] == 3 and first[2] <= 4:
         if first[0] == 0x16:
@@ -60,7 +60,10 @@ def recognise(first: bytes, *, from_upstream: bool = False) -> Greeting | None:
 
 
 def _is_socks_request(first: bytes) -> bool:
-    """As a frame's size these would be 67 MB and more; a request that large has a known API and version."""
+    """Return whether these are the first bytes of a SOCKS client.
+
+    As a frame's size they would mean 67 MB and more; a request of that size has a known API and version.
+    """
     if len(first) >= 8:
         key, version = _CALL.unpack_from(first, 4)
         if key in APIS and 0 <= version <= APIS[key].newest:
@@ -71,5 +74,5 @@ def _is_socks_request(first: bytes) -> bool:
 
 
 def _is_socks_refusal(first: bytes) -> bool:
-    """What a SOCKS5 server says to anything that is not SOCKS: no acceptable method (RFC 1928 §3)."""
+    """Return whether this is the answer of a SOCKS5 server to another protocol: no acceptable method (RFC 1928 §3)."""
     return first == b"\x05\xff"

@@ -1,4 +1,4 @@
-# The compiled form of headers.py: as fast as C, and without objects. Whoever calls has seen that so much is there.
+# The compiled form of headers.py: as fast as C, and without objects. The caller has checked that the bytes exist.
 
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcmp

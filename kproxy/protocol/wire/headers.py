@@ -1,7 +1,7 @@
-"""How requests and responses begin: what is read of each frame that passes.
+"""The headers of requests and responses: the fields that kproxy reads of each passing frame.
 
-Each takes a buffer and an index, and whoever calls has seen that so much is there. The compiled data plane has forms of
-its own of these, which make no objects: `headers.pxd`, beside this file.
+Each function takes a buffer and an index; the caller has checked that the buffer has enough bytes. The compiled data
+plane has its own forms of these functions, which create no objects: `headers.pxd`, beside this file.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from struct import Struct
 from kproxy.protocol.wire.primitives import Buffer
 
 read_request = Struct(">iIi").unpack_from
-"""Of a request: size, API key and version as one number, correlation id."""
+"""The fields of a request: size, API key and version as one number, correlation id."""
 read_response = Struct(">ii").unpack_from
-"""Of a response: size, correlation id."""
+"""The fields of a response: size, correlation id."""
 
 
 def matches_at(expected: bytes, buffer: Buffer, at: int) -> bool:
-    """Whether these bytes stand at buffer[at:]."""
+    """Return whether buffer[at:] begins with the expected bytes."""
     return buffer[at : at + len(expected)] == expected

@@ -1,4 +1,4 @@
-"""What to say when one side does not speak Kafka: which side, what it spoke, which setting to change."""
+"""Messages for a peer that does not speak Kafka: which side, which protocol, which setting to change."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _UPSTREAM_SPOKE = {
 
 
 def wrong_client(greeting: Greeting) -> WireError:
-    """The error for a client that does not speak Kafka."""
+    """Return the error for a client that does not speak Kafka."""
     return WireError(f"client-speaks-{greeting.value}", f"the client spoke {_CLIENT_SPOKE[greeting]}")
 
 
 def plaintext_client() -> WireError:
-    """The error for a client without TLS where kproxy has a certificate for its clients."""
+    """Return the error for a client without TLS where kproxy has a certificate for its clients."""
     return WireError(
         "client-speaks-plaintext",
         "the client spoke plaintext; kproxy expects TLS there (--client-tls-cert): set security.protocol to SSL"
@@ -45,12 +45,12 @@ def plaintext_client() -> WireError:
 
 
 def wrong_upstream(greeting: Greeting) -> WireError:
-    """The error for an upstream address that does not speak Kafka."""
+    """Return the error for an upstream address that does not speak Kafka."""
     return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")
 
 
 def client_login_error() -> WireError:
-    """The error for a client that logs in on a connection where kproxy has done so (--sasl)."""
+    """Return the error for a client that logs in on a connection where kproxy has done so (--sasl)."""
     return WireError(
         "client-logs-in",
         "the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the client"
@@ -59,7 +59,7 @@ def client_login_error() -> WireError:
 
 
 def explain_host_bound_login(mechanism: str) -> str:
-    """What to say when a client logs in with a mechanism that names the host it has dialled; "" for others."""
+    """Return the message for a login by a mechanism that includes the dialled host; "" for other mechanisms."""
     if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
         return ""
     return (

@@ -1,7 +1,7 @@
 """Reading and writing the protocol's base types, with every bound checked.
 
-Readers take a buffer and an offset and return the value and the offset after it. They raise `Underflow`
-when the buffer ends too early (more bytes may come) and `WireError` when no further bytes can help.
+Readers take a buffer and an offset and return the value and the offset after it. They raise `Underflow` when the buffer
+ends too early (more bytes may follow) and `WireError` when no further bytes can help.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def malformed(text: str) -> WireError:
 
 
 def read_uvarint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes and 32 bits (KIP-482)."""
+    """Read an unsigned varint of at most 5 bytes and 32 bits (KIP-482)."""
     value = shift = 0
     while at < end:
         byte = buffer[at]
@@ -45,7 +45,7 @@ def read_uvarint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
 
 
 def read_string(buffer: Buffer, at: int, end: int, *, compact: bool, nullable: bool) -> tuple[bytes | None, int]:
-    """A string's bytes, or None for null."""
+    """Read a string; None for null."""
     if compact:
         length, at = read_uvarint(buffer, at, end)
         length -= 1
@@ -66,7 +66,7 @@ def read_string(buffer: Buffer, at: int, end: int, *, compact: bool, nullable: b
 
 
 def skip_tags(buffer: Buffer, at: int, end: int) -> int:
-    """The offset after a tag buffer (KIP-482): count, then tag, size and bytes of each."""
+    """Return the offset after a tag buffer (KIP-482): count, then tag, size and bytes of each."""
     count, at = read_uvarint(buffer, at, end)
     for _ in range(count):
         _, at = read_uvarint(buffer, at, end)

@@ -1,4 +1,4 @@
-"""Reading an answer field by field, every bound checked. Pure."""
+"""Reading a response field by field, every bound checked. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _BOOLEAN, _INT8, _INT64 = Struct(">?"), Struct(">b"), Struct(">q")
 
 
 class ResponseReader:
-    """A place in an answer. `compact`: strings and arrays are those of a flexible version (KIP-482). Each read raises
-    Underflow if the answer ends before, and WireError if it cannot be right."""
+    """A reader of the fields of a response, one after the other.
+
+    `compact`: strings and arrays are those of a flexible version (KIP-482). Each read raises Underflow if the response
+    ends before, and WireError if it is malformed.
+    """
 
     def __init__(self, body: Buffer, at: int = 0, *, compact: bool = False) -> None:
         self._body = body
@@ -34,7 +37,7 @@ class ResponseReader:
 
     @property
     def at(self) -> int:
-        """Where the next field begins."""
+        """The index of the next field."""
         return self._at
 
     def int8(self) -> int:
@@ -53,7 +56,7 @@ class ResponseReader:
         return bool(self._number(_BOOLEAN))
 
     def text(self) -> str:
-        """A string, escaped; "" for null."""
+        """Read a string, escaped; "" for null."""
         return self.text_or_none() or ""
 
     def text_or_none(self) -> str | None:
@@ -61,12 +64,12 @@ class ResponseReader:
         return None if text is None else escaped(text.decode("utf-8", "replace"))
 
     def raw(self) -> bytes:
-        """A string as it came; b"" for null."""
+        """Read a string without decoding; b"" for null."""
         text, self._at = read_string(self._body, self._at, len(self._body), compact=self._compact, nullable=True)
         return text or b""
 
     def uuid(self) -> str:
-        """16 bytes in hexadecimal; "" for Kafka's zero UUID, which stands for none (KIP-516)."""
+        """Read 16 bytes as hexadecimal; "" for Kafka's zero UUID, which means none (KIP-516)."""
         at = self._at
         if at + 16 > len(self._body):
             raise Underflow
@@ -75,7 +78,7 @@ class ResponseReader:
         return uuid.hex() if any(uuid) else ""
 
     def blob(self) -> Buffer:
-        """What int32 says the size of, not copied if the answer is a memoryview; nothing for null."""
+        """Read bytes after an int32 size, not copied if the response is a memoryview; empty for null."""
         size = max(0, self.int32())
         at = self._at
         if at + size > len(self._body):
@@ -84,21 +87,21 @@ class ResponseReader:
         return self._body[at : at + size]
 
     def skip(self, size: int) -> None:
-        """Pass over so many bytes."""
+        """Skip `size` bytes."""
         if self._at + size > len(self._body):
             raise Underflow
         self._at += size
 
     def skip_blob(self) -> None:
-        """Pass over bytes, or records."""
+        """Skip bytes, or records."""
         self.skip(max(0, self._uvarint() - 1 if self._compact else self.int32()))
 
     def array(self, read_element: Callable[[], T]) -> tuple[T, ...]:
-        """As many as the answer says there are; none for null."""
+        """Read an array by the function for one element; empty for null."""
         return tuple(read_element() for _ in range(self.count()))
 
     def int32s(self) -> tuple[int, ...]:
-        """The same for numbers, which are many."""
+        """Read an array of int32, faster than `array`."""
         count = self.count()
         end = self._at + 4 * count
         if end > len(self._body):
@@ -108,12 +111,12 @@ class ResponseReader:
         return numbers
 
     def tags(self) -> None:
-        """Pass over tagged fields, of which other versions have none."""
+        """Skip tagged fields, which exist only in flexible versions."""
         if self._compact:
             self._at = skip_tags(self._body, self._at, len(self._body))
 
     def tagged(self) -> list[tuple[int, bytes]]:
-        """Tagged fields, number and value; those of flexible versions only."""
+        """Read tagged fields, number and value; call it only for flexible versions."""
         fields = []
         for _ in range(self._uvarint()):
             tag, size = self._uvarint(), self._uvarint()
@@ -124,7 +127,7 @@ class ResponseReader:
         return fields
 
     def count(self) -> int:
-        """How many elements of an array follow."""
+        """Read the number of an array's elements."""
         count = self._uvarint() - 1 if self._compact else self.int32()
         if count < -1:
             raise malformed("an array has a negative length")
@@ -141,4 +144,4 @@ class ResponseReader:
             raise Underflow
         (number,) = kind.unpack_from(self._body, self._at)
         self._at += kind.size
-        return number  # type: ignore[no-any-return]  # a Struct does not say what it has
+        return number  # type: ignore[no-any-return]  # the type of a Struct's fields is unknown

@@ -1,4 +1,4 @@
-"""Requests of kproxy's own."""
+"""The encoding of kproxy's own requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLIENT_ID = b"kproxy"
 
 
 def encode_request(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    """A whole frame: size, header (v1, or v2 without tagged fields where the version is flexible), body."""
+    """Return a whole frame: size, header (v1, or v2 without tagged fields where the version is flexible), body."""
     header = pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
     if version >= APIS[key].flexible:
         header += b"\0"

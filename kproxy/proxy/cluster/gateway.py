@@ -436,7 +436,7 @@ class Gateway:
             _log_nodes(logging.INFO, upstream, prefix + text, [(node, node.advertised) for node in nodes])
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
-        """Return the local addresses of the endpoints in a response; each is bound. Raises WireError, and ListenersPending."""
+        """Return the bound local addresses of a response's endpoints. Raises WireError and ListenersPending."""
         upstream = self.upstream_of_part(part)
         topology = upstream.topology
         cached = upstream.local_addresses.get(host, endpoints, (self.config, topology.revision))

@@ -9,12 +9,12 @@ import pytest
 from kproxy.base.errors import WireError
 from kproxy.migrate.copier.sourcelog import _all_batches
 from kproxy.protocol.records.codecs import NONE
-from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, tail
+from kproxy.protocol.records.encoding import ProducerState, RecordEntry, encode_batch, encode_tail
 
 
 @pytest.mark.parametrize("collecting", [True, False])
 def test_the_collector_is_as_it_was(collecting: bool) -> None:
-    batch = b"".join(encode_batch([RecordEntry(0, 1, tail(b"k", b"v"))], NONE, ProducerState()))
+    batch = b"".join(encode_batch([RecordEntry(0, 1, encode_tail(b"k", b"v"))], NONE, ProducerState()))
     (gc.enable if collecting else gc.disable)()
     try:
         assert [one.count for one in _all_batches(batch * 1000)] == [1] * 1000

@@ -81,9 +81,8 @@ class Gateway:
         self.own_addresses = own_addresses or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
-        self._one_process_until = float(
-            "-inf"
-        )  # until then, only one of the kproxies that share the ports accepts clients
+        # Until then, only one of the kproxies that share the ports accepts clients.
+        self._one_process_until = float("-inf")
         self._choosing: asyncio.Task[None] | None = None
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # the upstream of each part's clients
@@ -105,12 +104,12 @@ class Gateway:
                 self.claims = _claim_ports(sharing, config, others, self._listeners.hosts)
             self.listen = Address(config.listen.host, self._bind_bootstrap(config.listen))
             for upstream_config in (config, *others):
+                cluster_id = upstream_config.cluster_id
                 if (
-                    upstream_config.cluster_id is not None
-                    and (agreed_id := self._agree(upstream_config.upstream, upstream_config.cluster_id))
-                    != upstream_config.cluster_id
+                    cluster_id is not None
+                    and (agreed := self._agree(upstream_config.upstream, cluster_id)) != cluster_id
                 ):
-                    raise ConfigError(_other_cluster_text(upstream_config, agreed_id))
+                    raise ConfigError(_other_cluster_text(upstream_config, agreed))
             self.forwards = Forwards(
                 config.name,
                 config.forward,
@@ -192,14 +191,14 @@ class Gateway:
 
     def claim_route(self) -> str:
         """Claim the present route of clients among the kproxies that share the ports; return why that fails, or ""."""
-        leads = f"{self.active} {sorted(one for one in self.parts.items() if one[1] != self.active)}"
+        routes = f"{self.active} {sorted(item for item in self.parts.items() if item[1] != self.active)}"
         if self.claims is None:
             return ""
         self.claims.retract("leads")
-        if self.claims.agree("leads", meaning := short_hash(leads)) == meaning:
+        if self.claims.agree("leads", meaning := short_hash(routes)) == meaning:
             return ""
         return (
-            f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} leads clients to another"
+            f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} routes clients to another"
             f" upstream than {self.active}: set active to that one, or use a copy of its state-dir"
         )
 

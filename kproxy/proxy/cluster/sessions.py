@@ -230,9 +230,8 @@ class Sessions:
         ]
         for session in draining:
             if becomes_switchable:
-                close_gracefully(
-                    session
-                )  # not `drain`: a client that writes without a pause would be disconnected, and in doubt
+                # Not `drain`: a client that writes without a pause would be disconnected, and in doubt.
+                close_gracefully(session)
             else:
                 session.drain()
         if remaining := [session for session in draining if not session.closed]:

@@ -17,7 +17,7 @@ OTHERS = ("127.0.0.9", "::1", "::", "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.
 
 def leads_here(own: OwnAddresses, host: str, port: int) -> bool:
     """As a dial asks: after resolution."""
-    found = Resolver().numeric(Address(host, port))
+    found = Resolver().parse_ip(Address(host, port))
     assert found
     return any(own.is_own(Address(str(info[4][0]), port)) for info in found)
 

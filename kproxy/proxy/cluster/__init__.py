@@ -109,9 +109,10 @@ free.
    and each client has asked for metadata again), and no other node has been absent for longer. Until then kproxy takes
    a free port outside the window. With a first port in `--advertise`, only ports of the window can be advertised.
  * kproxy binds the listener of a new node before it answers, of more than eight new nodes one in each turn, so that
-   other sessions continue (`Gateway.localise` raises NotYet). So a response may name 20 new nodes; of responses that
-   name more, a cluster gets at most twice its nodes at once, and 10 more in a second. A cluster may have as many nodes
-   as the window has ports, and 1,000 more. Listeners may use half of the open files, in equal shares for each cluster.
+   other sessions continue (`Gateway.localise` raises ListenersPending). So a response may name 20 new nodes; of
+   responses that name more, a cluster gets at most twice its nodes at once, and 10 more in a second. A cluster may have
+   as many nodes as the window has ports, and 1,000 more. Listeners may use half of the open files, in equal shares for
+   each cluster.
    Where there is no room, kproxy forgets the longest absent nodes without clients, never a present one. If a node can
    have no listener, kproxy passes no response on that names it: it closes the session and logs the reason
    (`Gateway.localise`).

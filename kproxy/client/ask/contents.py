@@ -141,56 +141,56 @@ def contents_question(
     do with them, where brokers return that (Kafka 2.3 and later).
     """
     served = versions.get(api.METADATA, range(0))
-    version = next((one for one in ((8, 5, 4, 2) if operations else (5, 4, 2)) if one in served), 1)
+    version = next((v for v in ((8, 5, 4, 2) if operations else (5, 4, 2)) if v in served), 1)
     if names is None:
         topics = INT32.pack(-1)
     else:
         topics = INT32.pack(len(names)) + b"".join(string(name.encode(), compact=False) for name in names)
     body = topics + (pack(">?", False) if version >= 4 else b"")  # allow_auto_topic_creation
     body += pack(">??", False, True) if version >= 8 else b""  # include_{cluster,topic}_authorized_operations
-    return Question(api.METADATA, version, body, partial(_contents, version))
+    return Question(api.METADATA, version, body, partial(_read_metadata, version))
 
 
-def _contents(version: int, body: bytes) -> ClusterContents:
+def _read_metadata(version: int, body: bytes) -> ClusterContents:
     """Decode a Metadata response, v1 to v13.
 
     Layout: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id, topics[error, name,
     id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline (v5)], operations
     (v8)]. From v9 on it is compact, with tags.
     """
-    read = ResponseReader(body, compact=version >= 9)
-    read.tags()  # the header's
+    reader = ResponseReader(body, compact=version >= 9)
+    reader.tags()  # the header's
     if version >= 3:
-        read.int32()
+        reader.int32()
 
     def broker() -> Broker:
-        node_id, host, port, rack = read.int32(), read.raw(), read.int32(), read.text_or_none()
-        read.tags()
+        node_id, host, port, rack = reader.int32(), reader.raw(), reader.int32(), reader.text_or_none()
+        reader.tags()
         return Broker(node_id, Address(host.decode("utf-8", "replace"), port), rack)
 
     def partition() -> Partition:
-        error, index, leader = read.int16(), read.int32(), read.int32()
+        error, index, leader = reader.int16(), reader.int32(), reader.int32()
         if version >= 7:
-            read.int32()
-        replicas, isr = read.int32s(), read.int32s()
-        offline = read.int32s() if version >= 5 else ()
-        read.tags()
+            reader.int32()
+        replicas, isr = reader.int32s(), reader.int32s()
+        offline = reader.int32s() if version >= 5 else ()
+        reader.tags()
         return Partition(index, leader, replicas, isr, offline, error)
 
     def topic() -> Topic:
-        error, name = read.int16(), read.text()
+        error, name = reader.int16(), reader.text()
         if version >= 10:
-            read.int64(), read.int64()
-        internal = read.boolean()
-        partitions = sorted(read.array(partition), key=lambda one: one.index)
-        operations = _operations(read.int32()) if version >= 8 else None
-        read.tags()
+            reader.int64(), reader.int64()
+        internal = reader.boolean()
+        partitions = sorted(reader.array(partition), key=lambda partition: partition.index)
+        operations = _read_operations(reader.int32()) if version >= 8 else None
+        reader.tags()
         return Topic(name, internal, tuple(partitions), error, operations)
 
-    brokers = sorted(read.array(broker), key=lambda one: one.id)
-    cluster_id = read.text_or_none() if version >= 2 else None
-    controller = read.int32()
-    topics = sorted(read.array(topic), key=lambda one: one.name)
+    brokers = sorted(reader.array(broker), key=lambda broker: broker.id)
+    cluster_id = reader.text_or_none() if version >= 2 else None
+    controller = reader.int32()
+    topics = sorted(reader.array(topic), key=lambda topic: topic.name)
     return ClusterContents(cluster_id or None, controller, tuple(brokers), tuple(topics))
 
 
@@ -202,12 +202,12 @@ def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
     if not 1 <= version <= 13:
         return None
     try:
-        return _contents(version, body)
+        return _read_metadata(version, body)
     except (Underflow, WireError):
         return None
 
 
-def _operations(bits: int) -> frozenset[str] | None:
+def _read_operations(bits: int) -> frozenset[str] | None:
     """Decode a bit field with one bit for each operation (KIP-430)."""
     if bits == _NOT_REQUESTED:
         return None
@@ -217,36 +217,36 @@ def _operations(bits: int) -> frozenset[str] | None:
 def groups_question(versions: Versions) -> Question[GroupListing] | None:
     """Return the question for the groups that the broker coordinates; None if the broker does not support it."""
     served = versions.get(api.LIST_GROUPS, range(0))
-    version = next((one for one in (5, 4, 0) if one in served), None)
+    version = next((v for v in (5, 4, 0) if v in served), None)
     if version is None:
         return None
     # v4: states, tags; v5: types too. Empty ones mean all.
     body = b"" if version == 0 else uvarint(1) * (version - 3) + b"\0"
-    return Question(api.LIST_GROUPS, version, body, partial(_groups, version))
+    return Question(api.LIST_GROUPS, version, body, partial(_read_groups, version))
 
 
-def _groups(version: int, body: bytes) -> GroupListing:
+def _read_groups(version: int, body: bytes) -> GroupListing:
     """Decode a ListGroups response.
 
     Layout of v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
     groups[…, kind].
     """
-    read = ResponseReader(body, compact=version >= 4)
-    read.tags()
+    reader = ResponseReader(body, compact=version >= 4)
+    reader.tags()
     if version >= 1:
-        read.int32()
-    error = read.int16()
+        reader.int32()
+    error = reader.int16()
 
     def group() -> Group:
-        name, protocol = read.text(), read.text()
-        state = read.text() if version >= 4 else None
-        kind = read.text() if version >= 5 else None
-        read.tags()
+        name, protocol = reader.text(), reader.text()
+        state = reader.text() if version >= 4 else None
+        kind = reader.text() if version >= 5 else None
+        reader.tags()
         return Group(name, protocol, state, kind)
 
-    groups = read.array(group)
-    read.tags()
-    return GroupListing(error, tuple(sorted(groups, key=lambda one: one.id)))
+    groups = reader.array(group)
+    reader.tags()
+    return GroupListing(error, tuple(sorted(groups, key=lambda group: group.id)))
 
 
 def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
@@ -258,21 +258,21 @@ def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
         return None
     # v0: topics[name, partitions[index, tags], tags], tags
     topic = string(_QUORUM, compact=True) + uvarint(2) + INT32.pack(0) + b"\0" + b"\0"
-    return Question(api.DESCRIBE_QUORUM, 0, uvarint(2) + topic + b"\0", _quorum_leader)
+    return Question(api.DESCRIBE_QUORUM, 0, uvarint(2) + topic + b"\0", _read_quorum_leader)
 
 
-def _quorum_leader(body: bytes) -> int | None:
+def _read_quorum_leader(body: bytes) -> int | None:
     """Decode a DescribeQuorum response with one topic and one partition.
 
     Layout of v0: tags, error, topics[name, partitions[index, error, leader, …]].
     """
-    read = ResponseReader(body, compact=True)
-    read.tags()
-    if read.int16() != NONE or not read.count():
+    reader = ResponseReader(body, compact=True)
+    reader.tags()
+    if reader.int16() != NONE or not reader.count():
         return None
-    read.raw()
-    if not read.count():
+    reader.raw()
+    if not reader.count():
         return None
-    read.int32()
-    error, leader = read.int16(), read.int32()
+    reader.int32()
+    error, leader = reader.int16(), reader.int32()
     return leader if error == NONE and leader >= 0 else None

@@ -39,26 +39,26 @@ def _read_features(body: bytes) -> Mapping[str, int]:
 
     Layout: error, ranges[key, lowest, highest, tags], throttle time, tags.
     """
-    read = ResponseReader(body, compact=True)
-    read.int16()
+    reader = ResponseReader(body, compact=True)
+    reader.int16()
 
     def versions() -> None:
-        read.int16(), read.int16(), read.int16()
-        read.tags()
+        reader.int16(), reader.int16(), reader.int16()
+        reader.tags()
 
     def feature() -> tuple[str, int]:
-        name, highest = read.text(), read.int16()
-        read.int16()
-        read.tags()
+        name, highest = reader.text(), reader.int16()
+        reader.int16()
+        reader.tags()
         return name, highest
 
-    read.array(versions)
-    read.int32()
+    reader.array(versions)
+    reader.int32()
     levels: Mapping[str, int] = {}
-    for tag, value in read.tagged():
+    for tag, value in reader.tagged():
         if tag == _FINALIZED:
-            read = ResponseReader(value, compact=True)
-            levels = dict(read.array(feature))
+            reader = ResponseReader(value, compact=True)
+            levels = dict(reader.array(feature))
     return levels
 
 
@@ -74,8 +74,8 @@ def coordinator_question(versions: Versions, group: str) -> Question[tuple[int, 
 
 def _read_coordinator(body: bytes) -> tuple[int, int]:
     """Decode a FindCoordinator response, v0: error, node id, host, port."""
-    read = ResponseReader(body)
-    return read.int16(), read.int32()
+    reader = ResponseReader(body)
+    return reader.int16(), reader.int32()
 
 
 def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] | None:
@@ -91,7 +91,7 @@ def mechanisms_question(versions: Versions) -> Question[tuple[str, ...] | None] 
 
 def _read_mechanisms(body: bytes) -> tuple[str, ...] | None:
     """Decode a SaslHandshake response, v0 or v1: error, mechanisms[]."""
-    read = ResponseReader(body)
-    if read.int16() != _UNSUPPORTED_MECHANISM:
+    reader = ResponseReader(body)
+    if reader.int16() != _UNSUPPORTED_MECHANISM:
         return None
-    return tuple(read.text() for _ in range(min(read.count(), _MAX_MECHANISMS)))
+    return tuple(reader.text() for _ in range(min(reader.count(), _MAX_MECHANISMS)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerListener:
+class ConfiguredListener:
     """One listener of a broker.
 
     `bound` is the address that it listens on, `advertised` the one that clients receive; "" where the broker does not
@@ -21,7 +21,7 @@ class BrokerListener:
     role: str
 
 
-def parse_listeners(settings: Mapping[str, str | None]) -> list[BrokerListener]:
+def parse_listeners(settings: Mapping[str, str | None]) -> list[ConfiguredListener]:
     """Return the listeners in `listeners` and `advertised.listeners`, in that order.
 
     Names are in capitals, as Kafka reads them.
@@ -35,7 +35,7 @@ def parse_listeners(settings: Mapping[str, str | None]) -> list[BrokerListener]:
         role = "brokers" if name == inter_broker_name else "controller" if name in controllers else ""
         # Without a map, a listener is called as its protocol.
         protocol = protocols.get(name, name)
-        broker_listeners.append(BrokerListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
+        broker_listeners.append(ConfiguredListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
     return broker_listeners
 
 

@@ -179,7 +179,9 @@ async def _read_metadata(version: int, body: bytes) -> ClusterNodes:
 def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
     cluster_id = None
     if version == 2:
-        _, at = read_string(body, _end(walk), len(body), compact=False, nullable=True)  # the last broker's rack
+        _, at = read_string(
+            body, _end_of_last_node(walk), len(body), compact=False, nullable=True
+        )  # the last broker's rack
         cluster_id, _ = read_string(body, at, len(body), compact=False, nullable=True)
     return ClusterNodes(_text(cluster_id), NodeKind.BROKER, tuple(walk.endpoints))
 
@@ -188,7 +190,7 @@ def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
 def _read_short_metadata(body: bytes, version: int) -> ClusterNodes:
     walk = _new_walk(api.METADATA, version)
     walk.advance_all(body, 0, len(body))
-    return _nodes_of_metadata(body, version, _checked(walk))
+    return _nodes_of_metadata(body, version, _check_walk(walk))
 
 
 async def _read_described_cluster(body: bytes) -> ClusterNodes:
@@ -235,9 +237,9 @@ async def _walk_to_last_node(body: bytes, key: int, version: int) -> Walk:
     Only long responses queue: those of another cluster must not delay an ordinary one.
     """
     if len(body) <= _SHORT:
-        return _checked(await _walk_with_pauses(body, key, version))
+        return _check_walk(await _walk_with_pauses(body, key, version))
     async with _LONG_RESPONSES:
-        return _checked(await _walk_with_pauses(body, key, version))
+        return _check_walk(await _walk_with_pauses(body, key, version))
 
 
 async def _walk_with_pauses(body: bytes, key: int, version: int) -> Walk:
@@ -255,7 +257,7 @@ def _new_walk(key: int, version: int) -> Walk:
     return Walk(plan)
 
 
-def _checked(walk: Walk) -> Walk:
+def _check_walk(walk: Walk) -> Walk:
     if not walk.done:
         raise Underflow
     if not walk.locations:
@@ -263,7 +265,7 @@ def _checked(walk: Walk) -> Walk:
     return walk
 
 
-def _end(walk: Walk) -> int:
+def _end_of_last_node(walk: Walk) -> int:
     """Return the index behind the last node's port."""
     return walk.locations[-1][2]
 
@@ -320,7 +322,7 @@ async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
     Layout: topics[error, name, is internal, partitions[error, index, leader, replicas, in-sync replicas]].
     """
     end = len(body)
-    at = _end(await _walk_to_last_node(body, api.METADATA, 2))
+    at = _end_of_last_node(await _walk_to_last_node(body, api.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
         _, at = read_string(body, at, end, compact=False, nullable=True)
     (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id

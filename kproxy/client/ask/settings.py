@@ -65,23 +65,23 @@ def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
     Layout of v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source, sensitive,
     synonyms[name, value, source]]].
     """
-    read = ResponseReader(body)
-    read.int32()
+    reader = ResponseReader(body)
+    reader.int32()
 
     def synonym() -> None:
-        read.raw(), read.raw(), read.boolean()
+        reader.raw(), reader.raw(), reader.boolean()
 
     def config() -> tuple[str, str | None, int]:
-        name, value = read.text(), read.text_or_none()
-        read.boolean()
-        source, sensitive = read.int8(), read.boolean()
-        read.array(synonym)
+        name, value = reader.text(), reader.text_or_none()
+        reader.boolean()
+        source, sensitive = reader.int8(), reader.boolean()
+        reader.array(synonym)
         return name, None if sensitive else value, source
 
     def result() -> BrokerSettings:
-        error = read.int16()
-        read.raw(), read.boolean(), read.raw()
-        values_by_name = {name: (value, source) for name, value, source in read.array(config)}
+        error = reader.int16()
+        reader.raw(), reader.boolean(), reader.raw()
+        values_by_name = {name: (value, source) for name, value, source in reader.array(config)}
         selected = {name: values_by_name[name] for name in names or values_by_name if name in values_by_name}
         return BrokerSettings(
             error,
@@ -90,7 +90,7 @@ def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
             frozenset(name for name, (_, source) in selected.items() if source in _DYNAMIC),
         )
 
-    results = read.array(result)
+    results = reader.array(result)
     return results[0] if results else BrokerSettings(NONE, {})
 
 

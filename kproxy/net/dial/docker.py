@@ -133,24 +133,24 @@ def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
 
 def _matching_addresses(host: str, network: str, containers: Sequence[Any]) -> Iterator[str]:
     for container in containers:
-        of_network = _within(container, "NetworkSettings", "Networks", network)
-        aliases = [*_texts(_within(of_network, "Aliases")), *_texts(_within(of_network, "DNSNames"))]
-        hostname = _within(container, "Config", "Hostname")
+        of_network = _get_nested(container, "NetworkSettings", "Networks", network)
+        aliases = [*_texts(_get_nested(of_network, "Aliases")), *_texts(_get_nested(of_network, "DNSNames"))]
+        hostname = _get_nested(container, "Config", "Hostname")
         names = {
             name.lower() for name in (*_names(container), *aliases, *([hostname] if isinstance(hostname, str) else []))
         }
         identity = container.get("Id") if isinstance(container, dict) else None
         is_id = isinstance(identity, str) and len(host) >= 12 and identity.startswith(host)
-        ip = _within(of_network, "IPAddress") or _within(of_network, "GlobalIPv6Address")
+        ip = _get_nested(of_network, "IPAddress") or _get_nested(of_network, "GlobalIPv6Address")
         if (host in names or is_id) and isinstance(ip, str) and _is_ip(ip):
             yield ip
 
 
 def _names(container: Any) -> list[str]:
     """Return the container's own name, and that of its service."""
-    listed = _texts(_within(container, "Names")) or _texts([_within(container, "Name")])
-    labels = _within(container, "Labels") or _within(container, "Config", "Labels")
-    return [name.removeprefix("/") for name in listed] + _texts([_within(labels, _SERVICE)])
+    listed = _texts(_get_nested(container, "Names")) or _texts([_get_nested(container, "Name")])
+    labels = _get_nested(container, "Labels") or _get_nested(container, "Config", "Labels")
+    return [name.removeprefix("/") for name in listed] + _texts([_get_nested(labels, _SERVICE)])
 
 
 def _is_ip(text: str) -> bool:
@@ -161,7 +161,7 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-def _within(value: Any, *keys: str) -> Any:
+def _get_nested(value: Any, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -74,7 +74,7 @@ def read_kube_server(context: str | None, file: Path | None = None) -> KubeServe
     Raises BadKubeconfig. It reads files.
     """
     if file is not None:
-        return _of_context([(file, _mapping(file))], context)
+        return _read_context([(file, _read_yaml(file))], context)
     configured = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     files = [file for file in configured or [Path("~/.kube/config").expanduser()] if file.exists()]
     if not files and not configured and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -82,20 +82,20 @@ def read_kube_server(context: str | None, file: Path | None = None) -> KubeServe
     if not files:
         what = f"KUBECONFIG names no file that exists ({os.pathsep.join(map(str, configured))})" if configured else ""
         raise BadKubeconfig(what or "there is no ~/.kube/config: log in to the cluster, or set KUBECONFIG")
-    return _of_context([(file, _mapping(file)) for file in files], context)
+    return _read_context([(file, _read_yaml(file)) for file in files], context)
 
 
-def _of_context(documents: list[tuple[Path, dict[str, Any]]], context: str | None) -> KubeServer:
+def _read_context(documents: list[tuple[Path, dict[str, Any]]], context: str | None) -> KubeServer:
     context_name = context or next(
         (str(document["current-context"]) for _, document in documents if document.get("current-context")), None
     )
     if context_name is None:
         raise BadKubeconfig("the kubeconfig has no current-context: choose one (kubectl config use-context NAME)")
     try:
-        return _configured(documents, context_name)
+        return _server_of_context(documents, context_name)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise BadKubeconfig(
-            f"the kubeconfig has a mistake in context '{_shown(context_name)}', its cluster or user"
+            f"the kubeconfig has a mistake in context '{_printable_name(context_name)}', its cluster or user"
         ) from None
 
 
@@ -113,10 +113,12 @@ def _in_cluster() -> KubeServer:
     )
 
 
-def _configured(documents: list[tuple[Path, dict[str, Any]]], context_name: str) -> KubeServer:
-    _, context = _named(documents, "contexts", "context", context_name)
-    cluster_at, cluster = _named(documents, "clusters", "cluster", str(context["cluster"]))
-    user_at, user = _named(documents, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
+def _server_of_context(documents: list[tuple[Path, dict[str, Any]]], context_name: str) -> KubeServer:
+    _, context = _find_entry(documents, "contexts", "context", context_name)
+    cluster_at, cluster = _find_entry(documents, "clusters", "cluster", str(context["cluster"]))
+    user_at, user = (
+        _find_entry(documents, "users", "user", str(context["user"])) if context.get("user") else (Path(), {})
+    )
     url = str(cluster["server"])
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -133,8 +135,8 @@ def _configured(documents: list[tuple[Path, dict[str, Any]]], context_name: str)
             pems[what] = at / Path(str(entry[key])).expanduser()
     if user.get("auth-provider") and not user.get("exec"):
         raise BadKubeconfig(
-            f"the user of context '{_shown(context_name)}' has an auth-provider, which Kubernetes dropped in 1.26:"
-            " use its exec plugin (kubelogin, gke-gcloud-auth-plugin)"
+            f"the user of context '{_printable_name(context_name)}' has an auth-provider, which Kubernetes dropped in"
+            " 1.26: use its exec plugin (kubelogin, gke-gcloud-auth-plugin)"
         )
     return KubeServer(
         context_name,
@@ -164,7 +166,7 @@ def _proxy(text: str, context: str) -> KubeProxy:
         return KubeProxy(scheme, url.hostname, url.port or port, *names)
     except (ValueError, KeyError):
         raise BadKubeconfig(
-            f"the proxy-url of context '{_shown(context)}' is none; allowed: http://HOST:PORT, https://…, socks5://…"
+            f"the proxy-url of context '{_printable_name(context)}' is none; allowed: http://HOST:PORT, https://…, socks5://…"
         ) from None
 
 
@@ -179,18 +181,18 @@ def _authorization(user: Mapping[str, Any], directory: Path) -> str:
     return ""
 
 
-def _named(
+def _find_entry(
     documents: list[tuple[Path, dict[str, Any]]], kinds: str, kind: str, name: str
 ) -> tuple[Path, dict[str, Any]]:
     entries = [(file, entry) for file, document in documents for entry in document.get(kinds) or ()]
     for file, entry in entries:
         if entry["name"] == name:
             return file.parent, dict(entry[kind])
-    names = ", ".join(sorted(_shown(str(entry["name"])) for _, entry in entries)[:20])
-    raise BadKubeconfig(f"the kubeconfig has no {kind} '{_shown(name)}' (it has: {names or 'none'})")
+    names = ", ".join(sorted(_printable_name(str(entry["name"])) for _, entry in entries)[:20])
+    raise BadKubeconfig(f"the kubeconfig has no {kind} '{_printable_name(name)}' (it has: {names or 'none'})")
 
 
-def _mapping(file: Path) -> dict[str, Any]:
+def _read_yaml(file: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(_text(file))
     except (yaml.YAMLError, RecursionError):  # the error text may quote the file
@@ -214,7 +216,7 @@ def _text(file: Path) -> str:
     raise BadKubeconfig(f"{file} cannot be read: {problem}")
 
 
-def _shown(name: str) -> str:
+def _printable_name(name: str) -> str:
     return one_line(name, 100)
 
 
@@ -232,7 +234,7 @@ def tls_context(server: KubeServer, pems: Mapping[str, str | Path]) -> ssl.SSLCo
     except (OSError, ValueError) as error:
         text = getattr(error, "strerror", None) or "not PEM"
         raise BadKubeconfig(
-            f"a certificate or key of context '{_shown(server.context)}' cannot be used: {text}"
+            f"a certificate or key of context '{_printable_name(server.context)}' cannot be used: {text}"
         ) from None
     return tls
 

@@ -23,14 +23,14 @@ _MAX_ERROR_TEXT = 4096
 _HALF_CLOSED_SECONDS = 60.0
 
 
-class PortForwardError(Exception):
+class KubeForwardError(Exception):
     """The node's error message about the port-forward."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode(errors="replace").strip())
 
 
-class PortForward(Protocol):
+class KubePortForward(Protocol):
     """A port-forward in one of Kubernetes' protocols. Its coroutines raise OSError and ValueError."""
 
     async def wait_until_accepted(self) -> None:
@@ -40,7 +40,7 @@ class PortForward(Protocol):
     async def receive(self) -> bytes | None:
         """Return bytes from the pod, b"" at the end of that direction, None when both directions have ended.
 
-        Raises PortForwardError.
+        Raises KubeForwardError.
         """
         ...
 
@@ -57,7 +57,7 @@ class PortForward(Protocol):
     def close(self) -> None: ...
 
 
-def forward_over(pipe: Pipe, port: int) -> PortForward:
+def forward_over(pipe: Pipe, port: int) -> KubePortForward:
     """Return the port-forward in the protocol of the pipe."""
     return _SpdyForward(pipe, port) if pipe.spdy else _ChannelForward(pipe)
 
@@ -76,7 +76,7 @@ class _ChannelForward:
         while message := await self._pipe.receive():
             channel, data = _payload(message)
             if channel == _ERROR:
-                raise PortForwardError(data)
+                raise KubeForwardError(data)
             if data:
                 return data
         return None
@@ -135,7 +135,7 @@ class _SpdyForward:
                 self._data_end_reported = True
                 return b""
             if self._error_text and (self._errors_ended or self._closed):
-                raise PortForwardError(bytes(self._error_text))
+                raise KubeForwardError(bytes(self._error_text))
             if self._closed or (self._data_ended and self._errors_ended):
                 return None
             await self._receive_frames()
@@ -188,14 +188,14 @@ class _SpdyForward:
         self._pipe.close()
 
 
-class PortForwardRelay:
+class KubeForwardRelay:
     """Moves the bytes between an accepted port-forward and a socket, and owns both.
 
     `early` has the bytes that `receive` has returned already, None if none. In each direction it waits until the
     receiver has taken the bytes.
     """
 
-    def __init__(self, forward: PortForward, near: socket.socket, early: bytes | None) -> None:
+    def __init__(self, forward: KubePortForward, near: socket.socket, early: bytes | None) -> None:
         self._forward = forward
         self._near = near
         self._early = early
@@ -203,7 +203,7 @@ class PortForwardRelay:
         self._receiving_since: float | None = None
 
     async def run(self, on_data: Callable[[], None]) -> None:
-        """Run until both directions have ended. Raises an exception group of what a PortForward raises.
+        """Run until both directions have ended. Raises an exception group of what a KubePortForward raises.
 
         Calls `on_data` when the pod sends something.
         """

@@ -157,10 +157,10 @@ async def _ask_plugin(server: KubeServer, plugin: Mapping[str, Any]) -> dict[str
     if plugin.get("provideClusterInfo"):
         spec["cluster"] = server.cluster
     credential_request = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    variables = {str(one["name"]): str(one["value"]) for one in plugin.get("env") or ()}
+    variables = {str(variable["name"]): str(variable["value"]) for variable in plugin.get("env") or ()}
     process = await asyncio.create_subprocess_exec(
         command,
-        *(str(one) for one in plugin.get("args") or ()),
+        *(str(argument) for argument in plugin.get("args") or ()),
         env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(credential_request)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -17,7 +17,7 @@ from kproxy.base.repeats import about
 from kproxy.net.dial import kubenames
 from kproxy.net.dial.connector import Connector, Deadline, HopSpec
 from kproxy.net.dial.kubeapi import KubeApi
-from kproxy.net.dial.kubeforward import PortForward, PortForwardError, PortForwardRelay, forward_over
+from kproxy.net.dial.kubeforward import KubeForwardError, KubeForwardRelay, KubePortForward, forward_over
 from kproxy.net.dial.kubehttp import KubeStatusError
 from kproxy.net.dial.kubenames import NameMeaning, PodPort, TargetNotFound
 from kproxy.net.dial.steps import DialStepKind
@@ -126,12 +126,12 @@ class Kubernetes:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        task = self._tasks.create_task(self._relay(PortForwardRelay(forward, near, early), pod_port))
+        task = self._tasks.create_task(self._relay(KubeForwardRelay(forward, near, early), pod_port))
         self._relay_tasks.add(task)
         task.add_done_callback(self._relay_tasks.discard)
         return far
 
-    async def _open(self, pod_port: PodPort, address: Address, deadline: Deadline) -> PortForward:
+    async def _open(self, pod_port: PodPort, address: Address, deadline: Deadline) -> KubePortForward:
         path = f"{_api_path('', pod_port.namespace, 'pods', pod_port.pod)}/portforward?ports={pod_port.port}"
         try:
             return forward_over(await self._api.open_forward(path, deadline), pod_port.port)
@@ -142,7 +142,7 @@ class Kubernetes:
             raise self._explain(error, "get,create", "pods/portforward", pod_port.namespace, address) from None
 
     async def _wait_until_accepted(
-        self, forward: PortForward, pod_port: PodPort, address: Address, deadline: Deadline
+        self, forward: KubePortForward, pod_port: PodPort, address: Address, deadline: Deadline
     ) -> bytes | None:
         """Wait until the pod has the connection. Return the bytes that it has sent meanwhile."""
         early: bytes | None = None
@@ -164,7 +164,7 @@ class Kubernetes:
         except (OSError, ValueError) as error:
             text = f"{self._name} ended the port-forward to pod {pod_port.pod}: {one_line(str(error), 200)}"
             raise UpstreamError("kubernetes", f"{address}: {text}") from None
-        except PortForwardError as complaint:
+        except KubeForwardError as complaint:
             message = one_line(str(complaint), 300)
             if "refused" in message.lower():
                 text = (
@@ -175,10 +175,10 @@ class Kubernetes:
             raise UpstreamError("kubernetes", f"{address}: {text}") from None
         return early
 
-    async def _relay(self, relay: PortForwardRelay, pod_port: PodPort) -> None:
+    async def _relay(self, relay: KubeForwardRelay, pod_port: PodPort) -> None:
         try:
             await relay.run(lambda: self._responsive.add(pod_port))
-        except* PortForwardError as complaints:
+        except* KubeForwardError as complaints:
             self._responsive.discard(pod_port)
             message = one_line(str(complaints.exceptions[0]), 300)
             text = "%s: the port-forward to pod %s ends: %s"

@@ -163,14 +163,14 @@ class Spdy:
         """Take the bytes of a data frame, and return those that follow it. Frames of 16 MiB need no memory."""
         assert self._data is not None
         stream, left, last = self._data
-        part, rest = view[:left], view[left:]
+        part, following = view[:left], view[left:]
         if stream in self._open:
             events.append(StreamData(stream, bytes(part)))
         left -= len(part)
         self._data = (stream, left, last) if left else None
         if not left and last:
             events += self._end(stream)
-        return rest
+        return following
 
     def _control_frame(self, frame: bytes) -> Iterator[SpdyEvent]:
         version, kind, body = int.from_bytes(frame[:2]) & 0x7FFF, int.from_bytes(frame[2:4]), frame[_HEAD:]

@@ -59,7 +59,7 @@ class Ssh:
             return await self._channel(address, deadline)
 
     async def _channel(self, address: Address, deadline: Deadline) -> socket.socket:
-        connection = await self._logged_in(deadline)
+        connection = await self._get_connection(deadline)
         # A task: asyncssh does not close a channel whose opening was cancelled.
         opening = self._tasks.create_task(self._open_channel(connection, address))
         try:
@@ -84,7 +84,7 @@ class Ssh:
                 return ViaError("ssh", f"{self._name}: the connection was lost")
             return explain_channel_failure(self._name, address, error)
 
-    async def _logged_in(self, deadline: Deadline) -> asyncssh.SSHClientConnection:
+    async def _get_connection(self, deadline: Deadline) -> asyncssh.SSHClientConnection:
         if self._connection is None:
             if self._login is None and asyncio.get_running_loop().time() >= self._not_before:
                 self._login = self._tasks.create_task(self._log_in())

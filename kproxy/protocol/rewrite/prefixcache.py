@@ -60,13 +60,13 @@ class PrefixCache:
     """The last few prefixes, the newest first."""
 
     def __init__(self) -> None:
-        self._fronts: tuple[ResponsePrefix, ...] = ()  # replaced as a whole: other threads may be reading it
+        self._prefixes: tuple[ResponsePrefix, ...] = ()  # replaced as a whole: other threads may be reading it
 
     def find(self, plan: WalkPlan, frame: Buffer) -> ResponsePrefix | None:
         """Return the prefix of the frame, which has more than 8 bytes so far, if it is in the cache."""
         if not plan.same_from or (plan.compact and frame[8]):
             return None
-        for prefix in self._fronts:
+        for prefix in self._prefixes:
             # bytes() since a memoryview is compared item by item
             if prefix.plan is plan and bytes(frame[prefix.begin : prefix.end]) == prefix.data:
                 return prefix
@@ -83,12 +83,12 @@ class PrefixCache:
         if end - begin > MAX_PREFIX_SIZE or not 0 < len(walk.locations) <= MAX_PREFIX_ENDPOINTS:
             return None
         prefix = ResponsePrefix(plan, bytes(frame[begin:end]), walk)
-        self._fronts = (prefix, *self._fronts[: MAX_PREFIXES - 1])
+        self._prefixes = (prefix, *self._prefixes[: MAX_PREFIXES - 1])
         return prefix
 
     def clear(self) -> None:
         """Remove all entries."""
-        self._fronts = ()
+        self._prefixes = ()
 
 
 PREFIXES = PrefixCache()

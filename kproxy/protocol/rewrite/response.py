@@ -128,7 +128,7 @@ class HeldResponse(_WalkedResponse):
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         self.busy = False
         if self._rewriting is not None:
-            return self._go_on(self._rewriting)
+            return self._continue_rewrite(self._rewriting)
         walk = self._walk
         if not self._held and len(chunk) > 8:
             # The usual case: all addresses are in one chunk, which need not be copied.
@@ -146,14 +146,14 @@ class HeldResponse(_WalkedResponse):
         elif not walk.done:
             return len(chunk), b""
         if len(walk.locations) > MAX_STEPS:
-            self._rewriting, self.busy = self._rewrite_by_and_by(), True
+            self._rewriting, self.busy = self._rewrite_in_steps(), True
             return len(chunk), b""
         local = self._local()
         if local is None:
             return len(chunk), b""
         held, self._held = self._held, bytearray()
         self.passing = True
-        return len(chunk), self._rewritten(held, local)
+        return len(chunk), self._rewrite_frame(held, local)
 
     def _take_at_once(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer] | None:
         """Take the first chunk as `feed` does; return None if it must be held, as far as it was walked over."""
@@ -172,16 +172,16 @@ class HeldResponse(_WalkedResponse):
                     return None
                 self.passing = True
                 head = chunk[: self._walked]
-                rewritten = self._rewritten(head, local)
+                rewritten = self._rewrite_frame(head, local)
                 return (len(chunk), chunk) if rewritten is head else (self._walked, rewritten)
         local = self._ask(prefix.endpoints)
         if local is None:
             if not walk.done:
                 self._walked = walk.advance_all(chunk, 8, len(chunk))
             return None
-        return self._replaced(prefix, chunk, local)
+        return self._replace_prefix(prefix, chunk, local)
 
-    def _replaced(self, prefix: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
+    def _replace_prefix(self, prefix: ResponsePrefix, chunk: Buffer, local: Sequence[Address]) -> tuple[int, Buffer]:
         """Take a frame that begins with a known prefix, as `feed` does."""
         self.passing = True
         self.endpoints = prefix.location_count
@@ -192,7 +192,7 @@ class HeldResponse(_WalkedResponse):
             (self._new_size(len(rewritten) - len(prefix.data)), chunk[4 : prefix.begin], rewritten)
         )
 
-    def _go_on(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
+    def _continue_rewrite(self, rewriting: Iterator[bytes | None]) -> tuple[int, Buffer]:
         """Continue to replace addresses, as `feed` does; all bytes so far are held."""
         out = next(rewriting)
         if out is None:
@@ -202,14 +202,14 @@ class HeldResponse(_WalkedResponse):
         self.passing = True
         return 0, out
 
-    def _rewrite_by_and_by(self) -> Iterator[bytes | None]:
+    def _rewrite_in_steps(self) -> Iterator[bytes | None]:
         """Yield None while there is more to do, and finally the held bytes with local addresses."""
         walk, held = self._walk, self._held
         while (local := self._local()) is None:
             yield None
         yield None
         if self._plan.rule.last:  # a few thousand places at most
-            yield bytes(self._rewritten(held, local))
+            yield bytes(self._rewrite_frame(held, local))
             return
         instead = splice.replacements(self._plan, walk, local)
         parts: list[bytes] = []
@@ -226,7 +226,7 @@ class HeldResponse(_WalkedResponse):
             yield None
         yield b"".join((self._new_size(grown), *parts, held[at:]))
 
-    def _rewritten(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
+    def _rewrite_frame(self, frame: Buffer, local: Sequence[Address]) -> Buffer:
         edits = [(a + 8, b + 8, new) for a, b, new in splice.edits(self._plan, self._walk, local)]
         if not edits:
             return frame
@@ -248,28 +248,28 @@ class StreamedResponse(_WalkedResponse):
 
     def __init__(self, plan: WalkPlan, size: int, localise: Localise) -> None:
         super().__init__(plan, size, localise)
-        self._carried = b""  # the beginning of a step that is not complete: has left, is not walked over yet
-        self._begun = False
+        self._partial_step = b""  # the beginning of a step that is not complete: has left, is not walked over yet
+        self._has_begun = False
         self._walked = 0  # index in the held bytes
 
     @property
     def held_bytes(self) -> int:
-        return len(self._held) + len(self._carried)
+        return len(self._held) + len(self._partial_step)
 
     def _feed(self, chunk: Buffer, ends: bool) -> tuple[int, Buffer]:
         walk = self._walk
         self.busy = False
         if walk.mark is not None:
             return len(chunk), self._section(chunk, ends)
-        header = 0 if self._begun else 8
-        self._begun = True
-        first = walk.offset + len(self._carried) - header  # the offset of chunk[0]
+        header = 0 if self._has_begun else 8
+        self._has_begun = True
+        first = walk.offset + len(self._partial_step) - header  # the offset of chunk[0]
         at = walk.advance(chunk, self._catch_up(chunk, header), len(chunk))
         if walk.mark is None:
             if walk.paused:
                 self.busy = True
                 return at, chunk[:at]
-            self._carried = self._carried or bytes(chunk[at:])
+            self._partial_step = self._partial_step or bytes(chunk[at:])
             if ends:
                 self._check_complete()
             return len(chunk), chunk
@@ -281,15 +281,15 @@ class StreamedResponse(_WalkedResponse):
 
     def _catch_up(self, chunk: Buffer, at: int) -> int:
         """Complete the step whose beginning has left already; return the index in chunk at which to continue."""
-        if not self._carried:
+        if not self._partial_step:
             return at
-        joined = self._carried + bytes(chunk[at : at + _LONGEST_STEP])
+        joined = self._partial_step + bytes(chunk[at : at + _LONGEST_STEP])
         reached = self._walk.advance_all(joined, 0, len(joined))
-        if reached < len(self._carried):  # still not complete, so this chunk was shorter than a step
-            self._carried = joined[reached:]
+        if reached < len(self._partial_step):  # still not complete, so this chunk was shorter than a step
+            self._partial_step = joined[reached:]
             return len(chunk)
-        at += reached - len(self._carried)
-        self._carried = b""
+        at += reached - len(self._partial_step)
+        self._partial_step = b""
         return at
 
     def _section(self, chunk: Buffer, ends: bool) -> Buffer:

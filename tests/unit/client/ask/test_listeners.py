@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.client.ask.listeners import BrokerListener, parse_listeners
+from kproxy.client.ask.listeners import ConfiguredListener, parse_listeners
 
 
 def test_as_an_image_with_three_has_them() -> None:
@@ -14,14 +14,14 @@ def test_as_an_image_with_three_has_them() -> None:
         "controller.listener.names": "CTL",
     }
     assert parse_listeners(settings) == [
-        BrokerListener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
-        BrokerListener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
-        BrokerListener("CTL", "PLAINTEXT", ":9093", "", "controller"),
+        ConfiguredListener("BOB", "PLAINTEXT", "kafka0:29092", "kafka0:29092", "brokers"),
+        ConfiguredListener("FRED", "SASL_SSL", "0.0.0.0:9092", "localhost:9092", ""),
+        ConfiguredListener("CTL", "PLAINTEXT", ":9093", "", "controller"),
     ]
 
 
 def test_without_a_map_the_name_is_the_protocol() -> None:
-    assert parse_listeners({"advertised.listeners": "SSL://a:1"}) == [BrokerListener("SSL", "SSL", "", "a:1", "")]
+    assert parse_listeners({"advertised.listeners": "SSL://a:1"}) == [ConfiguredListener("SSL", "SSL", "", "a:1", "")]
 
 
 def test_nonsense_is_no_listener() -> None:
@@ -33,4 +33,4 @@ def test_names_in_small_letters() -> None:
     settings = {
         "listeners": "in://:1", "listener.security.protocol.map": "In:SSL", "inter.broker.listener.name": "IN",
     }  # fmt: skip
-    assert parse_listeners(settings) == [BrokerListener("IN", "SSL", ":1", "", "brokers")]
+    assert parse_listeners(settings) == [ConfiguredListener("IN", "SSL", ":1", "", "brokers")]

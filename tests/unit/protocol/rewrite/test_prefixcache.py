@@ -80,9 +80,9 @@ def told(found: Endpoints, port: int = 20000, host: str = "127.0.0.1") -> list[A
 @contextmanager
 def all_known() -> Iterator[None]:
     """Within it, the front of every response must be known: what is walked over is remembered anew."""
-    before = PREFIXES._fronts
+    before = PREFIXES._prefixes
     yield
-    assert PREFIXES._fronts is before
+    assert PREFIXES._prefixes is before
 
 
 @given(
@@ -174,7 +174,7 @@ def test_the_addresses_may_come_in_any_sequence(kind: Callable[[list[Address]], 
     outs, made = set(), set()
     for _ in range(3):
         outs.add(asked(*CALL, lambda found: kind(told(found))).broker(said))
-        (front,) = PREFIXES._fronts
+        (front,) = PREFIXES._prefixes
         assert front._last is not None
         made.add(id(front._last[1]))
     assert len(outs) == len(made) == 1, "it is made once"
@@ -197,7 +197,7 @@ def test_who_may_not_know_is_refused_each_time() -> None:
 def test_a_frame_that_ends_within_what_is_remembered_is_refused(cut: int) -> None:
     whole = written(CALL, ONE, topics=0)
     asked(*CALL).broker(whole)
-    (front,) = PREFIXES._fronts
+    (front,) = PREFIXES._prefixes
     body = whole[4 : front.end - cut]
     with pytest.raises(WireError) as refused:
         asked(*CALL).broker(INT32.pack(len(body)) + body, b"following bytes that are of no frame of this response")
@@ -220,15 +220,15 @@ def test_the_memory_is_bounded() -> None:
         first, second = asked(*CALL), asked(*CALL)
         assert first.broker(said) == second.broker(said)
         assert len(second.seen) == (1 if brokers else 0)
-        assert not PREFIXES._fronts
+        assert not PREFIXES._prefixes
     asked(*CALL).broker(written(CALL, many[:-1]))
     asked(*CALL).broker(written(CALL, long[:70]))
-    assert len(PREFIXES._fronts) == 2
+    assert len(PREFIXES._prefixes) == 2
     for port in range(3 * prefixcache.MAX_PREFIXES):
         talk = Talk()
         talk.client(request(*CALL))
         assert UPSTREAM_MARKS[0] not in talk.broker(written(CALL, [(1, "up.a", port)]))
-    assert len(PREFIXES._fronts) == prefixcache.MAX_PREFIXES
+    assert len(PREFIXES._prefixes) == prefixcache.MAX_PREFIXES
     with all_known():
         for port in range(2 * prefixcache.MAX_PREFIXES, 3 * prefixcache.MAX_PREFIXES):
             asked(*CALL).broker(written(CALL, [(1, "up.a", port)]))
@@ -240,13 +240,13 @@ def test_tagged_fields_in_the_header_are_walked_over() -> None:
         out = asked(*CALL).broker(written(CALL, ONE, tags=tags))
         assert out[8:].startswith(tags)
         assert UPSTREAM_MARKS[0] not in out
-    assert len(PREFIXES._fronts) == 1
+    assert len(PREFIXES._prefixes) == 1
 
 
 def test_what_is_remembered_stands_at_its_own_place_only() -> None:
     """A tagged field in the header may have the bytes of a front, where it stands if there is none."""
     asked(*CALL).broker(written(CALL, ONE))
-    (front,) = PREFIXES._fronts
+    (front,) = PREFIXES._prefixes
     size = uvarint(len(front.data), 3)
     real = written(CALL, [(2, "up.b", 9092)])
     said = frame(real[4:8], b"\x01\x05", size, front.data, real[9:])
@@ -264,7 +264,7 @@ def test_what_is_remembered_is_of_its_own_version_only() -> None:
     rest = INT32.pack(9093) + b"\xff\xff" + bytes(8)
     said = frame(INT32.pack(7), INT32.pack(2), first, second, rest)
     outs = [asked(api.METADATA, version).broker(said) for version in (0, 1)]
-    assert len(PREFIXES._fronts) == 2
+    assert len(PREFIXES._prefixes) == 2
     assert outs[0].count(b"127.0.0.1") == outs[1].count(b"127.0.0.1") == 2
     assert b"\0\4up\0" not in outs[0]
     assert b"\0\2rr\0\4up\0\x09127.0.0.1" in outs[1]

@@ -44,7 +44,7 @@ def discover(
     from kproxy.inspect.discover import output, search
 
     places = list(search.search_places(Path(), context, namespace, only or search.PLACES))
-    candidates = [candidate for place in places for candidate in place.found]
+    candidates = [candidate for place in places for candidate in place.candidates]
     if start:
         runs = [candidate for candidate in candidates if candidate.words[:1] == ("run",)]
         if len(runs) != 1:

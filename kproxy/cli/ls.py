@@ -164,16 +164,16 @@ def _list(config: Config, options: ListingOptions, client: AdminClient | None, p
     served = neighbour.served_clusters_if_running(client)
     results = []
     for cluster in config.clusters:
-        snapshot_ = asyncio.run(gather(cluster, options))
-        serving = local_kproxy.serving(config.admin, served, snapshot_.cluster_id)
+        snapshot = asyncio.run(gather(cluster, options))
+        serving = local_kproxy.serving(config.admin, served, snapshot.cluster_id)
         if as_json:
             which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
-            results.append({**asjson.snapshot(snapshot_, serving, options), **which})
+            results.append({**asjson.snapshot(snapshot, serving, options), **which})
             continue
         if len(config.clusters) > 1:
             not_active = "" if _is_active(cluster, served) else " (not active)"
             click.echo(f"== {cluster.title}{not_active}")
-        _print(text.snapshot(snapshot_, serving, options, _width(), partitions=partitions))
+        _print(text.snapshot(snapshot, serving, options, _width(), partitions=partitions))
     if as_json:
         click.echo(json.dumps(results if len(config.clusters) > 1 else results[0], indent=2))
     return 0
@@ -181,9 +181,9 @@ def _list(config: Config, options: ListingOptions, client: AdminClient | None, p
 
 def _is_active(cluster: ClusterConfig, served: Sequence[ClusterStatus]) -> bool:
     """Return True if clients are routed to this upstream, by the running kproxy, or else by the configuration."""
-    for one in served:
-        for upstream in one.upstreams:
-            if (one.name, upstream.name) == (cluster.name, cluster.upstream):
+    for cluster_status in served:
+        for upstream in cluster_status.upstreams:
+            if (cluster_status.name, upstream.name) == (cluster.name, cluster.upstream):
                 return upstream.active
     return cluster.active
 

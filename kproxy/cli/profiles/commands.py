@@ -173,22 +173,22 @@ def _write(file: Path, content: bytes, use: str) -> int:
     return 0
 
 
-def _tell(name: str, one: BackgroundKproxy, asking: AdminAccess) -> None:
-    for line in _where(name, one, asking):
+def _tell(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> None:
+    for line in _where(name, kproxy_process, asking):
         click.echo(line)
     click.echo(f"kproxy down @{name} ends it")
 
 
-def _where(name: str, one: BackgroundKproxy, asking: AdminAccess) -> Iterator[str]:
+def _where(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> Iterator[str]:
     from kproxy.base.errors import AdminError
     from kproxy.cli.profiles import background
 
     try:
-        for cluster, bootstrap in background.bootstraps(one, asking):
+        for cluster, bootstrap in background.bootstraps(kproxy_process, asking):
             yield f"cluster {cluster}: bootstrap.servers={bootstrap}"
     except AdminError as error:
         yield str(error)
-    yield f"status page: {asking.page(one)}"
+    yield f"status page: {asking.page(kproxy_process)}"
     yield f"log: {background.log_of(name)}"
 
 
@@ -207,14 +207,17 @@ def _asking(config: Config) -> AdminAccess:
     return AdminAccess(token, trusting_context(cert, config.admin, password, "admin-tls-cert"))
 
 
-def _asking_of(name: str, one: BackgroundKproxy) -> AdminAccess:
+def _asking_of(name: str, kproxy_process: BackgroundKproxy) -> AdminAccess:
     from kproxy.base.errors import ConfigError
     from kproxy.cli.profiles import paths
     from kproxy.cli.profiles.background import AdminAccess
     from kproxy.config import load
 
     try:
-        flags = {"admin": one.admin, **({"admin_tls_cert": one.cert} if one.cert else {})}
+        flags = {
+            "admin": kproxy_process.admin,
+            **({"admin_tls_cert": kproxy_process.cert} if kproxy_process.cert else {}),
+        }
         return _asking(load(flags, os.environ, paths.profile(f"@{name}")))
     except (ConfigError, click.UsageError):  # it has become wrong since: what can be told without it is told
         return AdminAccess()

@@ -61,7 +61,7 @@ def window(name: str) -> Window:
 
 def _first_free(taken: Collection[int]) -> Window | None:
     windows = (Window(_FIRST + _SIZE * number) for number in range(_WINDOWS))
-    return next((window_ for window_ in windows if window_.first not in taken and window_.free), None)
+    return next((free_window for free_window in windows if free_window.first not in taken and free_window.free), None)
 
 
 def _kept() -> list[str]:

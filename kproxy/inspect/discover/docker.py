@@ -1,6 +1,6 @@
-"""Containers of Docker and Podman that are brokers, through their socket (Docker Engine API, which Podman has too).
+"""Brokers in containers of Docker and Podman, through their socket (Docker Engine API, which Podman has too).
 
-Whoever listens at the socket may be anybody: what it says is shown escaped.
+The server at the socket may be any program: its text is shown escaped.
 """
 
 from __future__ import annotations
@@ -30,33 +30,37 @@ _PROJECT = "com.docker.compose.project"
 
 
 def search_docker(name: str, path: Path) -> SearchResult:
-    """The brokers among the containers behind this socket."""
+    """Search the containers behind this socket for brokers."""
     try:
         listed = engine.get(path, "/containers/json")
-        containers = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        containers = (
+            [container for container in listed if isinstance(container, dict)] if isinstance(listed, list) else []
+        )
         likely = [container for container in containers if _may_be_broker(container)][:_MOST_CONTAINERS]
-        told = [engine.get(path, f"/containers/{engine.check_id(one.get('Id'))}/json") for one in likely]
+        descriptions = [
+            engine.get(path, f"/containers/{engine.check_id(container.get('Id'))}/json") for container in likely
+        ]
     except engine.EngineError as error:
         return SearchResult(name, problem=str(error))
-    return SearchResult(name, list(_clusters(told)))
+    return SearchResult(name, list(_clusters(descriptions)))
 
 
-def _clusters(told: Sequence[Any]) -> Iterator[ClusterCandidate]:
-    """Brokers of one Compose project are one cluster, as are those that share a network."""
+def _clusters(descriptions: Sequence[Any]) -> Iterator[ClusterCandidate]:
+    """Yield clusters: brokers of one Compose project are one cluster, as are those that share a network."""
     groups: dict[str, list[tuple[ContainerBroker, str]]] = defaultdict(list)
-    for one in told:
+    for description in descriptions:
         try:
-            made = _broker(one)
+            broker_of_group = _broker(description)
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):
             continue  # no container that an engine describes looks so
-        if made is not None:
-            group, broker, image = made
+        if broker_of_group is not None:
+            group, broker, image = broker_of_group
             groups[group].append((broker, image))
     for members in groups.values():
         names = ", ".join(broker.name for broker, _ in members)
         what = f"{names} ({members[0][1]})"
-        found = brokers.cluster_candidate(what, [broker for broker, _ in members])
-        yield found or ClusterCandidate(what, (), ("no port of it is published, so this machine cannot reach it",))
+        candidate = brokers.cluster_candidate(what, [broker for broker, _ in members])
+        yield candidate or ClusterCandidate(what, (), ("no port of it is published, so this machine cannot reach it",))
 
 
 def _may_be_broker(container: Mapping[str, Any]) -> bool:
@@ -67,51 +71,51 @@ def _may_be_broker(container: Mapping[str, Any]) -> bool:
     return _NAMED.search(image) is not None and _NOT_BROKERS.search(repository.partition(":")[0]) is None
 
 
-def _broker(told: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
-    """The group that a container belongs to, the broker in it, its image; None if there is no broker."""
-    config = told["Config"]
-    name = one_line(str(told["Name"]).lstrip("/"), 70)
+def _broker(description: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] | None:
+    """Return the group of a container, the broker in it, and its image; None if it has no broker."""
+    config = description["Config"]
+    name = one_line(str(description["Name"]).lstrip("/"), 70)
     image = one_line(str(config["Image"]), 70)
-    networks = told["NetworkSettings"]["Networks"] or {}
-    published = list(_published(told["NetworkSettings"].get("Ports") or {}))
+    networks = description["NetworkSettings"]["Networks"] or {}
+    published = list(_published(description["NetworkSettings"].get("Ports") or {}))
     # On Linux, containers' own addresses are this machine's neighbours; elsewhere they are in a virtual machine.
     addresses = (
         [str(network.get("IPAddress") or "") for network in networks.values()] if sys.platform == "linux" else []
     )
-    address = one_line(next((one for one in addresses if one), ""), 70)
+    address = one_line(next((address for address in addresses if address), ""), 70)
     labels = config.get("Labels") or {}
     group = str(labels.get(_PROJECT) or next(iter(sorted(networks)), "")) or name
     if group in ("bridge", "host", "podman"):
         group = name  # a network of all containers, not of one application
-    made = brokers.broker_from_properties(name, _settings(str(config["Image"]), config), published, address)
-    if made is None:
+    broker = brokers.broker_from_properties(name, _settings(str(config["Image"]), config), published, address)
+    if broker is None:
         private = next((port.private for port in published if port.private in _KAFKA_PORTS), _KAFKA_PORTS[0])
-        made = brokers.broker_with_port(name, published, address, private)
-    return group, made, image
+        broker = brokers.broker_with_port(name, published, address, private)
+    return group, broker, image
 
 
 def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
-    """The broker's properties, as far as its variables and its command say them."""
+    """Return the broker's properties, as far as its variables and its command contain them."""
     pairs = (str(one).partition("=") for one in config.get("Env") or ())
     variables = {key: value for key, _, value in pairs}
-    known = images.recognise_image(image)
+    image_kind = images.recognise_image(image)
     settings = {}
-    if known is not None:
+    if image_kind is not None:
         for key, value in variables.items():
-            if (name := images.property_name(known.family, key)) is not None:
+            if (name := images.property_name(image_kind.family, key)) is not None:
                 settings[name] = value
-        settings = {**images.defaults(known.family, settings), **settings}
+        settings = {**images.defaults(image_kind.family, settings), **settings}
     else:
         command = [str(one) for one in config.get("Cmd") or ()]
         for flag, name in (("--kafka-addr", "listeners"), ("--advertise-kafka-addr", "advertised.listeners")):
-            if found := _flag(command, flag):
-                settings[name] = found
+            if value := _flag(command, flag):
+                settings[name] = value
     return settings
 
 
 def _flag(command: Sequence[str], flag: str) -> str:
-    """The value of a flag of Redpanda's, whose listeners have names as Kafka's have."""
-    words = [word for one in command for word in one.split()]
+    """Return the value of a flag of Redpanda, whose listeners have names as Kafka's have."""
+    words = [word for argument in command for word in argument.split()]
     for at, word in enumerate(words):
         if word.startswith(f"{flag}="):
             return word.partition("=")[2]

@@ -22,16 +22,16 @@ _COMPOSE, _CLIENT = ("*.yml", "*.yaml"), ("*.properties", "*.conf", "*.config")
 
 
 def search_files(directory: Path) -> SearchResult:
-    """The files of this directory, and not of those within."""
-    found: list[ClusterCandidate] = []
+    """Search the files of this directory, but not those of its subdirectories."""
+    candidates: list[ClusterCandidate] = []
     for source in _sources(directory, (*_COMPOSE, *_CLIENT)):
         match recognise_kind(source):
             case FileKind.COMPOSE:
-                found += _of_compose(source, directory)
+                candidates += _of_compose(source, directory)
             case FileKind.CLIENT:
                 name = Path(source.name).name
-                found += client_candidates(source, name, name)
-    return SearchResult("files here", found)
+                candidates += client_candidates(source, name, name)
+    return SearchResult("files here", candidates)
 
 
 def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[SourceFile]:
@@ -59,12 +59,18 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
         compose.add_services(YamlTree(source), roots[0], variables, setup)
     except (OSError, UnreadableError, MalformedError):
         return  # `kproxy lint` says what is wrong with it
-    made = [one for broker in setup.brokers if (one := _broker(broker)) is not None]
+    found_brokers = [container for broker in setup.brokers if (container := _broker(broker)) is not None]
     name = one_line(Path(source.name).name, 70)
-    found = brokers.cluster_candidate(f"{name}: {', '.join(one.name for one in made)}", made) if made else None
-    if found is not None:
+    candidate = (
+        brokers.cluster_candidate(f"{name}: {', '.join(one.name for one in found_brokers)}", found_brokers)
+        if found_brokers
+        else None
+    )
+    if candidate is not None:
         yield ClusterCandidate(
-            found.what, found.words, (*found.notes, "as the file says; kproxy has not looked whether it runs")
+            candidate.description,
+            candidate.words,
+            (*candidate.notes, "as the file says; kproxy has not looked whether it runs"),
         )
 
 
@@ -88,14 +94,17 @@ def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
 
 
 def client_candidates(source: SourceFile, path: str, at: str) -> Iterator[ClusterCandidate]:
-    """The servers in a client's configuration. `at`: what a person knows the file by, `path`: what kproxy does."""
+    """Yield the cluster in a client's configuration.
+
+    `at`: the file's name for people, `path`: its path.
+    """
     values = properties.parse(source).values
     servers = values.get("bootstrap.servers") or values.get("metadata.broker.list")
     if servers is None or not servers.text.strip():
         return
-    said = one_line(servers.text, 100)
+    shown = one_line(servers.text, 100)
     yield ClusterCandidate(
-        f"{one_line(at, 70)}: bootstrap.servers={said}",
+        f"{one_line(at, 70)}: bootstrap.servers={shown}",
         ("run", "--client-config", path),
         ("kproxy takes the servers, TLS and the login from the file",),
     )

@@ -1,4 +1,4 @@
-"""What runs in a Kubernetes cluster: clusters of Strimzi and of Confluent for Kubernetes, and Services like Kafka's.
+"""Clusters in Kubernetes: those of Strimzi and of Confluent for Kubernetes, and Services like Kafka's.
 
 kproxy asks the API server of the current context, as `kubectl get` does, with the user's kubeconfig.
 """
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 async def search_kubernetes(context: str | None, namespace: str | None) -> SearchResult:
-    """What is there, in one namespace or in all that the user may see."""
+    """Search one namespace, or all namespaces that the user may see."""
     if importlib.util.find_spec("websockets") is None:
         return SearchResult(_NAME, problem=f"needs the package websockets: {install_command('websockets')}")
     from kproxy.net.dial.kubeapi import KubeApi  # few have its library
@@ -43,14 +43,14 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Searc
 
     async with SupervisedTaskGroup("the search in Kubernetes") as tasks:
         api = KubeApi(_NAME, context, DirectConnector(), tasks)
-        looking = _ResourceSearch(context, namespace)
+        resources = _ResourceSearch(context, namespace)
         try:
             limit = Deadline.after(_SECONDS)
             strimzi: list[Mapping[str, Any]] = []
             for version in _STRIMZI:
-                strimzi = strimzi or await looking.listed(api, version, "kafkas", limit)
-            cfk = await looking.listed(api, _CFK, "kafkas", limit)
-            services = await looking.listed(api, "/api/v1", "services", limit)
+                strimzi = strimzi or await resources.listed(api, version, "kafkas", limit)
+            cfk = await resources.listed(api, _CFK, "kafkas", limit)
+            services = await resources.listed(api, "/api/v1", "services", limit)
         except UpstreamError as error:
             return SearchResult(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
         except KubeStatusError as error:
@@ -58,15 +58,15 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Searc
             return SearchResult(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
             await api.close()
-    found = [*looking.strimzi(strimzi), *looking.cfk(cfk), *looking.services(services)]
+    candidates = [*resources.strimzi(strimzi), *resources.cfk(cfk), *resources.services(services)]
     more = ""
-    if looking.left_out or len(found) > _MOST:
-        more = f"too many {' and '.join(looking.left_out) or 'clusters'}: name one namespace with --namespace"
-    return SearchResult(_NAME, found[:_MOST], more=more)
+    if resources.left_out or len(candidates) > _MOST:
+        more = f"too many {' and '.join(resources.left_out) or 'clusters'}: name one namespace with --namespace"
+    return SearchResult(_NAME, candidates[:_MOST], left_out=more)
 
 
 class _ResourceSearch:
-    """Makes commands of what the API server has listed. What is not as Kubernetes has it is left out."""
+    """Makes candidates of the resources that the API server lists. Malformed resources are left out."""
 
     def __init__(self, context: str | None, namespace: str | None) -> None:
         self._context = "" if context is None else f"{quote(context, safe='')}/"
@@ -75,28 +75,31 @@ class _ResourceSearch:
         self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
 
     async def listed(self, api: Any, group: str, resource: str, limit: Deadline) -> list[Mapping[str, Any]]:
-        """The items; none of a resource that the cluster does not have. Raises KubeStatusError, UpstreamError."""
+        """Return the items of a resource; none if the cluster does not have it.
+
+        Raises KubeStatusError, UpstreamError.
+        """
         from kproxy.net.dial.kubehttp import KubeStatusError
 
-        where = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
-        found: list[Mapping[str, Any]] = []
+        namespace_path = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
+        items: list[Mapping[str, Any]] = []
         page = ""
         for _ in range(_PAGES):
             try:
-                said = await api.get(f"{group}{where}/{resource}?limit={_PAGE}{page}", limit)
+                reply = await api.get(f"{group}{namespace_path}/{resource}?limit={_PAGE}{page}", limit)
             except KubeStatusError as error:
                 if error.status == 404 or (error.status == 403 and resource == "kafkas"):
                     return []  # no such operator; or a user that may not see it may see its Services
-                if error.status == 410 and found:
+                if error.status == 410 and items:
                     break  # the server has forgotten the list by now
                 raise
-            found += _dicts(_within(said, "items"))
-            following = _within(said, "metadata", "continue")
+            items += _dicts(_within(reply, "items"))
+            following = _within(reply, "metadata", "continue")
             if not isinstance(following, str) or not following:
-                return found
+                return items
             page = f"&continue={quote(following, safe='')}"
         self.left_out.append(resource)
-        return found
+        return items
 
     def strimzi(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
         for item in items:
@@ -108,7 +111,9 @@ class _ResourceSearch:
             internal = [
                 listener for listener in listeners if listener.get("type") in ("internal", "cluster-ip")
             ] or listeners
-            plain = [one for one in internal if not one.get("tls") and not one.get("authentication")]
+            plain = [
+                listener for listener in internal if not listener.get("tls") and not listener.get("authentication")
+            ]
             for one in (plain or internal)[:1]:
                 port = one.get("port")
                 if isinstance(port, int):
@@ -139,7 +144,10 @@ class _ResourceSearch:
             yield ClusterCandidate(f"Confluent cluster {name} in namespace {namespace}", words, tuple(notes))
 
     def services(self, items: list[Mapping[str, Any]]) -> Iterator[ClusterCandidate]:
-        """Of brokers that no operator has made. Of several Services of one application, that of all brokers."""
+        """Yield brokers that no operator manages.
+
+        Of several Services of one application, only that of all brokers.
+        """
         best: dict[tuple[str, str], tuple[tuple[bool, bool, int], str, int]] = {}
         for item in items:
             name, namespace = _named(item)
@@ -167,7 +175,7 @@ class _ResourceSearch:
 
 
 def _named(item: Mapping[str, Any]) -> tuple[str, str]:
-    """The name and the namespace of an object; "" if they are not as Kubernetes has them (RFC 1123)."""
+    """Return the name and the namespace of an object; "" if they are invalid (RFC 1123)."""
     name, namespace = _within(item, "metadata", "name"), _within(item, "metadata", "namespace")
     good = all(isinstance(one, str) and _WORD.fullmatch(one) for one in (name, namespace))
     return (name, namespace) if good else ("", "")
@@ -193,5 +201,5 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
 
 
 def search_kubernetes_now(context: str | None, namespace: str | None) -> SearchResult:
-    """`look` for a caller without an event loop."""
+    """Search without an event loop, see `search_kubernetes`."""
     return asyncio.run(search_kubernetes(context, namespace))

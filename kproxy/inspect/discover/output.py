@@ -1,4 +1,4 @@
-"""What was found, as text and as JSON. Pure."""
+"""The results of a search, as text and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
 
 
 def text(places: Sequence[SearchResult]) -> Iterator[str]:
-    """Lines for a person. Commands are not wrapped, so that they can be copied."""
+    """Yield lines for a person. Commands are not wrapped, so that they can be copied."""
     for place in places:
-        for found in place.found:
-            yield f"{place.name}: {found.what}"
-            if found.words:
-                yield f"  {command(found)}"
-            for note in found.notes:
+        for candidate in place.candidates:
+            yield f"{place.name}: {candidate.description}"
+            if candidate.words:
+                yield f"  {command(candidate)}"
+            for note in candidate.notes:
                 yield f"  # {note}"
     for place in places:
-        if place.more:
-            yield f"there is more: {place.name}: {place.more}"
+        if place.left_out:
+            yield f"there is more: {place.name}: {place.left_out}"
     for place in places:
         if place.problem:
             yield f"not looked at: {place.name}: {place.problem}"
-    nothing = [place.name for place in places if not place.found and not place.problem and not place.more]
+    nothing = [place.name for place in places if not place.candidates and not place.problem and not place.left_out]
     if nothing:
         yield f"nothing found: {', '.join(nothing)}"
 
 
 def command(candidate: ClusterCandidate) -> str:
-    """What to paste."""
+    """Return the command of a candidate, to paste into a shell."""
     return shlex.join(("kproxy", *candidate.words))
 
 
 def as_json(places: Sequence[SearchResult]) -> str:
-    """The same for a program."""
-    said = [
+    """Return the results as JSON."""
+    values = [
         {
             "place": place.name,
             "problem": place.problem or None,
-            "more": place.more or None,
+            "more": place.left_out or None,
             "found": [
-                {"what": one.what, "command": ["kproxy", *one.words] if one.words else None, "notes": list(one.notes)}
-                for one in place.found
+                {
+                    "what": candidate.description,
+                    "command": ["kproxy", *candidate.words] if candidate.words else None,
+                    "notes": list(candidate.notes),
+                }
+                for candidate in place.candidates
             ],
         }
         for place in places
     ]
-    return json.dumps(said, indent=2)
+    return json.dumps(values, indent=2)

@@ -1,4 +1,4 @@
-"""What was found in one place, and what could not be looked at. Pure."""
+"""The results of a search: the candidates of one place, and why a place could not be searched. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterCandidate:
-    """One cluster, as far as can be told without asking it. `words` are those behind `kproxy` that lead to it; none if
-    clients on this machine need no kproxy. `notes` say what else is needed, or assumed."""
+    """One possible cluster, as far as kproxy can tell without connecting to it."""
 
-    what: str
+    description: str
     words: tuple[str, ...] = ()
+    """The arguments of `kproxy` for this cluster; none if clients on this machine need no kproxy."""
     notes: tuple[str, ...] = ()
+    """What else is needed, or assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A place where kproxy has looked. `problem`: why it could not, "" if it could. `more`: what it has left out, since
-    there is too much, and how to see that."""
+    """The result of one place."""
 
     name: str
-    found: Sequence[ClusterCandidate] = ()
+    candidates: Sequence[ClusterCandidate] = ()
     problem: str = ""
-    more: str = ""
+    """Why the place could not be searched, "" if it could."""
+    left_out: str = ""
+    """The results that were left out because there are too many, and how to see them."""

@@ -1,4 +1,4 @@
-"""All places together, each for itself: one that cannot be looked at does not hinder the others."""
+"""The search of all places. A place that cannot be searched does not affect the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)
 def search_places(
     directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]
 ) -> Iterator[SearchResult]:
-    """Each place, when it has been looked at."""
+    """Yield the result of each place, as soon as it has been searched."""
     if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
         yield kubernetes.search_kubernetes_now(context, namespace)
     if DOCKER in only:
@@ -34,6 +34,6 @@ def search_places(
 
 
 def _has_kubeconfig() -> bool:
-    """Who has none uses no Kubernetes: that is nothing to complain about."""
-    given = [one for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    """Return True if the user has a kubeconfig; without one, kproxy does not complain about Kubernetes."""
+    given = [item for item in os.environ.get("KUBECONFIG", "").split(os.pathsep) if item]
     return bool(given or Path("~/.kube/config").expanduser().exists() or os.environ.get("KUBERNETES_SERVICE_HOST"))

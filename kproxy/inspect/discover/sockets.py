@@ -1,4 +1,4 @@
-"""What listens on this machine: port-forwards by what began them, and Kafka's usual ports. Linux only (/proc).
+"""Listening sockets of this machine: port-forwards by their program, and Kafka's usual ports. Linux only (/proc).
 
 proc_net_tcp(5), proc_pid_fd(5). Of other users' processes, only the ports are known.
 """
@@ -25,7 +25,7 @@ _NOT_THESE = ("docker-proxy", "rootlessport")
 
 
 def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
-    """Ports on which something listens that may be a broker."""
+    """Search this machine for ports on which a broker may listen."""
     inodes = _listening(proc)
     if not inodes:
         return SearchResult("this machine")
@@ -49,10 +49,10 @@ def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
 
 
 def _is_kafka(words: Sequence[str], port: int) -> bool:
-    """Whether a port-forward leads to a broker, as far as its command says."""
-    said = " ".join(words)
-    ends = {int(one) for one in re.findall(r"(?<![\d.]):?(\d{4,5})(?!\d)", said)}
-    return "kafka" in said.lower() or port in _USUAL or bool(ends & set(_USUAL))
+    """Return True if a port-forward seems to lead to a broker, by its command."""
+    command = " ".join(words)
+    ports = {int(number) for number in re.findall(r"(?<![\d.]):?(\d{4,5})(?!\d)", command)}
+    return "kafka" in command.lower() or port in _USUAL or bool(ports & set(_USUAL))
 
 
 def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandidate]:
@@ -67,10 +67,10 @@ def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandi
 
 def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[ClusterCandidate]:
     for ports in kafkas.values():
-        said = ", ".join(str(port) for port in sorted(set(ports)))
+        shown = ", ".join(str(port) for port in sorted(set(ports)))
         first = min(ports, key=lambda port: (port not in _USUAL, port))
         yield ClusterCandidate(
-            f"Apache Kafka: a process with the ports {said}",
+            f"Apache Kafka: a process with the ports {shown}",
             ("doctor", f"localhost:{first}"),
             ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
         )
@@ -86,8 +86,8 @@ def _of_ports(ports: Sequence[int]) -> Iterator[ClusterCandidate]:
 
 
 def _listening(proc: Path) -> dict[str, int]:
-    """The ports on which something listens, by the socket's inode."""
-    found = {}
+    """Return the ports on which a process listens, by the socket's inode."""
+    listening = {}
     for name in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / name).read_text().splitlines()[1:]
@@ -97,23 +97,23 @@ def _listening(proc: Path) -> dict[str, int]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == _LISTENS:
                 with contextlib.suppress(ValueError):
-                    found[fields[9]] = int(fields[1].rpartition(":")[2], 16)
-    return found
+                    listening[fields[9]] = int(fields[1].rpartition(":")[2], 16)
+    return listening
 
 
 def _owners(proc: Path, inodes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """The command of the process that has each socket, where it can be seen."""
+    """Return the command of the process of each socket, if it is visible."""
     owners = {}
     with contextlib.suppress(OSError):
-        processes = [one for one in proc.iterdir() if one.name.isdigit()][:_MOST_PROCESSES]
+        processes = [path for path in proc.iterdir() if path.name.isdigit()][:_MOST_PROCESSES]
         for process in processes:
             with contextlib.suppress(OSError):
-                sockets = [os.readlink(one) for one in (process / "fd").iterdir()]
-                mine = [
+                sockets = [os.readlink(path) for path in (process / "fd").iterdir()]
+                own_sockets = [
                     socket_[8:-1] for socket_ in sockets if socket_.startswith("socket:[") and socket_[8:-1] in inodes
                 ]
-                if mine:
+                if own_sockets:
                     raw = (process / "cmdline").read_bytes()[:65536].decode(errors="replace")
                     words = tuple(one_line(word, 500) for word in raw.split("\0") if word)
-                    owners.update(dict.fromkeys(mine, words))
+                    owners.update(dict.fromkeys(own_sockets, words))
     return owners

@@ -32,7 +32,10 @@ _CONFLUENT_CLOUD = ".confluent.cloud"
 
 @dataclass(frozen=True, slots=True)
 class _ToolCluster:
-    """What a tool knows of one cluster. `tls` None: no TLS; else options of kproxy and their files."""
+    """One cluster in the configuration of a tool.
+
+    `tls` None: no TLS; else options of kproxy and their files.
+    """
 
     name: str
     brokers: tuple[str, ...]
@@ -43,8 +46,10 @@ class _ToolCluster:
 
 
 class _YamlValue:
-    """A value of a YAML or JSON file. What is not there, or of another kind, is empty. Keys in lower case:
-    kafkactl takes them in any."""
+    """A value of a YAML or JSON file. Missing values, and those of another kind, are empty.
+
+    Keys are in lower case: kafkactl takes them in any.
+    """
 
     def __init__(self, tree: YamlTree, node: yaml.Node | None) -> None:
         self._tree, self._node = tree, node
@@ -53,11 +58,11 @@ class _YamlValue:
         return self.values().get(name, _YamlValue(self._tree, None))
 
     def values(self) -> dict[str, _YamlValue]:
-        found = self._tree.mapping(self._node)
-        return {key.lower(): _YamlValue(self._tree, value) for key, (_, value) in found.items()}
+        mapping = self._tree.mapping(self._node)
+        return {key.lower(): _YamlValue(self._tree, value) for key, (_, value) in mapping.items()}
 
     def names(self) -> Iterator[tuple[str, _YamlValue]]:
-        """As they are written."""
+        """Yield keys, as they are written, and values."""
         for key, (_, value) in self._tree.mapping(self._node).items():
             yield key, _YamlValue(self._tree, value)
 
@@ -85,8 +90,11 @@ class _YamlValue:
 
 
 def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> SearchResult | None:
-    """What this user's tools are configured for; None if there is no such file. Raises nothing for what is in them."""
-    found: list[ClusterCandidate] = []
+    """Search the configurations of this user's tools; None if there is none.
+
+    Mistakes in them raise nothing.
+    """
+    candidates: list[ClusterCandidate] = []
     problems: list[str] = []
     paths = [(tool, path) for tool, path in _paths(home, directory, environment) if path.is_file()]
     for tool, path in paths:
@@ -97,29 +105,29 @@ def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) ->
                 continue
             source = read_source(str(path.absolute()))  # a file may be called `-`, which would be the standard input
             if tool == "kcat":
-                found += files.client_candidates(source, str(path), at)
+                candidates += files.client_candidates(source, str(path), at)
             else:
-                found += _of(tool, at, source)
+                candidates += _of(tool, at, source)
         except (OSError, UnreadableError, MalformedError) as error:
             problems.append(f"{at}: {one_line(str(error), 100)}")
-    more = f"{len(found) - _MOST} clusters after these" if len(found) > _MOST else ""
-    return SearchResult(NAME, found[:_MOST], "; ".join(problems), more) if paths else None
+    more = f"{len(candidates) - _MOST} clusters after these" if len(candidates) > _MOST else ""
+    return SearchResult(NAME, candidates[:_MOST], "; ".join(problems), more) if paths else None
 
 
 def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where each tool looks, the first that is there for those that read one only."""
+    """Yield the configuration file of each tool; for tools that read one only, the first that exists."""
 
     def first(*candidates: str | Path) -> Path:
-        there = [Path(candidate) for candidate in candidates if str(candidate) and Path(candidate).is_file()]
-        return there[0] if there else Path(candidates[-1])
+        existing = [Path(candidate) for candidate in candidates if str(candidate) and Path(candidate).is_file()]
+        return existing[0] if existing else Path(candidates[-1])
 
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    given = environment.get
+    get_variable = environment.get
     yield (
         "kcat",
         first(
-            given("KCAT_CONFIG", ""),
-            given("KAFKACAT_CONFIG", ""),
+            get_variable("KCAT_CONFIG", ""),
+            get_variable("KAFKACAT_CONFIG", ""),
             home / ".config" / "kcat.conf",
             home / ".config" / "kafkacat.conf",
         ),
@@ -129,7 +137,7 @@ def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Itera
     yield (
         "kafkactl",
         first(
-            given("KAFKA_CTL_CONFIG", ""),
+            get_variable("KAFKA_CTL_CONFIG", ""),
             directory / "kafkactl.yml",
             directory / ".kafkactl.yml",
             home / ".config" / "kafkactl" / "config.yml",
@@ -147,18 +155,18 @@ def _of(tool: str, at: str, source: SourceFile) -> Iterator[ClusterCandidate]:
     roots = parse_documents(source)
     if not roots:
         return
-    for way in _READERS[tool](_YamlValue(YamlTree(source), roots[0])):
-        said = f"{tool}, {one_line(way.name, 70)}" if way.name else tool
-        yield _found(f"{said}: {one_line(','.join(way.brokers), 100)}", at, way)
+    for tool_cluster in _READERS[tool](_YamlValue(YamlTree(source), roots[0])):
+        title = f"{tool}, {one_line(tool_cluster.name, 70)}" if tool_cluster.name else tool
+        yield _found(f"{title}: {one_line(','.join(tool_cluster.brokers), 100)}", at, tool_cluster)
 
 
-def _found(what: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
+def _found(description: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
     try:
         servers = ",".join(str(Address.parse(broker, _PORT)) for broker in tool_cluster.brokers)
     except ValueError:
         servers = ""
     if not servers or one_line(servers, len(servers)) != servers:
-        return ClusterCandidate(what, (), (f"{at} has an address there that is none",))
+        return ClusterCandidate(description, (), (f"{at} has an address there that is none",))
     notes = [f"as {at} says; kproxy has not connected to it"]
     words = ["run", *(["--via", tool_cluster.via] if tool_cluster.via else []), "-b", servers]
     if tool_cluster.tls is not None:
@@ -174,7 +182,7 @@ def _found(what: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
         notes.append("the tool accepts any certificate; kproxy does so only with --tls-insecure")
     if tool_cluster.login:
         notes.append(f"clients log in themselves ({one_line(tool_cluster.login, 40)}), as without kproxy")
-    return ClusterCandidate(what, tuple(words), tuple(notes))
+    return ClusterCandidate(description, tuple(words), tuple(notes))
 
 
 def _of_rpk(root: _YamlValue) -> Iterator[_ToolCluster]:
@@ -240,12 +248,14 @@ def _of_kafkactl(root: _YamlValue) -> Iterator[_ToolCluster]:
 
 def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
     for context in root["contexts"].values().values():
-        told = context["kafka_cluster_context"]
-        groups = [told["kafka_cluster_configs"]]
-        groups += [one["kafka_cluster_infos"] for one in told["kafka_environment_contexts"].values().values()]
+        settings = context["kafka_cluster_context"]
+        groups = [settings["kafka_cluster_configs"]]
+        groups += [
+            setting["kafka_cluster_infos"] for setting in settings["kafka_environment_contexts"].values().values()
+        ]
         for cluster in (one for group in groups for one in group.values().values()):
             scheme, _, servers = cluster["bootstrap_servers"].text.rpartition("://")
-            brokers = tuple(one.strip() for one in servers.split(",") if one.strip())
+            brokers = tuple(item.strip() for item in servers.split(",") if item.strip())
             if not brokers:
                 continue
             is_cloud = any(broker.partition(":")[0].endswith(_CONFLUENT_CLOUD) for broker in brokers)

@@ -1,4 +1,4 @@
-"""What an advertised address is, as far as it says so: localhost, a container's name, a private address. Pure."""
+"""The class of an advertised address, by its form: localhost, a container's name, a private address. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARED = ipaddress.ip_network("100.64.0.0/10")
 
 
 class AddressClass(Enum):
-    """Where an address means something."""
+    """The networks in which an address is valid."""
 
     LOOPBACK = "each machine itself"
     WILDCARD = "every interface"
@@ -26,7 +26,7 @@ class AddressClass(Enum):
 
 
 def classify(host: str) -> AddressClass:
-    """Where this host, a name or an IP address, means something."""
+    """Return where this host, a name or an IP address, is valid."""
     name = host.lower().removesuffix(".")
     try:
         address = ipaddress.ip_address(name.partition("%")[0])
@@ -42,18 +42,18 @@ def classify(host: str) -> AddressClass:
 
 
 def is_private(address: str) -> bool:
-    """Whether an IP address means something in its own network only (RFC 1918, 4193, 6598, link-local)."""
+    """Return True if an IP address is valid in its own network only (RFC 1918, 4193, 6598, link-local)."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv4Address) and found in _SHARED:
+    if isinstance(ip, ipaddress.IPv4Address) and ip in _SHARED:
         return True
-    return found.is_private and not found.is_loopback and not found.is_unspecified
+    return ip.is_private and not ip.is_loopback and not ip.is_unspecified
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address or name is the machine itself."""
+    """Return True if an IP address or name is the machine itself."""
     return classify(address) is AddressClass.LOOPBACK
 
 

@@ -1,7 +1,8 @@
-"""The lines under which each broker advertises an address that this machine reaches. Pure.
+"""The lines with which each broker advertises an address that this machine can connect to. Pure.
 
-Lines are printed only if they are whole: made of all that the broker has, its controllers' listener too, and passed by
-kproxy's own lint. Of a broker whose settings kproxy does not see, it says so, and gives what to add to each line.
+Lines are printed only if they are complete: made of all settings of the broker, its controllers' listener included, and
+accepted by kproxy's own lint. If kproxy does not see a broker's settings, it says so, and prints what to add to each
+line.
 """
 
 from __future__ import annotations
@@ -45,48 +46,65 @@ _STRIMZIS_OWN = ("replication", "controlplane")
 def lines(
     fault: Fault, contacts: Sequence[Contact], examination: Examination, *, for_others: bool = False
 ) -> tuple[str, ...]:
-    """The lines for all brokers that must change, each under the name of its broker. Other lines begin with `# `, or
-    are the client's. `for_others`: the addresses are wrong for other machines, not for this one."""
+    """Return the lines for all brokers that must change, each under the name of its broker.
+
+    Other lines begin with `# `, or are the client's. `for_others`: the addresses are wrong for other machines, not for
+    this one.
+    """
     brokers = brokers_of(examination, for_others=for_others)
-    every = [{name: value for name, value in one.values.items() if value} for one in examination.told.values()]
+    every = [
+        {name: value for name, value in one.values.items() if value} for one in examination.broker_settings.values()
+    ]
     if any(settings.image(values) == "strimzi" for values in every):
         return _strimzi([values for values in every if settings.are_readable(values)], examination)
-    made = listener_changes(fault, contacts, examination, brokers)
-    if not made:
+    changes = listener_changes(fault, contacts, examination, brokers)
+    if not changes:
         return ()
-    seen = [(one, one.broker.seen) for one in made if one.broker.seen is not None]
-    before = {str(one.broker.key): its.values for one, its in seen}
-    worse = lint_check.mistakes(before, {str(one.broker.key): {**its.values, **one.changed} for one, its in seen})
+    visible_changes = [(change, change.broker.visible) for change in changes if change.broker.visible is not None]
+    before = {str(change.broker.key): visible.values for change, visible in visible_changes}
+    mistakes = lint_check.mistakes(
+        before, {str(change.broker.key): {**visible.values, **change.changed} for change, visible in visible_changes}
+    )
     several = len(brokers) > 1
     return (
         *_for_whom(brokers),
-        *chain.from_iterable(_whole(one, its, worse.get(str(one.broker.key)), several) for one, its in seen),
-        *_parts([one for one in made if one.broker.seen is None], several),
-        *_containers(seen, len(made)),
-        *_then(made, examination),
+        *chain.from_iterable(
+            _whole(change, visible, mistakes.get(str(change.broker.key)), several)
+            for change, visible in visible_changes
+        ),
+        *_parts([change for change in changes if change.broker.visible is None], several),
+        *_containers(visible_changes, len(changes)),
+        *_then(changes, examination),
     )
 
 
 def _for_whom(brokers: Sequence[ExaminedBroker]) -> Iterator[str]:
-    local = next((broker.here for broker in brokers if broker.here is not None and is_loopback(broker.here.host)), None)
+    local = next(
+        (
+            broker.working_address
+            for broker in brokers
+            if broker.working_address is not None and is_loopback(broker.working_address.host)
+        ),
+        None,
+    )
     if local is not None:
         yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
 
 
 def _whole(
-    change: ListenerChange, visible: VisibleSettings, worse: Sequence[str] | None, several: bool
+    change: ListenerChange, visible: VisibleSettings, mistakes: Sequence[str] | None, several: bool
 ) -> Iterator[str]:
-    """All lines of a broker whose settings kproxy sees."""
-    if worse or not settings.are_readable({**visible.values, **change.changed}):
-        why = "; ".join(worse or ["they have a form that Kafka does not know"])
+    """Yield all lines of a broker whose settings kproxy sees."""
+    if mistakes or not settings.are_readable({**visible.values, **change.changed}):
+        why = "; ".join(mistakes or ["they have a form that Kafka does not know"])
         yield f"# {change.broker.key}: no lines, as kproxy's own lint refuses those that it would print: {why}"
         return
-    shown, in_container = _writer(visible.values)
-    who = f"{change.broker.key}, " if several else ""
+    write, in_container = _writer(visible.values)
+    broker_prefix = f"{change.broker.key}, " if several else ""
     where = "variables of its container" if in_container else "server.properties"
     only = f". Only {change.name} changes in it" if change.port is None else ""
-    yield f"# {who}{where}: each in the place of the line that is there, if there is one{only}"
-    yield from (shown(f"{key}={value}") for key, value in change.changed.items())
+    yield f"# {broker_prefix}{where}: each in the place of the line that is there, if there is one{only}"
+    yield from (write(f"{key}={value}") for key, value in change.changed.items())
     dynamic = ", ".join(key for key in change.changed if key in visible.dynamic)
     if dynamic:
         yield (
@@ -99,7 +117,7 @@ def _whole(
 
 
 def _own_settings(change: ListenerChange, visible: VisibleSettings) -> Iterator[str]:
-    """The settings of its own that the new listener needs, and kproxy cannot write."""
+    """Yield the settings of its own that the new listener needs, and that kproxy cannot write."""
     old, new = visible.listener.name.lower(), change.name.lower()
     if visible.secret:
         yield f"# also listener.name.{new}.… with the values of {', '.join(visible.secret)}, which kproxy does not show"
@@ -108,31 +126,32 @@ def _own_settings(change: ListenerChange, visible: VisibleSettings) -> Iterator[
 
 
 def _open(change: ListenerChange) -> Iterator[str]:
-    """The way of clients to the new listener."""
+    """Yield how clients can connect to the new listener."""
     broker, port = change.broker, change.port
-    if broker.here is None:
+    if broker.working_address is None:
         yield (
             f"# {change.address.host}: where clients reach {broker.key}. Open, publish or forward its port {port};"
             " if that is another port there, advertise that one"
         )
     elif broker.forwarded is not None:
-        yield f"# and let {broker.here} lead to port {port} of {broker.key}, in the place of port {broker.forwarded}"
+        place = f"in the place of port {broker.forwarded}"
+        yield f"# and let {broker.working_address} lead to port {port} of {broker.key}, {place}"
     else:
         yield f"# and let clients reach port {port} of {broker.key} at {change.address} (open, publish or forward it)"
 
 
-def _parts(made: Sequence[ListenerChange], several: bool) -> Iterator[str]:
-    """The entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
+def _parts(changes: Sequence[ListenerChange], several: bool) -> Iterator[str]:
+    """Yield the entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
     groups: dict[tuple[str, Address, str], list[ListenerChange]] = {}
-    for one in made:
-        alone = str(one.broker.key) if one.broker.here is not None else ""
-        groups.setdefault((alone, one.address, one.broker.unseen), []).append(one)
+    for change in changes:
+        alone = str(change.broker.key) if change.broker.working_address is not None else ""
+        groups.setdefault((alone, change.address, change.broker.why_not_visible), []).append(change)
     for members in groups.values():
         first = members[0]
-        who = f"{', '.join(str(one.broker.key) for one in members)}: " if several else ""
+        broker_prefix = f"{', '.join(str(change.broker.key) for change in members)}: " if several else ""
         yield (
-            f"# {who}{first.broker.unseen}. So these are no whole lines: … stands for what the line has now. All of it"
-            " must stay, the controllers' listener too"
+            f"# {broker_prefix}{first.broker.why_not_visible}. So these are no whole lines: … stands for what the line"
+            " has now. All of it must stay, the controllers' listener too"
         )
         yield f"listeners=…,{first.name}://:{first.port}"
         yield f"advertised.listeners=…,{first.name}://{first.address}"
@@ -144,7 +163,7 @@ def _parts(made: Sequence[ListenerChange], several: bool) -> Iterator[str]:
                 f"# {first.address.host}: where clients reach this broker, for each another host or port. Open, publish"
                 f" or forward its port {first.port}; if that is another port there, advertise that one"
             )
-    if made:
+    if changes:
         yield (
             "# a line that is not there yet needs Kafka's default for …: for listeners PLAINTEXT://:9092, for"
             " advertised.listeners all that listeners has but the controllers'; for the map each controllers' listener"
@@ -153,56 +172,58 @@ def _parts(made: Sequence[ListenerChange], several: bool) -> Iterator[str]:
 
 
 def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
-    """Return what writes a line in the form that the broker seems to take, and whether that is a container's."""
+    """Return a function that writes a line in the form that the broker takes, and whether that is a container's."""
     prefix = _PREFIX.get(settings.image(values) or "")
     if prefix is None:
         return (lambda line: line), False
     return (lambda line: settings.variable(line, prefix)), True
 
 
-def _containers(seen: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
-    """The form of lines as variables, where nothing tells how a broker is configured."""
-    untold = [(one, its) for one, its in seen if not _writer(its.values)[1]]
-    if not untold and len(seen) == brokers:
+def _containers(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
+    """Yield the form of lines as variables, if nothing tells how a broker is configured."""
+    of_unknown_form = [(one, visible) for one, visible in visible_changes if not _writer(visible.values)[1]]
+    if not of_unknown_form and len(visible_changes) == brokers:
         return
     yield (
         "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
         " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
     )
-    for one, its in [pair for pair in untold if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
-        own = [f"{key}={its.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(its.values.get(key, ""))]
+    for one, visible in [pair for pair in of_unknown_form if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
+        own = [
+            f"{key}={visible.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(visible.values.get(key, ""))
+        ]
         needs = " ".join(settings.variable(line, "KAFKA_") for line in own)
         whose = f", here of {one.broker.key}" if brokers > 1 else ""
         if needs:
             yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
-def _then(made: Sequence[ListenerChange], found: Examination) -> Iterator[str]:
-    """The client's own line, if it changes."""
-    known = list(dict.fromkeys(str(one.address) for one in made if one.broker.here is not None))
-    restart = "# restart the broker" if len(made) == 1 else "# restart the brokers, one after the other"
-    if made[0].port is None or {str(one.address) for one in found.bootstrap} <= set(known):
+def _then(changes: Sequence[ListenerChange], examination: Examination) -> Iterator[str]:
+    """Yield the client's own line, if it changes."""
+    addresses = list(dict.fromkeys(str(one.address) for one in changes if one.broker.working_address is not None))
+    restart = "# restart the broker" if len(changes) == 1 else "# restart the brokers, one after the other"
+    if changes[0].port is None or {str(one.address) for one in examination.bootstrap} <= set(addresses):
         yield f"{restart}; the client's bootstrap.servers stays"
     else:
         yield f"{restart}; then, in the client:"
-        yield f"bootstrap.servers={','.join(known or dict.fromkeys(str(one.address) for one in made))}"
+        yield f"bootstrap.servers={','.join(addresses or dict.fromkeys(str(one.address) for one in changes))}"
 
 
-def _strimzi(every: Sequence[Mapping[str, str]], found: Examination) -> tuple[str, ...]:
-    """One more listener in the Kafka resource: the operator writes the brokers' settings itself."""
+def _strimzi(every: Sequence[Mapping[str, str]], examination: Examination) -> tuple[str, ...]:
+    """Return one more listener in the Kafka resource: the operator writes the brokers' settings itself."""
     entries = {entry.strip().partition(":")[0] for values in every for entry in values[settings.LISTENERS].split(",")}
-    there = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
-    port = next(port for port in range(9094, 65536) if str(port) not in there.values())
-    name = next(one for one in chain(("external",), (f"kproxy{n}" for n in count(1))) if one not in there)
-    new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(found.tls).lower()}"]
-    known = [
+    ports = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
+    port = next(port for port in range(9094, 65536) if str(port) not in ports.values())
+    name = next(one for one in chain(("external",), (f"kproxy{n}" for n in count(1))) if one not in ports)
+    new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(examination.tls).lower()}"]
+    listeners = [
         [f"- {{name: {name}, port: {port}, type: internal, tls: false}}"]
-        for name, port in there.items()
+        for name, port in ports.items()
         if name not in _STRIMZIS_OWN
     ]
-    wrong = lint_check.strimzi([*known, new])
-    if wrong:
-        return (f"# no lines, as kproxy's own lint refuses those that it would print: {'; '.join(wrong)}",)
+    mistakes = lint_check.strimzi([*listeners, new])
+    if mistakes:
+        return (f"# no lines, as kproxy's own lint refuses those that it would print: {'; '.join(mistakes)}",)
     return (
         "# in the Kafka resource, one more of spec.kafka.listeners; those that are there stay. The type may also be"
         " loadbalancer, ingress or route (those two with TLS)",

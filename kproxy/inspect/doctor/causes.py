@@ -1,4 +1,4 @@
-"""Why one contact failed: the fault, in words, and who can mend it. Pure."""
+"""The cause of a failed contact: the fault, in words, and who can fix it. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.inspect.doctor.name_advice import looks_like
 
 @dataclass(frozen=True, slots=True)
 class ContactCause:
-    """Why a contact failed. `why` is a sentence without the address, which comes before it."""
+    """The cause of a failed contact. `why` is a sentence without the address, which precedes it."""
 
     fault: Fault
     why: str
-    whose: Responsible
+    responsible: Responsible
 
 
 _BY_NAME = {
@@ -49,7 +49,7 @@ _NOT_KAFKA = {
 
 
 def cause_of(contact: Contact, examination: Examination, now: datetime | None = None) -> ContactCause | None:
-    """Why a client cannot use this address; None if it can, as far as was seen."""
+    """Return why a client cannot use this address; None if it can, as far as was checked."""
     if contact.via_failed:
         return ContactCause(Fault.HOP_FAILED, contact.problem, Responsible.HOP)
     if contact.wants_login:
@@ -60,12 +60,12 @@ def cause_of(contact: Contact, examination: Examination, now: datetime | None = 
 
 
 def _wrong(contact: Contact, examination: Examination) -> ContactCause | None:
-    """A broker has answered: whether it is the right one."""
+    """Return the cause if a broker has answered, but the wrong one."""
     if contact.other_clusters:
         ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
         why = f"connections to it lead to different Kafka clusters, with the ids {ids}"
         return ContactCause(Fault.MIXED_CLUSTERS, why, Responsible.NETWORK)
-    identity, asked = contact.identity, examination.asked.identity if examination.asked else None
+    identity, asked = contact.identity, examination.answering.identity if examination.answering else None
     if identity is None or contact.expected is None:
         return _mixes(contact)
     if asked is not None and asked.cluster_id and identity.cluster_id not in (None, asked.cluster_id):
@@ -83,8 +83,8 @@ def _mixes(contact: Contact) -> ContactCause | None:
     if not contact.others or contact.expected is None:
         return None  # a load balancer in front of all brokers is a good bootstrap server
     first = contact.identity.key if contact.identity is not None else None
-    met = ", ".join(str(key) for key in (first, *contact.others) if key is not None)
-    why = f"connections to it lead to different brokers ({met}): a load balancer mixes them"
+    brokers = ", ".join(str(key) for key in (first, *contact.others) if key is not None)
+    why = f"connections to it lead to different brokers ({brokers}): a load balancer mixes them"
     return ContactCause(Fault.MIXING_LOAD_BALANCER, why, Responsible.NETWORK)
 
 
@@ -102,7 +102,7 @@ def _failed(contact: Contact, examination: Examination, now: datetime) -> Contac
     reason = contact.reason
     if reason == "resolve":
         return _resolving(contact, examination)
-    if reason == "other" and contact.spoken is PortProtocol.UNKNOWN and not contact.answered and not examination.via:
+    if reason == "other" and contact.protocol is PortProtocol.UNKNOWN and not contact.answered and not examination.via:
         return ContactCause(
             Fault.NO_ROUTE, contact.problem, Responsible.ADDRESS if contact.expected is None else Responsible.BROKER
         )
@@ -111,7 +111,7 @@ def _failed(contact: Contact, examination: Examination, now: datetime) -> Contac
     if (
         reason in ("refused", "timeout", "unreachable")
         and not contact.answered
-        and contact.spoken is PortProtocol.UNKNOWN
+        and contact.protocol is PortProtocol.UNKNOWN
     ):
         return _connecting(contact, examination)
     if reason == "limit":
@@ -120,7 +120,7 @@ def _failed(contact: Contact, examination: Examination, now: datetime) -> Contac
         return ContactCause(Fault.PROXY_LOOP, contact.problem, Responsible.MACHINE)
     if contact.refused:
         return ContactCause(Fault.CREDENTIALS_REFUSED, _plain(contact.problem), Responsible.CLIENT)
-    if reason == "sasl" and contact.spoken in (PortProtocol.UNKNOWN, PortProtocol.KAFKA, PortProtocol.KAFKA_TLS):
+    if reason == "sasl" and contact.protocol in (PortProtocol.UNKNOWN, PortProtocol.KAFKA, PortProtocol.KAFKA_TLS):
         return _login(contact)
     if reason.startswith("tls") and examination.tls:
         return _tls(contact, examination, now)
@@ -131,10 +131,10 @@ def _resolving(contact: Contact, examination: Examination) -> ContactCause:
     if "no answer from DNS" in contact.problem:
         return ContactCause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Responsible.MACHINE)
     host = (contact.address).host
-    named = _BY_NAME.get(classify(host)) if contact.expected is not None else None
+    name_cause = _BY_NAME.get(classify(host)) if contact.expected is not None else None
     cannot = f"{examination.dialler} cannot resolve the name"
-    if named is not None:
-        return ContactCause(named[0], f"{cannot}: {named[1]}", Responsible.BROKER)
+    if name_cause is not None:
+        return ContactCause(name_cause[0], f"{cannot}: {name_cause[1]}", Responsible.BROKER)
     if contact.expected is not None:
         return ContactCause(Fault.NAME_NOT_RESOLVED, cannot, Responsible.BROKER)
     return ContactCause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Responsible.ADDRESS)
@@ -156,11 +156,11 @@ def _connecting(contact: Contact, examination: Examination) -> ContactCause:
             why = f"{where}, which is this machine itself, and nothing listens on the port"
             return ContactCause(Fault.NAME_RESOLVES_WRONGLY, why, Responsible.MACHINE)
         why = "connection refused: the host answers, and nothing listens on that port" + (f"; {where}" if where else "")
-        same_host = examination.asked is not None and examination.asked.address.host == host
-        if advertised and same_host and examination.asked is not None:
+        same_host = examination.answering is not None and examination.answering.address.host == host
+        if advertised and same_host and examination.answering is not None:
             why += (
-                f". The broker itself answers on port {examination.asked.address.port} of the same host: the port is"
-                " published, forwarded or mapped under another number"
+                f". The broker itself answers on port {examination.answering.address.port} of the same host: the port"
+                " is published, forwarded or mapped under another number"
             )
         return ContactCause(Fault.PORT_CLOSED, why, Responsible.BROKER if advertised else Responsible.ADDRESS)
     addresses = contact.resolved or (host,)
@@ -179,7 +179,7 @@ def _connecting(contact: Contact, examination: Examination) -> ContactCause:
 
 
 def _login(contact: Contact) -> ContactCause:
-    """Texts of `kproxy.client.sasl`: the reason is the same for all of them."""
+    """Return the cause of a failed login, by the text of `kproxy.client.sasl`: the reason is the same for all."""
     text = _plain(contact.problem)
     if "has not enabled" in text:
         return ContactCause(Fault.SASL_MECHANISM, text, Responsible.CLIENT)
@@ -221,21 +221,21 @@ def _tls(contact: Contact, examination: Examination, now: datetime) -> ContactCa
         )
     if reason == "tls-version":
         return ContactCause(Fault.TLS_VERSION, _plain(contact.problem), Responsible.BROKER)
-    if contact.spoken is PortProtocol.KAFKA:
+    if contact.protocol is PortProtocol.KAFKA:
         return ContactCause(
             Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Responsible.CLIENT
         )
-    if contact.spoken in _NOT_KAFKA and contact.spoken is not PortProtocol.TLS:
-        return ContactCause(Fault.NOT_KAFKA, _NOT_KAFKA[contact.spoken], Responsible.CLIENT)
-    if contact.spoken in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not examination.certificate_given:
+    if contact.protocol in _NOT_KAFKA and contact.protocol is not PortProtocol.TLS:
+        return ContactCause(Fault.NOT_KAFKA, _NOT_KAFKA[contact.protocol], Responsible.CLIENT)
+    if contact.protocol in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not examination.certificate_given:
         why = "the broker ends the handshake, as one does that wants a client certificate"
         return ContactCause(Fault.CLIENT_CERTIFICATE_MISSING, why, Responsible.CLIENT)
     return ContactCause(Fault.TLS_FAILED, _plain(contact.problem), Responsible.BROKER)
 
 
 def _speaking(contact: Contact, examination: Examination) -> ContactCause:
-    """The connection is there, and what came over it is no answer of a broker."""
-    spoken = contact.spoken
+    """Return the cause if the connection was accepted, but its bytes are no response of a broker."""
+    spoken = contact.protocol
     if spoken is PortProtocol.KAFKA_TLS and not examination.tls:
         return ContactCause(
             Fault.PLAINTEXT_TO_TLS, "the listener speaks TLS, and the client does not", Responsible.CLIENT
@@ -259,8 +259,8 @@ def _speaking(contact: Contact, examination: Examination) -> ContactCause:
 
 
 def _asked_here(examination: Examination) -> bool:
-    """Whether the broker that answered was asked on this machine itself."""
-    asked = examination.asked
+    """Return True if the broker that answered listens on this machine."""
+    asked = examination.answering
     return asked is not None and all(map(is_loopback, asked.resolved or (asked.address.host,)))
 
 
@@ -269,5 +269,5 @@ def _is_name(contact: Contact) -> bool:
 
 
 def _plain(problem: str) -> str:
-    """A problem without the address and the word before it."""
+    """Return a problem without the address and the word before it."""
     return problem.removeprefix("SASL: ").removeprefix("TLS: ")

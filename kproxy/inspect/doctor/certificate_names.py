@@ -14,19 +14,19 @@ _MOST = 2
 
 
 def server_names(examination: Examination) -> list[str]:
-    """The names that kproxy may expect of every broker, best first: those that each certificate has; then any name."""
-    everyone = (*examination.bootstrap, *examination.nodes)
-    if not examination.tls or not any(one.reason == "tls-name" for one in everyone):
+    """Return the names that kproxy may expect of every broker: first those in each certificate, then any name."""
+    contacts = (*examination.bootstrap, *examination.nodes)
+    if not examination.tls or not any(contact.reason == "tls-name" for contact in contacts):
         return []
-    certificates = _certificates(everyone)
+    certificates = _certificates(contacts)
     common = [name for name in _candidates(certificates) if all(_has(names, name) for names in certificates)]
     return [*common[:_MOST], ANY_NAME]
 
 
 def _certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
-    """The names of each certificate that was seen, in lower case."""
-    seen = (contact.certificate.names for contact in contacts if contact.certificate is not None)
-    return list(dict.fromkeys(tuple(name.lower() for name in names) for names in seen))
+    """Return the names of each certificate that a server showed, in lower case."""
+    names_of_each = (contact.certificate.names for contact in contacts if contact.certificate is not None)
+    return list(dict.fromkeys(tuple(name.lower() for name in names) for names in names_of_each))
 
 
 def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the usual clients say for a finding, with its own address in the place of what varies. Pure."""
+"""The messages of the usual clients for a finding, with its own address in place of `…`. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BEFORE_ADDRESS = re.compile(r"(resolve '|[Nn]ode |lookup failed for |Connect to
 
 
 def messages(finding: DoctorFinding) -> Iterator[tuple[str, str]]:
-    """Program and message, the most telling first."""
-    told_by_brokers = [one.partition(" at ")[2] for one in finding.about if " at " in one]
-    address = next(iter(told_by_brokers or finding.about), "")
-    shown = dict.fromkeys(_PROGRAMS, 0)
-    found = remedies.remedy_of(finding.symptom or finding.fault).messages
+    """Yield program and message, the most telling first."""
+    advertised = [one.partition(" at ")[2] for one in finding.subjects if " at " in one]
+    address = next(iter(advertised or finding.subjects), "")
+    counts = dict.fromkeys(_PROGRAMS, 0)
+    candidates = remedies.remedy_of(finding.symptom or finding.fault).messages
     # A client that has reached a bootstrap server does not complain of those.
-    for message in sorted(found, key=lambda one: bool(told_by_brokers) and "bootstrap" in one.text.lower()):
-        if shown.get(message.program, _MOST) < _MOST:
-            shown[message.program] += 1
+    for message in sorted(candidates, key=lambda one: bool(advertised) and "bootstrap" in one.text.lower()):
+        if counts.get(message.program, _MOST) < _MOST:
+            counts[message.program] += 1
             yield message.program.value, _BEFORE_ADDRESS.sub(lambda match: match[1] + address, message.text, count=1)

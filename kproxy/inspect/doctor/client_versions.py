@@ -26,14 +26,17 @@ _JAVA_NEEDS_2_1 = (4, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ClientVersion:
-    """A client in use: one of OLDEST, and its version."""
+    """The client in use: one of OLDEST, and its version."""
 
     name: str
     version: tuple[int, int, int]
 
     @classmethod
     def parse(cls, text: str) -> ClientVersion:
-        """Read `java:3.9.0`. Raises ValueError with a message that says what is allowed."""
+        """Read `java:3.9.0`.
+
+        Raises ValueError with a message that says what is allowed.
+        """
         name, _, version = text.strip().lower().partition(":")
         numbers = re.fullmatch(r"v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?(?:[^\d.].*)?", version)
         if name not in OLDEST or numbers is None:
@@ -45,19 +48,19 @@ class ClientVersion:
 
 
 def is_4_0(versions: Versions) -> bool:
-    """Whether the broker is Kafka 4.0 or newer: it has no Fetch before version 4."""
+    """Return True if the broker is Kafka 4.0 or newer: it has no Fetch before version 4."""
     fetch = versions.get(api.FETCH) or None  # a range without versions says nothing
     return fetch is not None and fetch[0] >= 4
 
 
 def is_before_2_1(versions: Versions) -> bool:
-    """Whether the broker is older than Kafka 2.1, which has Fetch version 10."""
+    """Return True if the broker is older than Kafka 2.1, which has Fetch version 10."""
     fetch = versions.get(api.FETCH) or None  # a range without versions says nothing
     return fetch is not None and fetch[-1] < 10
 
 
 def version_conflict(client: ClientVersion, versions: Versions) -> tuple[Fault, str] | None:
-    """Why this client cannot use this broker; None if it can, as far as the versions tell."""
+    """Return why this client cannot use this broker; None if it can, as far as the versions tell."""
     if is_4_0(versions) and client.version < OLDEST[client.name]:
         oldest = ".".join(map(str, OLDEST[client.name]))
         if client.name == "java":

@@ -1,4 +1,4 @@
-"""What is wrong beyond addresses: the controller, topics, rights, coordinators, versions, certificates. Pure."""
+"""Problems other than addresses: the controller, topics, rights, coordinators, versions, certificates. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SOON = timedelta(days=30)
 
 
 def findings(examination: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
-    """Nothing where nobody answered."""
-    if examination.asked is None:
+    """Find such problems; none if no broker answered."""
+    if examination.answering is None:
         return
     yield from _nodes(examination)
     yield from _topics(examination)
@@ -39,13 +39,13 @@ def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
         for contact in examination.nodes
         if contact.expected and contact.expected.kind is NodeKind.BROKER
     }
-    parts = [partition for topic in contents.topics for partition in topic.partitions]
-    wanted = {node for one in parts for node in (*one.replicas, one.leader) if node >= 0}
+    partitions = [partition for topic in contents.topics for partition in topic.partitions]
+    wanted = {node for partition in partitions for node in (*partition.replicas, partition.leader) if node >= 0}
     missing = sorted(wanted - present)
     if missing:
-        named = ", ".join(f"broker {node}" for node in missing)
+        names = ", ".join(f"broker {node}" for node in missing)
         why = (
-            f"{named}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
+            f"{names}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
             " reach its controller. Clients cannot be told where it is."
         )
         yield DoctorFinding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
@@ -56,10 +56,12 @@ def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
 
 def _topics(examination: Examination) -> Iterator[DoctorFinding]:
     topics = examination.contents.topics if examination.contents else ()
-    lost = {topic.name: [part.index for part in topic.partitions if part.is_leaderless] for topic in topics}
-    leaderless = [name for name, parts in lost.items() if parts]
+    leaderless_partitions = {
+        topic.name: [part.index for part in topic.partitions if part.is_leaderless] for topic in topics
+    }
+    leaderless = [name for name, parts in leaderless_partitions.items() if parts]
     if leaderless:
-        names = ", ".join(f"{name} (partition {_some(lost[name])})" for name in leaderless[:3])
+        names = ", ".join(f"{name} (partition {_some(leaderless_partitions[name])})" for name in leaderless[:3])
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
@@ -67,7 +69,7 @@ def _topics(examination: Examination) -> Iterator[DoctorFinding]:
 
 
 def _asked_topic(examination: Examination) -> Iterator[DoctorFinding]:
-    """What this user may do with the topic that was named with --topic."""
+    """Find rights that this user lacks on the topic of --topic."""
     if examination.topic is None or examination.contents is None:
         return
     topic = next((topic for topic in examination.contents.topics if topic.name == examination.topic), None)
@@ -109,14 +111,14 @@ def _coordinator(examination: Examination) -> Iterator[DoctorFinding]:
 
 
 def _versions(examination: Examination) -> Iterator[DoctorFinding]:
-    asked = examination.asked
+    asked = examination.answering
     if asked is None or not asked.versions:
         return
     about = (str(asked.address),)
     if examination.client is not None:
-        misfit = client_versions.version_conflict(examination.client, asked.versions)
-        if misfit is not None:
-            yield DoctorFinding(misfit[0], about, misfit[1], Responsible.CLIENT)
+        conflict = client_versions.version_conflict(examination.client, asked.versions)
+        if conflict is not None:
+            yield DoctorFinding(conflict[0], about, conflict[1], Responsible.CLIENT)
         return
     if client_versions.is_4_0(asked.versions):
         why = (

@@ -1,7 +1,7 @@
-"""Finds a `kproxy run` line that works: each that might is run, in this process, and a client connects through it.
+"""Tries `kproxy run` command lines: kproxy runs each in this process, and a client connects through it.
 
-A line counts as working if a client that knows only kproxy's address gets the metadata, connects to the local address
-of each broker, and meets the broker that should be there. Nothing is printed that was not tried.
+A command line works if a client that knows only kproxy's address gets the metadata, connects to the local address of
+each broker, and finds the right broker there. Only lines that were tried are printed.
 """
 
 from __future__ import annotations
@@ -53,15 +53,18 @@ _FOR_A_TRIAL: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What came of a line: how many brokers a client reached through it, of those that there are; in `problem` why not
-    all, and in `lost` those that may be at another address."""
+    """The result of one command line: how many of the brokers a client reached through it."""
 
     line: CommandLine
     reached: int
+    """The number of brokers that the client reached."""
     nodes: int
+    """The number of all brokers."""
     listen: Address | None = None
     problem: str = ""
-    lost: tuple[NodeKey, ...] = ()
+    """Why the client did not reach all brokers."""
+    unreachable: tuple[NodeKey, ...] = ()
+    """Brokers that may have another address."""
 
     @property
     def works(self) -> bool:
@@ -70,26 +73,28 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What came of looking for a line: the best that was `tried`, None if none reached a broker; how many were; or in
-    `why_none` why none was."""
+    """The outcome of all trials."""
 
-    tried: TrialResult | None = None
+    best: TrialResult | None = None
+    """The best result; None if no command line reached a broker."""
     count: int = 0
+    """The number of command lines that were tried."""
     why_none: str = ""
+    """Why none was tried."""
 
 
 async def find_working_line(
     examination: Examination, line: CommandLine, load: Load, contacts: ContactMaker, selector: RelaySelector
 ) -> TrialOutcome:
-    """The first line that reaches every broker; else the one that reaches most."""
-    everyone = (*examination.bootstrap, *examination.nodes)
-    if any(one.refused for one in everyone):
+    """Return the first command line that reaches every broker; else the one that reaches most."""
+    contacts_so_far = (*examination.bootstrap, *examination.nodes)
+    if any(contact.refused for contact in contacts_so_far):
         return TrialOutcome(why_none="the broker refuses the credentials, and tries may lock the account")
-    if any(one.other_clusters for one in everyone):
+    if any(contact.other_clusters for contact in contacts_so_far):
         return TrialOutcome(
             why_none="an address leads to several clusters, so each connection would be a matter of luck"
         )
-    if examination.asked is None:
+    if examination.answering is None:
         return TrialOutcome(why_none="no bootstrap server tells which brokers there are")
     best: TrialResult | None = None
     now = asyncio.get_running_loop().time
@@ -110,24 +115,24 @@ async def find_working_line(
 
 
 def _candidates(examination: Examination, line: CommandLine, contacts: ContactMaker) -> list[CommandLine]:
-    """Lines that might work, the simplest first."""
-    lost = [contact for contact in examination.nodes if not contact.is_right]
+    """Return command lines that may work, the simplest first."""
+    failed = [contact for contact in examination.nodes if not contact.is_right]
     lines = [line, *_other_names(examination, line)]
-    if lost and not contacts.logs_in:
-        maps = _maps(examination, lost)
+    if failed and not contacts.logs_in:
+        maps = _maps(examination, failed)
         if maps:
             lines.insert(1, line.with_options(map=tuple(maps)))
     return lines
 
 
 def with_right_tls(examination: Examination, line: CommandLine) -> CommandLine | None:
-    """The line with TLS where it was missing, without where there is none; None if that is not what is wrong."""
-    if examination.asked is not None:
+    """Return the line with TLS if it was missing, or without it; None if TLS is not the problem."""
+    if examination.answering is not None:
         return None
-    spoken = {contact.spoken for contact in examination.bootstrap}
-    if not examination.tls and PortProtocol.KAFKA_TLS in spoken:
+    protocols = {contact.protocol for contact in examination.bootstrap}
+    if not examination.tls and PortProtocol.KAFKA_TLS in protocols:
         return line.with_options(tls=True)
-    if examination.tls and PortProtocol.KAFKA in spoken:
+    if examination.tls and PortProtocol.KAFKA in protocols:
         return line.with_options(tls=False)
     if examination.tls and any(contact.reason == "tls-name" for contact in examination.bootstrap):
         return next(_other_names(examination, line), None)
@@ -135,21 +140,28 @@ def with_right_tls(examination: Examination, line: CommandLine) -> CommandLine |
 
 
 def _other_names(examination: Examination, line: CommandLine) -> Iterator[CommandLine]:
-    """With a name that the certificates have."""
+    """Yield the line with each name that the certificates have."""
     return (line.with_options(tls_server_name=name) for name in server_names(examination))
 
 
-def _maps(examination: Examination, lost: Sequence[Contact]) -> list[str]:
-    """A map for all nodes, or for each that is reached at a port of the bootstrap server's host."""
-    assert examination.asked is not None
-    host, known = examination.asked.address.host, {contact.address for contact in examination.bootstrap}
-    here = {key: address for key, address in examination.here.items() if address not in known}
-    met = {one.expected: one for one in lost if one.expected in here}
-    if len(met) == len(lost) and all(
-        here[key] == Address(host, (one.advertised or one.address).port) for key, one in met.items() if key is not None
+def _maps(examination: Examination, failed: Sequence[Contact]) -> list[str]:
+    """Return a map for all nodes, or for each that a port of the bootstrap server's host leads to."""
+    assert examination.answering is not None
+    host, bootstrap_addresses = (
+        examination.answering.address.host,
+        {contact.address for contact in examination.bootstrap},
+    )
+    unlisted = {
+        key: address for key, address in examination.working_addresses.items() if address not in bootstrap_addresses
+    }
+    matched = {contact.expected: contact for contact in failed if contact.expected in unlisted}
+    if len(matched) == len(failed) and all(
+        unlisted[key] == Address(host, (one.advertised or one.address).port)
+        for key, one in matched.items()
+        if key is not None
     ):
         return [f"*={_bracketed(host)}:{{port}}"]
-    return [f"node:{key.label}={_bracketed(host)}:{here[key].port}" for key in met if key is not None]
+    return [f"node:{key.label}={_bracketed(host)}:{unlisted[key].port}" for key in matched if key is not None]
 
 
 def _bracketed(host: str) -> str:
@@ -157,16 +169,19 @@ def _bracketed(host: str) -> str:
 
 
 async def _try(line: CommandLine, load: Load, selector: RelaySelector) -> TrialResult:
-    """Run kproxy with this line's options, and connect through it. Raises ConfigError if it cannot listen."""
+    """Run kproxy with this line's options, and connect through it.
+
+    Raises ConfigError if it cannot listen.
+    """
     try:
         return await _run(line, load(line), selector)
     except ConfigError:
         if "listen" in line.options or line.file is not None:
             raise
     for listen in map(str, OTHER_LISTENERS):  # the default port is taken, by another kproxy perhaps
-        other = line.with_options(listen=listen, admin=str(_before(listen)))
+        other_line = line.with_options(listen=listen, admin=str(_before(listen)))
         with contextlib.suppress(ConfigError):
-            return await _run(other, load(other), selector)
+            return await _run(other_line, load(other_line), selector)
     raise ConfigError("no local port is free")
 
 
@@ -205,16 +220,23 @@ async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector
 
 
 async def _through(line: CommandLine, gateway: Gateway, config: ClusterConfig) -> TrialResult:
-    """What a client reaches that knows only kproxy's address. Raises UpstreamError and WireError."""
+    """Return which brokers a client reaches that knows only kproxy's address.
+
+    Raises UpstreamError and WireError.
+    """
     client = _TrialClient(config, gateway.tasks)
     nodes = await client.nodes(gateway.bootstrap)
-    known = gateway.dialer.reachability
-    found = [key for key in nodes if known.of_node(key).problem is None and known.of_node(key).route is not None]
-    met = dict(zip(found, await asyncio.gather(*[client.meets(key, nodes[key]) for key in found]), strict=True))
-    failed = (key for key in nodes if not met.get(key))
-    lost = tuple(key for key in failed if another_address_may_help(known.of_node(key).reason))
-    problems = list(dict.fromkeys(known.problems.values()))[:3]
-    return TrialResult(line, sum(met.values()), len(nodes), gateway.bootstrap, "; ".join(problems), lost)
+    reachability = gateway.dialer.reachability
+    dialled = [
+        key
+        for key in nodes
+        if reachability.of_node(key).problem is None and reachability.of_node(key).route is not None
+    ]
+    reached = dict(zip(dialled, await asyncio.gather(*[client.meets(key, nodes[key]) for key in dialled]), strict=True))
+    failed = (key for key in nodes if not reached.get(key))
+    unreachable = tuple(key for key in failed if another_address_may_help(reachability.of_node(key).reason))
+    problems = list(dict.fromkeys(reachability.problems.values()))[:3]
+    return TrialResult(line, sum(reached.values()), len(nodes), gateway.bootstrap, "; ".join(problems), unreachable)
 
 
 class _TrialClient:
@@ -225,7 +247,7 @@ class _TrialClient:
         self._identifier = BrokerIdentifier(Topology(1, 2))
 
     async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
-        """The brokers that the metadata names, at their local addresses."""
+        """Return the brokers in the metadata, with their local addresses."""
         with await self._dialer.connect(bootstrap) as sock:
             ask = ConnectionChannel(Stream(sock))
             versions = await questions.ask_versions(ask)
@@ -233,7 +255,7 @@ class _TrialClient:
         return {NodeKey(contact.kind, contact.node_id): contact.advertised for contact in members.nodes}
 
     async def meets(self, key: NodeKey, address: Address) -> bool:
-        """Whether that broker answers at this local address, as far as it tells."""
+        """Return True if that broker answers at this local address, as far as it tells."""
         try:
             with await self._dialer.connect(address) as sock:
                 identity = await self._identifier.identify(ConnectionChannel(Stream(sock)), key)

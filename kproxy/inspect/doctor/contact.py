@@ -1,4 +1,4 @@
-"""Contacting one address as a client would: resolve, connect, TLS, login, and ask who is there."""
+"""Contacts one address as a client would: resolve, connect, TLS, login, and the identity of the broker."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _SPOKEN = {
 
 @dataclass(slots=True)
 class _StepLog:
-    """What is noted while one address is contacted."""
+    """The steps of contacting one address."""
 
     target: str
     on_step: OnStep
     steps: list[ExaminationStep] = field(default_factory=list)
 
     def dialled(self, step: dialling.DialStep) -> None:
-        """A step of opening the connection."""
+        """Note a step of opening the connection."""
         verdict = StepVerdict.OK if step.problem is None else StepVerdict.FAILED
         text = (step.problem or "").removeprefix(f"{self.target}: ")
         self.note(step.kind.value, step.target, verdict, step.seconds, text)
@@ -67,15 +67,18 @@ class _StepLog:
 
     @property
     def has_connected(self) -> bool:
-        """Whether the connection was there, so that a time-out is the server's silence and not the network's."""
+        """True if the connection was opened: a time-out then means a silent server, not the network."""
         return any(step.kind == "connect" and step.verdict is StepVerdict.OK for step in self.steps)
 
 
 class ContactMaker:
-    """Contacts with the addresses of one cluster, along the routes of its configuration."""
+    """Contacts the addresses of one cluster, along the routes of its configuration."""
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup, on_step: OnStep) -> None:
-        """Raises ConfigError if a file of TLS is no good."""
+        """Prepare contacts.
+
+        Raises ConfigError if a file of TLS cannot be used.
+        """
         self._config = config
         self._seconds = config.connect_timeout
         self._opener = UpstreamConnector(config, tasks, lambda _: False)
@@ -85,14 +88,14 @@ class ContactMaker:
         self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def close(self) -> None:
-        """Close what is kept open for connections to come."""
+        """Close connections that are kept open for further contacts."""
         await self._opener.close()
 
     def quiet(self) -> ContactMaker:
-        """The same, for contacts that are no steps of the examination."""
-        made = copy(self)
-        made._on_step = lambda step: None
-        return made
+        """Return a maker of contacts that are no steps of the examination."""
+        maker = copy(self)
+        maker._on_step = lambda step: None
+        return maker
 
     @property
     def logs_in(self) -> bool:
@@ -105,58 +108,63 @@ class ContactMaker:
         name: Address | None = None,
         then: FollowUp | None = None,
     ) -> Contact:
-        """What comes of contacting an address. `expected`: the node that should be there; `name`: what it advertises,
-        if another address is dialled for it. `then` asks more on the same connection: nobody logs in twice for that.
-        Never raises an error of the network."""
+        """Contact an address and return the result. Never raises an error of the network.
+
+        `expected`: the node that should answer; `name`: the address that it advertises, if another one is dialled for
+        it. `then` asks more on the same connection, so that kproxy need not log in twice.
+        """
         notes = _StepLog(str(dialled), self._on_step)
-        found = Contact(dialled, expected, name, resolved=await self._resolved(dialled))
+        contact = Contact(dialled, expected, name, resolved=await self._resolved(dialled))
         host = (name or dialled).host
         try:
             for _ in range(1 if self.logs_in else _HANG_UPS):
                 opened = await self._opener.open(dialled, host, notes.dialled)
                 try:
-                    found = await self._meet(opened, found, notes)
-                    if then is not None and found.identity is not None and found.versions is not None:
-                        await then(opened.channel, found.versions, found.identity)
+                    contact = await self._meet(opened, contact, notes)
+                    if then is not None and contact.identity is not None and contact.versions is not None:
+                        await then(opened.channel, contact.versions, contact.identity)
                     break
                 except ClosedOnOptionalRequest as error:  # it may be asked without that question
                     hung_up = error
                 finally:
                     opened.sock.close()
             else:
-                found = replace(found, reason=hung_up.reason, problem=str(hung_up))
+                contact = replace(contact, reason=hung_up.reason, problem=str(hung_up))
         except KproxyError as error:
-            found = replace(
-                found,
+            contact = replace(
+                contact,
                 reason=error.reason if isinstance(error, UpstreamError | WireError) else "other",
                 problem=str(error).removeprefix(f"{dialled}: "),
                 via_failed=isinstance(error, ViaError),
                 refused=isinstance(error, LoginRefused),
             )
-        found = await self._heard(found, host, notes)
+        contact = await self._heard(contact, host, notes)
         # Also where another node has answered: a load balancer that mixes them has turns.
-        if found.identity is not None and not found.reason and not self.logs_in:
-            found = await self._asked_again(found, host)
-        return replace(found, steps=tuple(notes.steps))
+        if contact.identity is not None and not contact.reason and not self.logs_in:
+            contact = await self._asked_again(contact, host)
+        return replace(contact, steps=tuple(notes.steps))
 
     async def _resolved(self, address: Address) -> tuple[str, ...]:
         if self._config.via:
             return ()  # the last hop resolves it
         try:
             async with asyncio.timeout(self._seconds):
-                found = await self._resolver.resolve(address)
+                infos = await self._resolver.resolve(address)
         except (TimeoutError, UpstreamError):
             return ()
-        return tuple(dict.fromkeys(str(info[4][0]) for info in found))
+        return tuple(dict.fromkeys(str(info[4][0]) for info in infos))
 
     async def _meet(self, opened: UpstreamConnection, contact: Contact, notes: _StepLog) -> Contact:
-        """Ask who is there. Raises UpstreamError and WireError."""
+        """Ask for the identity of the broker.
+
+        Raises UpstreamError and WireError.
+        """
         began = perf_counter()
         try:
             async with asyncio.timeout(self._seconds):
                 versions = await questions.ask_versions(opened.channel)
                 notes.note("versions", notes.target, StepVerdict.OK, perf_counter() - began)
-                contact = replace(contact, versions=versions, spoken=self._speaks())
+                contact = replace(contact, versions=versions, protocol=self._speaks())
                 began = perf_counter()
                 identity = await self._identifier.identify(
                     opened.channel, contact.expected, opened.names, logged_in=self.logs_in, versions=versions
@@ -186,7 +194,7 @@ class ContactMaker:
         return PortProtocol.KAFKA_TLS if self._config.tls else PortProtocol.KAFKA
 
     async def _mechanisms(self, contact: Contact) -> tuple[str, ...] | None:
-        """What the listener has enabled, asked on a connection of its own: the broker closes it."""
+        """Return the mechanisms of the listener, from a connection of its own: the broker closes it."""
         try:
             opened = await self._opener.open(contact.address, (contact.advertised or contact.address).host)
             with opened.sock:
@@ -198,22 +206,22 @@ class ContactMaker:
             return None
 
     async def _heard(self, contact: Contact, host: str, notes: _StepLog) -> Contact:
-        """With what the port speaks, where it was not what was expected; and the certificate, where there is one."""
-        known = _SPOKEN.get(contact.reason)
-        if known is not None and known is not PortProtocol.TLS:
-            return replace(contact, spoken=known)
+        """Return the contact with the protocol of the port, if it is unexpected, and with the certificate, if any."""
+        protocol = _SPOKEN.get(contact.reason)
+        if protocol is not None and protocol is not PortProtocol.TLS:
+            return replace(contact, protocol=protocol)
         connect = self._connect(contact.address)
         failed_later = contact.reason == "silent" or (contact.reason in _WORTH_LISTENING and notes.has_connected)
         if (
             not contact.answered
             and not contact.via_failed
-            and (known is PortProtocol.TLS or failed_later or contact.reason.startswith("tls"))
+            and (protocol is PortProtocol.TLS or failed_later or contact.reason.startswith("tls"))
             and not contact.refused
         ):
             began = perf_counter()
-            heard = await protocol_probe.probe(connect, host, self._seconds)
-            notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, heard.spoken.value)
-            return replace(contact, spoken=heard.spoken, certificate=heard.certificate)
+            result = await protocol_probe.probe(connect, host, self._seconds)
+            notes.note("spoken", notes.target, StepVerdict.NOTE, perf_counter() - began, result.protocol.value)
+            return replace(contact, protocol=result.protocol, certificate=result.certificate)
         if self._config.tls and contact.answered:
             return replace(contact, certificate=await protocol_probe.certificate_of(connect, host, self._seconds))
         return contact
@@ -222,7 +230,7 @@ class ContactMaker:
         return lambda: self._opener.connect(address)
 
     async def _asked_again(self, contact: Contact, host: str) -> Contact:
-        """With the other nodes, and the other clusters, that answer at the same address when it is asked again."""
+        """Return the contact with further nodes and clusters that answer at the same address when asked again."""
         first = contact.identity
         assert first is not None
         nodes: dict[NodeKey, None] = {}

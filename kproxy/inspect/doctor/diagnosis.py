@@ -1,7 +1,7 @@
-"""What is wrong with a cluster, as an examination found it: one finding for each cause, the first to mend first. Pure.
+"""The diagnosis of a cluster from an examination: one finding for each cause, the first to fix first. Pure.
 
-A cause that explains others is said instead of them: if a hop fails, nothing is said of what lies behind it; if the
-broker has a listener that works from here, the client has only asked the wrong one.
+A cause that explains others replaces them: if a hop fails, there is no finding about anything behind it; if the broker
+has a listener that works from here, the client only uses the wrong one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _USELESS_HERE = (
 
 
 def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorFinding]:
-    """All findings, the first to mend first; notes come last."""
+    """Return all findings, the first to fix first; notes come last."""
     hop = hop_checks.failing(examination)
     if hop is not None:
         return [hop]
@@ -58,7 +58,7 @@ def diagnose(examination: Examination, now: datetime | None = None) -> list[Doct
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Contacts that fail for the same fault. `cause` is the first one's; `why` says it of all."""
+    """Contacts that fail with the same fault. `cause` is the first one's; `why` has the causes of all."""
 
     cause: ContactCause
     contacts: list[Contact]
@@ -69,12 +69,12 @@ class _Group:
 def _grouped(
     contacts: Sequence[Contact], examination: Examination, now: datetime | None, name: Callable[[Contact], str]
 ) -> list[_Group]:
-    """The contacts that fail, by fault and by who can mend it: one cause is said once."""
+    """Group the contacts that fail, by fault and by who can fix it."""
     groups: dict[tuple[Fault, Responsible], list[tuple[Contact, ContactCause]]] = {}
     for contact in contacts:
         cause = cause_of(contact, examination, now)
         if cause is not None:
-            groups.setdefault((cause.fault, cause.whose), []).append((contact, cause))
+            groups.setdefault((cause.fault, cause.responsible), []).append((contact, cause))
     return [_group(members, name) for members in groups.values()]
 
 
@@ -82,11 +82,11 @@ def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Cont
     reasons: dict[str, list[str]] = {}
     for contact, cause in members:
         reasons.setdefault(cause.why, []).append(name(contact))
-    said = [f"{listed(names)}: {why}." for why, names in reasons.items()]
-    if len(said) > _REASONS:
-        said = [*said[:_REASONS], f"And so on for {len(said) - _REASONS} more."]
+    sentences = [f"{listed(names)}: {why}." for why, names in reasons.items()]
+    if len(sentences) > _REASONS:
+        sentences = [*sentences[:_REASONS], f"And so on for {len(sentences) - _REASONS} more."]
     names = tuple(name(contact) for contact, _ in members)
-    return _Group(members[0][1], [contact for contact, _ in members], names, " ".join(said))
+    return _Group(members[0][1], [contact for contact, _ in members], names, " ".join(sentences))
 
 
 def _at_address(contact: Contact) -> str:
@@ -101,11 +101,11 @@ def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[Docto
     for group in _grouped(examination.bootstrap, examination, now, _at_address):
         fault = group.cause.fault
         # Others have answered: a client goes on to the next server, with a delay.
-        problem = examination.asked is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
+        problem = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
         fix = fixes.bootstrap(fault, group.contacts[0], examination)
         advice = advice_for_name(examination) if fault is Fault.NAME_NOT_RESOLVED else ""
-        yield DoctorFinding(fault, group.names, why, group.cause.whose, fix=fix, problem=problem, advice=advice)
+        yield DoctorFinding(fault, group.names, why, group.cause.responsible, fix=fix, problem=problem, advice=advice)
 
 
 def _mixed(examination: Examination) -> Iterator[DoctorFinding]:
@@ -114,8 +114,11 @@ def _mixed(examination: Examination) -> Iterator[DoctorFinding]:
         if contact.cluster_id is not None:
             clusters.setdefault(contact.cluster_id, []).append(str(contact.address))
     if len(clusters) > 1:
-        named = "; ".join(f"{', '.join(servers)}: {cluster_id}" for cluster_id, servers in clusters.items())
-        why = f"The bootstrap servers belong to different clusters ({named}). A client uses whichever answers first."
+        list_of_clusters = "; ".join(f"{', '.join(servers)}: {cluster_id}" for cluster_id, servers in clusters.items())
+        why = (
+            f"The bootstrap servers belong to different clusters ({list_of_clusters}). A client uses whichever answers"
+            " first."
+        )
         about = tuple(server for servers in clusters.values() for server in servers)
         line = f"bootstrap.servers={','.join(about)}"
         fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
@@ -131,36 +134,36 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
             yield _wrong_listener(examination, group, better)
             continue
         why = group.why
-        if cause.whose is Responsible.BROKER and not examination.mapped:
+        if cause.responsible is Responsible.BROKER and not examination.mapped:
             why = f"The broker tells clients an address that does not work here. {why}"
         line, fix = fixes.advertised(cause.fault, group.contacts, examination)
-        if cause.whose is not Responsible.BROKER and not examination.mapped:
+        if cause.responsible is not Responsible.BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
-        yield DoctorFinding(cause.fault, group.names, why, cause.whose, line, fix)
+        yield DoctorFinding(cause.fault, group.names, why, cause.responsible, line, fix)
     if not groups:
         yield from _works_here_only(examination)
 
 
 def better_listener(examination: Examination) -> Contact | None:
-    """The address of another listener of the broker, through which every broker is reached from here."""
-    cluster = None if examination.asked is None else examination.asked.cluster_id
-    works = (one.contact for one in examination.elsewhere if one.works)
-    return next((one for one in works if one.cluster_id == cluster), None)
+    """Return the address of another listener of the broker, through which every broker is reached from here."""
+    cluster = None if examination.answering is None else examination.answering.cluster_id
+    works = (one.contact for one in examination.other_listeners if one.works)
+    return next((contact for contact in works if contact.cluster_id == cluster), None)
 
 
 def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorFinding:
     listeners = listeners_of(examination.settings or {})
     own = examination.of_asked(group.contacts)
-    wrong = listener_that_advertises(listeners, own.advertised or own.address)
-    right = listener_that_advertises(listeners, better.address)
-    assert examination.asked is not None
+    used = listener_that_advertises(listeners, own.advertised or own.address)
+    better_one = listener_that_advertises(listeners, better.address)
+    assert examination.answering is not None
     why = (
-        f"The client asked the wrong listener. {examination.asked.address} leads to the listener"
-        f" {wrong.name if wrong else 'that others use'}. {group.why} The broker's listener"
-        f" {right.name if right else ''} advertises {better.address}, and that works from here."
+        f"The client asked the wrong listener. {examination.answering.address} leads to the listener"
+        f" {used.name if used else 'that others use'}. {group.why} The broker's listener"
+        f" {better_one.name if better_one else ''} advertises {better.address}, and that works from here."
     )
     line = f"bootstrap.servers={','.join(str(one.address) for one in examination.bootstrap)}"
-    fix = (f"bootstrap.servers={better.address}", *fixes.protocol(right.protocol if right else "PLAINTEXT"))
+    fix = (f"bootstrap.servers={better.address}", *fixes.protocol(better_one.protocol if better_one else "PLAINTEXT"))
     return DoctorFinding(
         Fault.WRONG_LISTENER,
         group.names,
@@ -172,25 +175,25 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
     )
 
 
-def _works_here_only(found: Examination) -> Iterator[DoctorFinding]:
-    """Addresses that work, and only for clients on this machine."""
-    for one in found.nodes:
+def _works_here_only(examination: Examination) -> Iterator[DoctorFinding]:
+    """Find addresses that work for clients on this machine only."""
+    for one in examination.nodes:
         place = classify((one.advertised or one.address).host)
         if place in (AddressClass.LOOPBACK, AddressClass.WILDCARD):
             fault = Fault.LOOPBACK_ADVERTISED if place is AddressClass.LOOPBACK else Fault.WILDCARD_ADVERTISED
-            where = "this machine" if not found.via else f"the machine of {found.via[-1]}"
+            where = "this machine" if not examination.via else f"the machine of {examination.via[-1]}"
             why = (
                 f"{one.expected} advertises {one.advertised or one.address}, which works on {where} only. Clients"
                 " in containers and on other machines will fail."
             )
-            line, fix = fixes.advertised(fault, [one], found)
+            line, fix = fixes.advertised(fault, [one], examination)
             yield DoctorFinding(fault, (str(one.advertised),), why, Responsible.BROKER, line, fix, problem=False)
             return
 
 
-def _twice(found: Examination) -> Iterator[DoctorFinding]:
+def _twice(examination: Examination) -> Iterator[DoctorFinding]:
     brokers: dict[str, list[Contact]] = {}
-    for one in found.nodes:
+    for one in examination.nodes:
         brokers.setdefault(str(one.advertised or one.address), []).append(one)
     for address, contacts in brokers.items():
         if len(contacts) > 1:
@@ -198,12 +201,12 @@ def _twice(found: Examination) -> Iterator[DoctorFinding]:
                 f"{listed([str(one.expected) for one in contacts])} all advertise {address}. A client that wants one of"
                 " them reaches whichever listens there."
             )
-            line, fix = fixes.same_address(contacts, found)
+            line, fix = fixes.same_address(contacts, examination)
             yield DoctorFinding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
 
 
 def listed(names: Sequence[str]) -> str:
-    """A few names, and how many more."""
+    """Return a few names, and how many more there are."""
     if len(names) <= 3:
         return ", ".join(names)
     return f"{', '.join(names[:3])} and {len(names) - 3} more"

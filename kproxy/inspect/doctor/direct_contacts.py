@@ -1,5 +1,7 @@
-"""Contacts as a client on this machine makes them, without the options that only kproxy can use: hops, maps, a name for
-all certificates."""
+"""Contacts as a client on this machine makes them, without the options that only kproxy has.
+
+These are hops, maps, and a name for all certificates.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _AS_A_CLIENT = {"via": (), "map": (), "tls_server_name": None, "sasl": None}
 
 
 def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
-    """The options of this configuration that only kproxy can use."""
+    """Return the options of this configuration that only kproxy has."""
     hops = [f"--via {hop}" for hop in config.via]
     maps = ["--map"] if config.map else []
     return (*hops, *maps, *(["--tls-server-name"] if config.tls_server_name is not None else []))
@@ -26,7 +28,7 @@ def kproxy_only_options(config: ClusterConfig) -> tuple[str, ...]:
 async def contacts_of_a_client(
     config: ClusterConfig, examination: Examination, tasks: asyncio.TaskGroup
 ) -> tuple[Contact, ...]:
-    """The contacts with the bootstrap servers and, if one of them can be used, with what the nodes advertise."""
+    """Return the contacts with the bootstrap servers and, if one is usable, with the nodes' advertised addresses."""
     contacts = ContactMaker(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
     limit = asyncio.Semaphore(_AT_ONCE)
 

@@ -1,4 +1,4 @@
-"""What an examination has found out. Values only: `judge` says what they mean."""
+"""The results of an examination. Values only: `diagnosis` interprets them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.proxy.cluster.topology import NodeKey
 
 
 class StepVerdict(Enum):
-    """What came of one step."""
+    """The result of one step."""
 
     OK = "ok"
     FAILED = "failed"
@@ -27,7 +27,7 @@ class StepVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExaminationStep:
-    """One step of the examination towards `target`: its kind, what came of it, in how many seconds, and in words."""
+    """One step of the examination of `target`: its kind, its result, its duration, and details in words."""
 
     kind: str
     target: str
@@ -37,7 +37,7 @@ class ExaminationStep:
 
 
 class PortProtocol(Enum):
-    """What a port speaks."""
+    """The protocol of a port."""
 
     KAFKA = "Kafka (plaintext)"
     KAFKA_TLS = "Kafka (TLS)"
@@ -54,7 +54,7 @@ class PortProtocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The certificate that a server showed, whether it is trusted or not."""
+    """The certificate of a server, trusted or not."""
 
     names: tuple[str, ...]
     subject: str
@@ -65,37 +65,38 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What came of contacting one address, as a client would that looks for `expected` there (None: a bootstrap
-    server).
-
-    `resolved`: the IP addresses of the name, empty if it was not resolved here. `reason` and `problem`: why it failed
-    (`UpstreamError`), "" if it did not. `via_failed`: a hop failed, not the address. `identity` is None if nobody
-    answered or told. `others`: nodes of that cluster that answered at the same address when it was asked again, and
-    `other_clusters` the ids of clusters that did.
-    """
+    """The result of contacting one address, as a client would that expects a node there."""
 
     address: Address
     expected: NodeKey | None
+    """The node that should answer; None for a bootstrap server."""
     advertised: Address | None = None
     steps: tuple[ExaminationStep, ...] = ()
     resolved: tuple[str, ...] = ()
+    """The IP addresses of the name; empty if it was not resolved here."""
     reason: str = ""
+    """Why the contact failed, in a word (`UpstreamError`); "" if it did not."""
     problem: str = ""
+    """Why the contact failed; "" if it did not."""
     via_failed: bool = False
+    """A hop failed, not the address."""
     refused: bool = False
-    spoken: PortProtocol = PortProtocol.UNKNOWN
+    protocol: PortProtocol = PortProtocol.UNKNOWN
     certificate: Certificate | None = None
     versions: Versions | None = None
     features: Mapping[str, int] = field(default_factory=dict)
     wants_login: bool = False
     mechanisms: tuple[str, ...] | None = None
     identity: BrokerIdentity | None = None
+    """None if no broker answered, or if it did not return its identity."""
     others: tuple[NodeKey, ...] = ()
+    """Nodes of that cluster that answered at the same address when it was asked again."""
     other_clusters: tuple[str, ...] = ()
+    """The ids of other clusters that answered there."""
 
     @property
     def answered(self) -> bool:
-        """Whether a Kafka broker has answered."""
+        """True if a Kafka broker has answered."""
         return self.versions is not None
 
     @property
@@ -104,7 +105,7 @@ class Contact:
 
     @property
     def is_right(self) -> bool:
-        """Whether a client can use the address, as far as was seen."""
+        """True if a client can use the address, as far as was checked."""
         if self.reason or self.wants_login or self.others or self.other_clusters:
             return False
         return self.expected is None or self.identity is None or self.identity.key in (None, self.expected)
@@ -112,7 +113,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """One listener of a broker as its settings have it. `bind` and `advertised` are None where a setting has none."""
+    """One listener in the settings of a broker. `bind` and `advertised` are None if no setting has them."""
 
     name: str
     protocol: str
@@ -122,67 +123,74 @@ class BrokerListener:
 
 @dataclass(frozen=True, slots=True)
 class OtherListener:
-    """Another listener of the broker that was asked: the contact with its advertised address, and with the addresses
-    that it tells clients."""
+    """Another listener of the answering broker: contacts with its address, and with the brokers' addresses there."""
 
     contact: Contact
     nodes: tuple[Contact, ...] = ()
 
     @property
     def works(self) -> bool:
-        """Whether a client that uses this listener reaches every broker."""
+        """True if a client that uses this listener reaches every broker."""
         return self.contact.is_right and bool(self.nodes) and all(contact.is_right for contact in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourKproxy:
-    """A kproxy that runs on this machine: the port that was examined is one of its own. `admin`: its admin endpoint;
-    `servers`: the bootstrap servers that it leads to, and `via` along which hops."""
+    """A kproxy on this machine: the examined port is one of its own."""
 
     admin: str
+    """Its admin endpoint."""
     servers: tuple[str, ...]
+    """The bootstrap servers to which it connects."""
     via: tuple[str, ...] = ()
+    """Its hops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All that was found out about one cluster.
-
-    `nodes` are the contacts with advertised (or mapped) addresses. `asked`: the bootstrap server that told them.
-    `contents` is None if the topics were not asked for. `settings`: the settings of the node that was asked, None if
-    the user may not see them. `told`: those of each broker that tells them. `here`: where this machine reaches each
-    broker, as far as that was found; empty if all advertised addresses are right. `elsewhere`: other listeners of the
-    broker that was asked. `coordinator`: Kafka's error code and node id, None if nobody was asked. `login`: the
-    mechanism with which kproxy logs in, as `user`. `certificate_given`: kproxy has a client certificate. `client`: the
-    one in use, if the user says so. `neighbour`: the kproxy that answered in the place of the brokers, as it says
-    itself. `means`: the options that only kproxy can use. `direct`: contacts with the same addresses without them, as
-    a client makes them; empty if there are none, or if no broker was reached with them. `through`: the words that a
-    command needs before it to get there, none if it needs no kproxy. `not_checked`: what was left out, and why.
-    """
+    """All results for one cluster."""
 
     bootstrap: tuple[Contact, ...]
     nodes: tuple[Contact, ...] = ()
-    asked: Contact | None = None
+    """Contacts with the advertised (or mapped) addresses."""
+    answering: Contact | None = None
+    """The bootstrap server whose metadata has these nodes."""
     contents: ClusterContents | None = None
+    """None if the topics were not asked for."""
     settings: Mapping[str, str] | None = None
-    told: Mapping[NodeKey, BrokerSettings] = field(default_factory=dict)
-    here: Mapping[NodeKey, Address] = field(default_factory=dict)
-    elsewhere: tuple[OtherListener, ...] = ()
+    """The settings of the answering node; None if the user may not see them."""
+    broker_settings: Mapping[NodeKey, BrokerSettings] = field(default_factory=dict)
+    """The settings of each broker that returns them."""
+    working_addresses: Mapping[NodeKey, Address] = field(default_factory=dict)
+    """An address of each broker that works from this machine, as far as one was found; empty if all advertised
+    addresses are right."""
+    other_listeners: tuple[OtherListener, ...] = ()
+    """Other listeners of the answering broker."""
     coordinator: tuple[int, int] | None = None
+    """Kafka's error code and the node id of the group's coordinator; None if no broker was asked."""
     topic: str | None = None
     group: str | None = None
     tls: bool = False
     login: str | None = None
+    """The mechanism with which kproxy logs in, as `user`."""
     user: str | None = None
     certificate_given: bool = False
+    """kproxy has a client certificate."""
     via: tuple[str, ...] = ()
     mapped: bool = False
-    means: tuple[str, ...] = ()
+    kproxy_options: tuple[str, ...] = ()
+    """The options that only kproxy has."""
     client: ClientVersion | None = None
+    """The client in use, if the user names it."""
     neighbour: NeighbourKproxy | None = None
-    direct: tuple[Contact, ...] = ()
-    through: tuple[str, ...] = ()
+    """The kproxy that answered in place of the brokers, as it says itself."""
+    direct_contacts: tuple[Contact, ...] = ()
+    """Contacts with the same addresses without `kproxy_options`, as a client makes them; empty if there are no such
+    options, or if no broker was reached with them."""
+    exec_words: tuple[str, ...] = ()
+    """The words before a command that needs kproxy to connect; none if it does not."""
     not_checked: tuple[str, ...] = ()
+    """What was not checked, and why."""
 
     @property
     def dialler(self) -> str:
@@ -190,6 +198,8 @@ class Examination:
         return f"the last hop, {self.via[-1]}," if self.via else "this machine"
 
     def of_asked(self, contacts: Sequence[Contact]) -> Contact:
-        """Of these, the contact with the node that was asked, whose `settings` are known; else the first."""
-        key = self.asked.identity.key if self.asked is not None and self.asked.identity is not None else None
+        """Return the contact with the answering node, whose `settings` are known; else the first."""
+        key = (
+            self.answering.identity.key if self.answering is not None and self.answering.identity is not None else None
+        )
         return next((contact for contact in contacts if contact.expected == key), contacts[0])

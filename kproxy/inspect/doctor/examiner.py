@@ -1,4 +1,4 @@
-"""The examination of one cluster: its bootstrap servers, what they say, and every address that they advertise.
+"""The examination of one cluster: its bootstrap servers, its metadata, and every address that it advertises.
 
 All addresses are contacted at the same time, so that a cluster of many brokers behind a firewall costs one time limit.
 """
@@ -44,7 +44,7 @@ _ELSEWHERE = 8
 
 @dataclass(frozen=True, slots=True)
 class ExtraChecks:
-    """What the user wants to know beside the connection: about a topic, a group, a client in use."""
+    """Checks that the user asks for: of a topic, of a group, of the client in use."""
 
     topic: str | None = None
     group: str | None = None
@@ -53,25 +53,25 @@ class ExtraChecks:
 
 @dataclass(slots=True)
 class _ClusterQuestions:
-    """What is asked of the first bootstrap server that answers, on its own connection."""
+    """The questions to the first bootstrap server that answers, on its own connection."""
 
     topic: str | None
     group: str | None
     seconds: float  # that each answer may take
     on_step: OnStep
-    asked: BrokerIdentity | None = None
+    answering: BrokerIdentity | None = None
     contents: ClusterContents | None = None
     settings: Mapping[str, str] | None = None
-    told: dict[tuple[str | None, NodeKey], BrokerSettings] = field(default_factory=dict)
+    broker_settings: dict[tuple[str | None, NodeKey], BrokerSettings] = field(default_factory=dict)
     coordinator: tuple[int, int] | None = None
     not_checked: list[str] = field(default_factory=list)
 
     async def ask(self, ask: ConnectionChannel, versions: Versions, identity: BrokerIdentity) -> None:
-        """Never raises an error of the broker: what it does not tell is noted."""
-        if self.asked is not None or identity.members.kind is not NodeKind.BROKER:
+        """Ask them. Never raises an error of the broker: missing answers are noted."""
+        if self.answering is not None or identity.members.kind is not NodeKind.BROKER:
             await self.note_settings(ask, versions, identity)
             return
-        self.asked = identity
+        self.answering = identity
         self.contents = await self._step(
             "topics", "all topics", ask, cluster_contents.contents_question(versions, operations=self.topic is not None)
         )
@@ -81,7 +81,7 @@ class _ClusterQuestions:
             asking = settings_question(versions, identity.key.node_id)
             answer = await self._step("settings", str(identity.key), ask, asking)
             if answer is not None and answer.error == NONE:
-                self.told[identity.cluster_id, identity.key] = answer
+                self.broker_settings[identity.cluster_id, identity.key] = answer
                 self.settings = {name: value for name, value in answer.values.items() if value}
             else:
                 self.not_checked.append(
@@ -99,16 +99,16 @@ class _ClusterQuestions:
         )
 
     async def note_settings(self, ask: ConnectionChannel, versions: Versions, identity: BrokerIdentity) -> None:
-        """Note the settings of one more broker, if it tells them; no step of the examination."""
+        """Note the settings of one more broker, if it returns them; this is no step of the examination."""
         key = identity.key
-        if key is None or key.kind is not NodeKind.BROKER or (identity.cluster_id, key) in self.told:
+        if key is None or key.kind is not NodeKind.BROKER or (identity.cluster_id, key) in self.broker_settings:
             return
         question = settings_question(versions, key.node_id)
         with contextlib.suppress(KproxyError, TimeoutError):
             async with asyncio.timeout(self.seconds):
                 answer = None if question is None else await question.ask(ask)
             if answer is not None and answer.error == NONE:
-                self.told[identity.cluster_id, key] = answer
+                self.broker_settings[identity.cluster_id, key] = answer
 
     async def _step(self, kind: str, target: str, ask: ConnectionChannel, question: Question[T] | None) -> T | None:
         if question is None:
@@ -130,25 +130,27 @@ async def examine(
     config: ClusterConfig,
     contacts: ContactMaker,
     on_step: OnStep,
-    wish: ExtraChecks,
+    extra_checks: ExtraChecks,
     of_nodes: ContactMaker | None = None,
 ) -> Examination:
-    """Examine the cluster of this configuration. With `of_nodes`, the nodes are contacted with it. Raises no error of
-    the network."""
+    """Examine the cluster of this configuration. Raises no error of the network.
+
+    With `of_nodes`, that one contacts the nodes.
+    """
     of_nodes = of_nodes or contacts
-    more = _ClusterQuestions(wish.topic, wish.group, config.connect_timeout, on_step)
+    questions = _ClusterQuestions(extra_checks.topic, extra_checks.group, config.connect_timeout, on_step)
     limit = asyncio.Semaphore(_AT_ONCE)
     servers = list(dict.fromkeys(config.bootstrap_servers))
 
     async def bootstrap(server: Address) -> Contact:
         async with limit:
-            return await contacts.contact(server, then=more.ask)
+            return await contacts.contact(server, then=questions.ask)
 
-    found = Examination(
+    examination = Examination(
         bootstrap=tuple(await asyncio.gather(*[bootstrap(server) for server in servers])),
-        topic=wish.topic,
-        group=wish.group,
-        client=wish.client,
+        topic=extra_checks.topic,
+        group=extra_checks.group,
+        client=extra_checks.client,
         tls=config.tls,
         login=config.sasl,
         user=config.sasl_username,
@@ -156,36 +158,40 @@ async def examine(
         via=tuple(str(hop) for hop in config.via),
         mapped=bool(config.map),
     )
-    answered = [contact for contact in found.bootstrap if contact.identity is not None]
-    asked = next((one for one in answered if one.identity is more.asked), answered[0] if answered else None)
-    found = replace(
-        found,
-        asked=asked,
-        contents=more.contents,
-        settings=more.settings,
-        coordinator=more.coordinator,
-        not_checked=tuple(more.not_checked),
+    answered = [contact for contact in examination.bootstrap if contact.identity is not None]
+    asked = next(
+        (contact for contact in answered if contact.identity is questions.answering), answered[0] if answered else None
+    )
+    examination = replace(
+        examination,
+        answering=asked,
+        contents=questions.contents,
+        settings=questions.settings,
+        coordinator=questions.coordinator,
+        not_checked=tuple(questions.not_checked),
     )
     if asked is None or asked.identity is None:
-        return replace(found, not_checked=_nothing_more(found))
-    nodes = _nodes(found.bootstrap, asked.identity)
+        return replace(examination, not_checked=_nothing_more(examination))
+    nodes = _nodes(examination.bootstrap, asked.identity)
     routes = Routes(config.map)
 
     async def node(endpoint: Endpoint) -> Contact:
         key = NodeKey(endpoint.kind, endpoint.node_id)
         dialled = routes.candidates(key.label, endpoint.advertised)[0].dial
-        same = next((contact for contact in found.bootstrap if contact.address == dialled), None)
+        same = next((contact for contact in examination.bootstrap if contact.address == dialled), None)
         if same is not None:  # it was contacted already: kproxy does not log in twice
             return replace(same, expected=key, advertised=endpoint.advertised)
         async with limit:
-            return await of_nodes.contact(dialled, key, endpoint.advertised, more.note_settings)
+            return await of_nodes.contact(dialled, key, endpoint.advertised, questions.note_settings)
 
-    reached = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
-    found = replace(found, nodes=reached, told=_told(more, asked.cluster_id))
-    if all(one.is_right for one in reached):
-        return found
-    here = await find_broker_addresses(found, contacts, more.note_settings)
-    found = replace(found, here=here, told=_told(more, asked.cluster_id))
+    contacts_of_nodes = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
+    examination = replace(examination, nodes=contacts_of_nodes, broker_settings=_told(questions, asked.cluster_id))
+    if all(contact.is_right for contact in contacts_of_nodes):
+        return examination
+    working_addresses = await find_broker_addresses(examination, contacts, questions.note_settings)
+    examination = replace(
+        examination, working_addresses=working_addresses, broker_settings=_told(questions, asked.cluster_id)
+    )
 
     async def other(address: Address) -> OtherListener:
         async with limit:
@@ -196,31 +202,33 @@ async def examine(
             there, tuple(await asyncio.gather(*[node(contact) for contact in there.identity.members.nodes]))
         )
 
-    tried = await asyncio.gather(*[other(address) for address in _elsewhere(found)])
-    return replace(found, elsewhere=tuple(tried))
+    tried = await asyncio.gather(*[other(address) for address in _elsewhere(examination)])
+    return replace(examination, other_listeners=tuple(tried))
 
 
-def _nodes(bootstrap: Sequence[Contact], asked: BrokerIdentity) -> list[Endpoint]:
-    """The nodes of the cluster of the server that was asked, as any bootstrap server of it names them."""
-    found: dict[tuple[NodeKind, int], Endpoint] = {}
+def _nodes(bootstrap: Sequence[Contact], identity: BrokerIdentity) -> list[Endpoint]:
+    """Return the nodes of the cluster of the answering server, as any bootstrap server of it names them."""
+    endpoints: dict[tuple[NodeKind, int], Endpoint] = {}
     for contact in bootstrap:
-        if contact.identity is not None and contact.identity.cluster_id == asked.cluster_id:
+        if contact.identity is not None and contact.identity.cluster_id == identity.cluster_id:
             for endpoint in contact.identity.members.nodes:
-                found.setdefault((endpoint.kind, endpoint.node_id), endpoint)
-    return [found[key] for key in sorted(found, key=lambda key: (key[0].value, key[1]))]
+                endpoints.setdefault((endpoint.kind, endpoint.node_id), endpoint)
+    return [endpoints[key] for key in sorted(endpoints, key=lambda key: (key[0].value, key[1]))]
 
 
-def _told(more: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, BrokerSettings]:
-    return {key: settings for (cluster, key), settings in more.told.items() if cluster == cluster_id}
+def _told(questions: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, BrokerSettings]:
+    return {key: settings for (cluster, key), settings in questions.broker_settings.items() if cluster == cluster_id}
 
 
 def _elsewhere(examination: Examination) -> list[Address]:
-    """What the broker that was asked advertises for its other listeners."""
+    """Return the addresses that the answering broker advertises for its other listeners."""
     if examination.settings is None:
         return []
-    seen = {contact.address for contact in (*examination.bootstrap, *examination.nodes)}
-    advertised = [one.advertised for one in listeners_of(examination.settings) if one.advertised is not None]
-    return [address for address in dict.fromkeys(advertised) if address not in seen][:_ELSEWHERE]
+    contacted = {contact.address for contact in (*examination.bootstrap, *examination.nodes)}
+    advertised = [
+        listener.advertised for listener in listeners_of(examination.settings) if listener.advertised is not None
+    ]
+    return [address for address in dict.fromkeys(advertised) if address not in contacted][:_ELSEWHERE]
 
 
 def _nothing_more(examination: Examination) -> tuple[str, ...]:

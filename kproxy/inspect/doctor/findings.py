@@ -1,4 +1,4 @@
-"""What is wrong, or worth knowing: one finding for each cause, however many addresses have it."""
+"""The findings of doctor: one for each cause, for all addresses that have it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.advice.remedies.faults import Fault
 
 
 class Responsible(Enum):
-    """Who can mend it."""
+    """Where a cause can be fixed."""
 
     BROKER = "the broker's configuration"
     CLIENT = "the client's configuration"
@@ -24,17 +24,21 @@ class Responsible(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One cause. `about`: the addresses, topics or nodes that have it; `why` in whole sentences; `line`: the one line
-    that is wrong, "" if there is none; `fix`: lines that mend it for good. One that is no `problem` is a note.
-    `symptom`: what clients meet, if their messages are not those of the fault itself. `advice`: what to do, if
-    the fault's remedy does not say it."""
+    """One cause."""
 
     fault: Fault
-    about: tuple[str, ...]
+    subjects: tuple[str, ...]
+    """The addresses, topics or nodes that have it."""
     why: str
-    whose: Responsible
+    """The cause, in whole sentences."""
+    responsible: Responsible
     line: str = ""
+    """The one line that is wrong, "" if there is none."""
     fix: tuple[str, ...] = ()
+    """Lines that fix it for good."""
     problem: bool = True
+    """False for a note."""
     symptom: Fault | None = None
+    """The fault that clients see, if their messages are not those of `fault`."""
     advice: str = ""
+    """What to do, if the fault's remedy does not say it."""

@@ -1,6 +1,6 @@
-"""The lines that mend a finding for good: the broker's settings, a client's properties, commands. Pure.
+"""The lines that fix a finding for good: the broker's settings, a client's properties, commands. Pure.
 
-Lines are as exact as what is known allows. What only the user knows is in capitals: HOST, NAME, PASSWORD.
+Lines are as exact as the evidence allows. Values that only the user knows are in capitals: HOST, NAME, PASSWORD.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OF_THE_WAY = frozenset(
 
 
 def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examination) -> tuple[str, tuple[str, ...]]:
-    """The line that is wrong, and those that would be right, of a fault with advertised addresses."""
+    """Return the wrong line, and the corrected ones, for a fault with advertised addresses."""
     lines = _of_certificate(fault, contacts[0], examination) or _of_login(fault, contacts[0], examination)
     if lines:
         return "", lines
@@ -58,8 +58,8 @@ def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examinati
         )
     if fault not in _OF_ADDRESSES:
         return "", ()
-    known = settings.listeners_of(examination.settings) if examination.settings else []
-    listener = settings.listener_that_advertises(known, wrong)
+    listeners = settings.listeners_of(examination.settings) if examination.settings else []
+    listener = settings.listener_that_advertises(listeners, wrong)
     name = listener.name if listener else "NAME"
     works_here = all(contact.is_right for contact in contacts)
     lines = advertised_lines.lines(fault, contacts, examination, for_others=works_here)
@@ -67,7 +67,7 @@ def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examinati
 
 
 def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple[str, ...]:
-    """Lines for a bootstrap server that fails."""
+    """Return lines for a bootstrap server that fails."""
     lines = _of_certificate(fault, contact, examination) or _of_login(fault, contact, examination)
     if lines:
         return lines
@@ -112,7 +112,7 @@ def _of_certificate(fault: Fault, contact: Contact, examination: Examination) ->
 
 
 def _there(examination: Examination, before: str = "   # ") -> str:
-    """A comment that says where to run a command that asks a broker without kproxy."""
+    """Return a comment that says where to run a command that connects to a broker without kproxy."""
     return f"{before}run it where {examination.via[-1]} leads" if examination.via else ""
 
 
@@ -129,12 +129,12 @@ def _of_login(fault: Fault, contact: Contact, examination: Examination) -> tuple
 
 
 def protocol(name: str) -> tuple[str, ...]:
-    """The client's property for a listener's protocol, if it is not the default."""
+    """Return the client's property for a listener's protocol, if it is not the default."""
     return () if name == "PLAINTEXT" else (f"security.protocol={name}",)
 
 
 def same_address(contacts: Sequence[Contact], examination: Examination) -> tuple[str, tuple[str, ...]]:
-    """The wrong and the right lines of several brokers with one advertised address."""
+    """Return the wrong and the corrected lines for several brokers with one advertised address."""
     wrong = contacts[0].advertised or contacts[0].address
     return f"advertised.listeners=NAME://{wrong}", advertised_lines.lines(
         Fault.SAME_ADDRESS_TWICE, contacts, examination
@@ -142,17 +142,17 @@ def same_address(contacts: Sequence[Contact], examination: Examination) -> tuple
 
 
 def leaderless(examination: Examination) -> tuple[str, ...]:
-    """Of partitions without a leader."""
+    """Return the command that lists partitions without a leader."""
     return (f"{_tool('kafka-topics', examination)} --describe --unavailable-partitions",)
 
 
 def rights(examination: Examination, topic: str, operations: Sequence[str]) -> tuple[str, ...]:
-    """The command that gives this user rights on a topic."""
+    """Return the command that gives this user rights on a topic."""
     return (_acls(examination, [f"--topic {shlex.quote(topic)}"], operations),)
 
 
 def group_rights(examination: Examination) -> tuple[str, ...]:
-    """The command that gives this user rights on a group."""
+    """Return the command that gives this user rights on a group."""
     return (_acls(examination, [f"--group {shlex.quote(examination.group or 'GROUP')}"], ("Read", "Describe")),)
 
 
@@ -163,15 +163,15 @@ def _acls(examination: Examination, resource: list[str], operations: Sequence[st
 
 
 def principal(examination: Examination) -> str:
-    """What Kafka calls this user by default: `User:` and a name."""
+    """Return Kafka's default principal of this user: `User:` and a name."""
     if examination.login is not None:
         return f"User:{examination.user or 'NAME'}"
     return "User:CN=…" if examination.certificate_given else "User:ANONYMOUS"
 
 
 def _tool(name: str, examination: Examination) -> str:
-    """One of Kafka's tools, as far as its bootstrap server: it cannot use a hop, so kproxy goes along it."""
-    if examination.through:
-        return f"{shlex.join(examination.through)} {name} --bootstrap-server '{{bootstrap}}'"
-    contact = examination.bootstrap[0] if examination.asked is None else examination.asked
+    """Return the first words of one of Kafka's tools: it cannot use a hop, so kproxy runs it along the hop."""
+    if examination.exec_words:
+        return f"{shlex.join(examination.exec_words)} {name} --bootstrap-server '{{bootstrap}}'"
+    contact = examination.bootstrap[0] if examination.answering is None else examination.answering
     return f"{name} --bootstrap-server {contact.address}"

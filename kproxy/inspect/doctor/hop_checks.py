@@ -1,4 +1,4 @@
-"""The finding of a hop of --via that fails, and commands that try it by hand. Pure."""
+"""The finding of a failing hop of --via, and commands that try the hop by hand. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 
 
 def failing(examination: Examination) -> DoctorFinding | None:
-    """The finding of a hop that fails, so that nothing behind it can be checked."""
+    """Return the finding of a failing hop, behind which nothing can be checked."""
     contact = next((contact for contact in (*examination.bootstrap, *examination.nodes) if contact.via_failed), None)
     if contact is None:
         return None
@@ -24,12 +24,15 @@ def failing(examination: Examination) -> DoctorFinding | None:
 
 
 def _named_in(problem: str, via: Sequence[str]) -> str:
-    """The hop that a message is about; "" if it names none. The longest, as one's name may begin another's."""
-    return max((one for one in via if f"--via {one}" in problem), key=len, default="")
+    """Return the hop that a message is about; "" if it names none.
+
+    The longest one: a hop's name may begin another's.
+    """
+    return max((hop for hop in via if f"--via {hop}" in problem), key=len, default="")
 
 
 def _by_hand(hop: Hop, reason: str, broker: Address) -> Iterator[str]:
-    """Commands that try this hop alone."""
+    """Yield commands that try this hop alone."""
     if hop.scheme == "ssh":
         yield from _ssh(hop, reason)
     elif hop.scheme == "kubernetes":

@@ -1,7 +1,7 @@
-"""Settings of brokers as `kproxy lint` judges them, before any of them is shown. Pure.
+"""kproxy's own lint on the settings of brokers, before any of them is printed. Pure.
 
-kproxy sees a broker's settings, and not the file that they are in. So what lint says of the settings as they are does
-not count: only what it says of the changed ones, and did not say before.
+kproxy sees a broker's settings, and not their file. So lint's findings about the present settings do not count: only
+those about the changed settings that are new.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _LOOKED_AT = frozenset(
 
 
 def mistakes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """By broker, what is wrong with its settings `after` a change that was not wrong with those of before."""
-    known = {(rule, broker) for rule, broker, _ in _found(before)}
-    worse: dict[str, list[str]] = {}
+    """Return, by broker, the mistakes in its settings `after` a change that were not in those of `before`."""
+    known_mistakes = {(rule, broker) for rule, broker, _ in _found(before)}
+    new_mistakes: dict[str, list[str]] = {}
     for rule, broker, text in _found(after):
-        if (rule, broker) not in known:
-            worse.setdefault(broker, []).append(text)
-    return worse
+        if (rule, broker) not in known_mistakes:
+            new_mistakes.setdefault(broker, []).append(text)
+    return new_mistakes
 
 
 def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
-    """Mistakes in the listeners of a Kafka resource of Strimzi, each given as its lines of YAML."""
+    """Return mistakes in the listeners of a Kafka resource of Strimzi, each given as its lines of YAML."""
     lines = [f"    {line}" for entry in listeners for line in entry]
     head = ["apiVersion: kafka.strimzi.io/v1", "kind: Kafka", "metadata: {name: kafka}", "spec:", "  kafka:"]
     text = "\n".join([*head, "    listeners:", *lines, ""])
@@ -61,7 +61,7 @@ def strimzi(listeners: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Rule, broker and text of all that is wrong with these brokers as one cluster."""
+    """Yield rule, broker and text of all mistakes of these brokers as one cluster."""
     sources = [SourceFile(name, _properties(values)) for name, values in brokers.items()]
     for finding in lint(sources, LintOptions(kind=FileKind.SERVER)).findings:
         if finding.severity is not Severity.NOTE:
@@ -69,5 +69,5 @@ def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str,
 
 
 def _properties(values: Mapping[str, str]) -> str:
-    kept = {key: value for key, value in values.items() if key in _LOOKED_AT or key.startswith("listener.name.")}
-    return "".join(f"{key}={value}\n" for key, value in kept.items()).replace("\\", "\\\\")
+    relevant = {key: value for key, value in values.items() if key in _LOOKED_AT or key.startswith("listener.name.")}
+    return "".join(f"{key}={value}\n" for key, value in relevant.items()).replace("\\", "\\\\")

@@ -1,8 +1,8 @@
-"""The change at each broker after which this machine reaches it at an advertised address. Pure.
+"""The change at each broker after which this machine can connect to it at an advertised address. Pure.
 
-The address that is wrong here may serve others. So it stays, and all brokers get one more listener: clients of a
-listener do not see brokers that lack it. Only where no broker uses the listener, and it is plain that this client is
-meant, its address becomes another. What brokers use among themselves always stays as it is.
+The address that is wrong here may serve other clients. So it stays, and all brokers get one more listener: clients of a
+listener do not see brokers that lack it. Only if no broker uses the listener, and it is clearly meant for this client,
+its address is replaced. The listener that brokers use among themselves always stays as it is.
 """
 
 from __future__ import annotations
@@ -27,147 +27,178 @@ _USELESS_TO_OTHERS = (Fault.LOOPBACK_ADVERTISED, Fault.WILDCARD_ADVERTISED)
 
 @dataclass(frozen=True, slots=True)
 class VisibleSettings:
-    """The settings of a broker as it tells them, and its `listener` whose address is wrong. `secret`: the settings of
-    this listener alone that cannot be copied; `dynamic`: those that were set while the broker ran."""
+    """The settings of a broker, as it returns them, and its `listener` whose address is wrong."""
 
     values: Mapping[str, str]
     listener: BrokerListener
     secret: tuple[str, ...] = ()
+    """The settings of this listener alone that cannot be copied."""
     dynamic: frozenset[str] = frozenset()
+    """The settings that were set while the broker ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminedBroker:
-    """One broker. `wrong`: what it tells this client; `here`: where this machine reaches it, None if kproxy does not
-    know. `seen` is None for the reason `unseen`."""
+    """One broker."""
 
     key: NodeKey
-    wrong: Address
-    here: Address | None
-    seen: VisibleSettings | None
-    unseen: str = ""
+    advertised_address: Address
+    """The wrong address that clients get."""
+    working_address: Address | None
+    """An address at which this machine can connect to the broker; None if kproxy knows none."""
+    visible: VisibleSettings | None
+    """Its settings; None for the reason in `why_not_visible`."""
+    why_not_visible: str = ""
 
     @property
     def forwarded(self) -> int | None:
-        """The broker's own port, if `here` has another: what listens there is no broker, but leads to one."""
-        port = None if self.seen is None or self.here is None else settings.port_of(self.seen.listener)
-        return port if self.here is not None and port != self.here.port else None
+        """The broker's own port, if `working_address` has another one: a forwarder listens there, not a broker."""
+        port = None if self.visible is None or self.working_address is None else settings.port_of(self.visible.listener)
+        return port if self.working_address is not None and port != self.working_address.port else None
 
     @property
     def hosts(self) -> set[str]:
-        """The hosts by which it is known, to tell which brokers may be on one machine."""
-        known = settings.listeners_of(self.seen.values) if self.seen is not None else []
-        near = [] if self.here is None or self.forwarded is not None else [self.here.host]
-        return {self.wrong.host, *near, *(one.advertised.host for one in known if one.advertised is not None)}
+        """The hosts by which the broker is known, to tell which brokers may run on one machine."""
+        listeners = settings.listeners_of(self.visible.values) if self.visible is not None else []
+        near_hosts = [] if self.working_address is None or self.forwarded is not None else [self.working_address.host]
+        return {
+            self.advertised_address.host,
+            *near_hosts,
+            *(listener.advertised.host for listener in listeners if listener.advertised is not None),
+        }
 
     @property
     def ports(self) -> set[int]:
-        ports = settings.ports(self.seen.values) if self.seen is not None else set()
-        return ports | {self.wrong.port, *([self.here.port] if self.here is not None else [])}
+        ports = settings.ports(self.visible.values) if self.visible is not None else set()
+        return ports | {
+            self.advertised_address.port,
+            *([self.working_address.port] if self.working_address is not None else []),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerChange:
-    """The change at one broker: the listener that is new, or has another address then. `port`: the one that a new
-    listener has, None for one that is there. `changed`: the settings, none if those of the broker are not seen."""
+    """The change at one broker: the listener that is new, or gets another address."""
 
     broker: ExaminedBroker
     name: str
     protocol: str
     address: Address
     port: int | None
+    """The port of a new listener; None for a listener that exists."""
     changed: Mapping[str, str]
+    """The changed settings; none if those of the broker are not visible."""
 
 
 def brokers_of(examination: Examination, *, for_others: bool) -> list[ExaminedBroker]:
-    """All brokers of the cluster. `for_others`: the addresses must serve other machines than this one, so none of those
-    that are known will do. Neither do addresses that only a hop reaches."""
-    made = []
+    """Return all brokers of the cluster.
+
+    `for_others`: the addresses must serve other machines than this one, so no known address is used. Neither are
+    addresses that only a hop can connect to.
+    """
+    brokers = []
     for contact in examination.nodes:
         key = contact.expected
         if key is None or key.kind is not NodeKind.BROKER:
             continue
-        here = None if for_others or examination.via else examination.here.get(key)
-        if here is not None and (classify(here.host) is AddressClass.WILDCARD or not settings.is_plain(here.host)):
-            here = None
-        wrong = contact.advertised or contact.address
-        seen = _seen(examination, key, wrong)
-        made.append(
-            ExaminedBroker(key, wrong, here, *((seen, "") if isinstance(seen, VisibleSettings) else (None, seen)))
+        working_address = None if for_others or examination.via else examination.working_addresses.get(key)
+        if working_address is not None and (
+            classify(working_address.host) is AddressClass.WILDCARD or not settings.is_plain(working_address.host)
+        ):
+            working_address = None
+        advertised = contact.advertised or contact.address
+        visible = _seen(examination, key, advertised)
+        brokers.append(
+            ExaminedBroker(
+                key,
+                advertised,
+                working_address,
+                *((visible, "") if isinstance(visible, VisibleSettings) else (None, visible)),
+            )
         )
-    return made
+    return brokers
 
 
-def _seen(examination: Examination, key: NodeKey, wrong: Address) -> VisibleSettings | str:
-    """The settings of this broker; or, in words, why they are not seen."""
-    told = examination.told.get(key)
-    if told is None:
-        if key in examination.here:
+def _seen(examination: Examination, key: NodeKey, advertised: Address) -> VisibleSettings | str:
+    """Return the settings of this broker; or, in words, why they are not visible."""
+    settings_of_broker = examination.broker_settings.get(key)
+    if settings_of_broker is None:
+        if key in examination.working_addresses:
             return "no settings are told to this user (that needs DescribeConfigs on the cluster)"
         return "kproxy did not get there, so it has not seen the settings"
-    values = {name: value for name, value in told.values.items() if value}
+    values = {name: value for name, value in settings_of_broker.values.items() if value}
     if not settings.are_readable(values):
         return "the settings have a form that kproxy does not know"
-    listener = settings.listener_that_advertises(settings.listeners_of(values), wrong)
+    listener = settings.listener_that_advertises(settings.listeners_of(values), advertised)
     if listener is None:
-        return f"the settings do not show which listener advertises {wrong}"
+        return f"the settings do not show which listener advertises {advertised}"
     own = f"listener.name.{listener.name.lower()}."
-    named = [name for name in told.values if name.startswith(own) and settings.is_name(name)]
+    named = [name for name in settings_of_broker.values if name.startswith(own) and settings.is_name(name)]
     secret = [name for name in named if not settings.is_plain(values.get(name, ""))]
-    return VisibleSettings(values, listener, tuple(secret), told.dynamic)
+    return VisibleSettings(values, listener, tuple(secret), settings_of_broker.dynamic)
 
 
 def listener_changes(
     fault: Fault, contacts: Sequence[Contact], examination: Examination, brokers: Sequence[ExaminedBroker]
 ) -> list[ListenerChange]:
-    """The changes after which these contacts work."""
+    """Return the changes after which these contacts work."""
     failing = {contact.expected for contact in contacts}
     others = [contact for contact in examination.nodes if contact.expected not in failing]
     others_are_right = bool(others) and all(other.is_right for other in others)
     moved = [_moved(fault, broker, others_are_right) for broker in brokers if broker.key in failing]
-    whole = [one for one in moved if one is not None]
-    return whole if whole and len(whole) == len(moved) else _added(brokers, examination)
+    complete = [change for change in moved if change is not None]
+    return complete if complete and len(complete) == len(moved) else _added(brokers, examination)
 
 
 def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> ListenerChange | None:
-    """The listener with an address where this machine reaches it; None if others may need the one that it has."""
-    seen, here = broker.seen, broker.here
-    if seen is None or here is None or is_loopback(here.host):
+    """Return the listener with an address that works here; None if other clients may need its present address."""
+    visible, working_address = broker.visible, broker.working_address
+    if visible is None or working_address is None or is_loopback(working_address.host):
         return None
-    if seen.listener.name.upper() == settings.between(seen.values):
+    if visible.listener.name.upper() == settings.between(visible.values):
         return None
-    if sum(one.advertised == broker.wrong for one in settings.listeners_of(seen.values)) != 1:
+    if sum(listener.advertised == broker.advertised_address for listener in settings.listeners_of(visible.values)) != 1:
         return None
-    meant = fault in _USELESS_TO_OTHERS or (fault is Fault.PORT_CLOSED and broker.wrong.host == here.host)
-    if not (meant or others_are_right):
+    is_meant = fault in _USELESS_TO_OTHERS or (
+        fault is Fault.PORT_CLOSED and broker.advertised_address.host == working_address.host
+    )
+    if not (is_meant or others_are_right):
         return None
-    changed = settings.with_address(seen.values, seen.listener, here, broker.wrong)
-    return ListenerChange(broker, seen.listener.name, seen.listener.protocol, here, None, changed)
+    changed = settings.with_address(visible.values, visible.listener, working_address, broker.advertised_address)
+    return ListenerChange(broker, visible.listener.name, visible.listener.protocol, working_address, None, changed)
 
 
 def _added(brokers: Sequence[ExaminedBroker], examination: Examination) -> list[ListenerChange]:
-    """One more listener for all brokers."""
-    every = [broker.seen for broker in brokers if broker.seen is not None]
-    name = settings.new_name([one.values for one in every])
-    protocol = next((one.listener.protocol for one in every), _protocol(examination))
+    """Return one more listener for all brokers."""
+    every = [broker.visible for broker in brokers if broker.visible is not None]
+    name = settings.new_name([broker.values for broker in every])
+    protocol = next((broker.listener.protocol for broker in every), _protocol(examination))
     ports = _new_ports(brokers)
-    made = []
-    for one in brokers:
-        port, changed = ports[one.key], {}
-        if one.here is None:  # what only the user knows; of brokers that are told all lines, for each another
-            address = Address(_HOST if one.seen is None or len(brokers) == 1 else f"{_HOST}-{one.key.node_id}", port)
+    changes = []
+    for broker in brokers:
+        port, changed = ports[broker.key], {}
+        if (
+            broker.working_address is None
+        ):  # what only the user knows; of brokers that are told all lines, for each another
+            address = Address(
+                _HOST if broker.visible is None or len(brokers) == 1 else f"{_HOST}-{broker.key.node_id}", port
+            )
         else:
-            address = one.here if one.forwarded is not None else Address(one.here.host, port)
-        if one.seen is not None:
-            bound = (one.seen.listener.bind or "").rpartition(":")[0]
+            address = (
+                broker.working_address if broker.forwarded is not None else Address(broker.working_address.host, port)
+            )
+        if broker.visible is not None:
+            bound = (broker.visible.listener.bind or "").rpartition(":")[0]
             new = BrokerListener(name, protocol, f"{bound}:{port}", address)
-            changed = settings.with_listener(one.seen.values, one.seen.listener, new, one.wrong)
-        made.append(ListenerChange(one, name, protocol, address, port, changed))
-    return made
+            changed = settings.with_listener(
+                broker.visible.values, broker.visible.listener, new, broker.advertised_address
+            )
+        changes.append(ListenerChange(broker, name, protocol, address, port, changed))
+    return changes
 
 
 def _new_ports(brokers: Sequence[ExaminedBroker]) -> dict[NodeKey, int]:
-    """A port for each broker's new listener: another one where brokers may be on one machine."""
+    """Return a port for each broker's new listener: another one for brokers that may run on one machine."""
     chosen: dict[NodeKey, int] = {}
     for broker in brokers:
         near = [other for other in brokers if broker.hosts & other.hosts]
@@ -177,7 +208,7 @@ def _new_ports(brokers: Sequence[ExaminedBroker]) -> dict[NodeKey, int]:
 
 
 def _protocol(examination: Examination) -> str:
-    """The protocol of this client."""
+    """Return the protocol of this client."""
     if examination.login is not None:
         return "SASL_SSL" if examination.tls else "SASL_PLAINTEXT"
     return "SSL" if examination.tls else "PLAINTEXT"

@@ -1,9 +1,9 @@
-"""A broker's listener settings: reading them, and writing those that would be right. Pure.
+"""A broker's listener settings: reads them, and writes corrected ones. Pure.
 
 The settings are those of Kafka's documentation, "Broker Configs" (KIP-103): `listeners`, `advertised.listeners`,
-`listener.security.protocol.map`, `inter.broker.listener.name`; and `controller.listener.names` (KIP-595). What is
-written keeps every listener that is there, the controllers' too: a broker without one of them does not start, or does
-not find the others.
+`listener.security.protocol.map`, `inter.broker.listener.name`; and `controller.listener.names` (KIP-595). Corrected
+settings keep every present listener, the controllers' too: without one of them a broker does not start, or does not
+find the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 
 def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
-    """The listeners of a broker, those of its controllers left out."""
+    """Return the listeners of a broker, without those of its controllers."""
     found = [listener for listener in settings.parse_listeners(values) if listener.role != "controller"]
     # Without an advertised address of its own, a listener advertises where it is bound.
     return [
@@ -48,18 +48,19 @@ def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
 
 
 def listener_that_advertises(listeners: Sequence[BrokerListener], address: Address) -> BrokerListener | None:
-    """The listener whose advertised address this is. One that is bound to no host and not advertised otherwise has the
-    name of its machine."""
-    told = next((listener for listener in listeners if listener.advertised == address), None)
-    return told or next(
+    """Return the listener with this advertised address.
+
+    A listener that is bound to no host, and has no advertised address, has the name of its machine.
+    """
+    advertising = next((listener for listener in listeners if listener.advertised == address), None)
+    return advertising or next(
         (listener for listener in listeners if listener.advertised is None and listener.bind == f":{address.port}"),
         None,
     )
 
 
 def are_readable(values: Mapping[str, str]) -> bool:
-    """Return True if the settings have the form that Kafka's own documentation gives them, so that they can be written
-    again whole."""
+    """Return True if the settings have the form of Kafka's documentation, so that kproxy can rewrite them."""
     texts = [(_ENTRY, values.get(LISTENERS, "")), (_PROTOCOL, values.get(PROTOCOLS, DEFAULT_MAP))]
     if values.get(ADVERTISED):
         texts.append((_ENTRY, values[ADVERTISED]))
@@ -70,25 +71,25 @@ def are_readable(values: Mapping[str, str]) -> bool:
 
 
 def between(values: Mapping[str, str]) -> str:
-    """The name, in capitals, of the listener that brokers use among themselves."""
+    """Return the name, in capitals, of the listener that brokers use among themselves."""
     name = values.get("inter.broker.listener.name") or values.get("security.inter.broker.protocol") or "PLAINTEXT"
     return name.upper()
 
 
 def ports(values: Mapping[str, str]) -> set[int]:
-    """Every port that listeners have, or are advertised with."""
+    """Return every port that listeners are bound to, or advertised with."""
     texts = [entry for key in (LISTENERS, ADVERTISED) for entry in _entries(values.get(key, ""))]
     return {int(port) for port in (text.rpartition(":")[2] for text in texts) if port.isdecimal()}
 
 
 def port_of(listener: BrokerListener) -> int | None:
-    """The port that a listener is bound to."""
+    """Return the port that a listener is bound to."""
     port = (listener.bind or "").rpartition(":")[2]
     return int(port) if port.isdecimal() else None
 
 
 def new_name(every: Sequence[Mapping[str, str]]) -> str:
-    """A name for a listener that none of these brokers has."""
+    """Return a name for a listener that none of these brokers has."""
     taken = {
         entry.partition(":")[0].upper()
         for values in every
@@ -99,18 +100,20 @@ def new_name(every: Sequence[Mapping[str, str]]) -> str:
 
 
 def with_listener(
-    values: Mapping[str, str], like: BrokerListener, new: BrokerListener, told: Address
+    values: Mapping[str, str], like: BrokerListener, new: BrokerListener, advertised: Address
 ) -> dict[str, str]:
-    """The settings that change when a broker has one more listener, of the same kind as `like`, which it advertises as
-    `told` and which stays."""
+    """Return the settings that change when a broker gets one more listener, with the settings of `like`.
+
+    The broker advertises `like` as `told`, and `like` stays.
+    """
     protocols = _entries(values.get(PROTOCOLS) or DEFAULT_MAP)
     mapped = {entry.partition(":")[0].upper() for entry in protocols}
     # Where no map is set, Kafka gives the controllers' listeners PLAINTEXT; a map that is set must name them.
-    controllers = [one.strip() for one in values.get("controller.listener.names", "").split(",") if one.strip()]
+    controllers = [item.strip() for item in values.get("controller.listener.names", "").split(",") if item.strip()]
     protocols += [f"{name}:PLAINTEXT" for name in controllers if name.upper() not in mapped]
     changed = {
         LISTENERS: ",".join([*_entries(values[LISTENERS]), f"{new.name}://{new.bind}"]),
-        ADVERTISED: ",".join([*_advertised(values, told), f"{new.name}://{new.advertised}"]),
+        ADVERTISED: ",".join([*_advertised(values, advertised), f"{new.name}://{new.advertised}"]),
         PROTOCOLS: ",".join([*protocols, f"{new.name}:{new.protocol}"]),
     }
     own, its = f"listener.name.{like.name.lower()}.", f"listener.name.{new.name.lower()}."
@@ -119,14 +122,14 @@ def with_listener(
 
 
 def with_address(
-    values: Mapping[str, str], wrong: BrokerListener, advertised: Address, told: Address
+    values: Mapping[str, str], wrong: BrokerListener, advertised: Address, advertised_before: Address
 ) -> dict[str, str]:
-    """The setting that changes when a listener is advertised at another address."""
-    kept = [
+    """Return the setting that changes when a listener is advertised at another address."""
+    entries = [
         f"{wrong.name}://{advertised}" if entry.partition(":")[0].upper() == wrong.name.upper() else entry
-        for entry in _advertised(values, told)
+        for entry in _advertised(values, advertised_before)
     ]
-    return {ADVERTISED: ",".join(kept)}
+    return {ADVERTISED: ",".join(entries)}
 
 
 def is_name(key: str) -> bool:
@@ -140,15 +143,17 @@ def is_plain(value: str) -> bool:
 
 
 def variable(line: str, prefix: str) -> str:
-    """A line of server.properties as a variable of a container image: `KAFKA_` or `KAFKA_CFG_`."""
+    """Return a line of server.properties as a variable of a container image: `KAFKA_` or `KAFKA_CFG_`."""
     key, _, value = line.partition("=")
     return f"{prefix}{key.replace('_', '__').replace('-', '___').replace('.', '_').upper()}={value}"
 
 
 def image(values: Mapping[str, str]) -> str | None:
-    """The container image or operator that a broker's settings look like, by its data directory and by the names of its
-    listeners: "strimzi", "bitnami", "confluent"; None if nothing tells. Apache's image has the directory that Kafka has
-    anyway."""
+    """Return the container image or operator that a broker's settings look like: "strimzi", "bitnami", "confluent".
+
+    It shows in the data directory and in the names of the listeners; None if nothing shows it. Apache's image has the
+    same data directory as Kafka itself.
+    """
     logs = values.get("log.dirs", "")
     names = [listener.name for listener in settings.parse_listeners(values)]
     if any(re.fullmatch(r"(REPLICATION|PLAIN|TLS|EXTERNAL|CONTROLPLANE)-\d+", name) for name in names):
@@ -158,19 +163,22 @@ def image(values: Mapping[str, str]) -> str | None:
     return "confluent" if logs.startswith("/var/lib/kafka/data") else None
 
 
-def _advertised(values: Mapping[str, str], told: Address) -> list[str]:
-    """The entries of `advertised.listeners`. Where it is not set, brokers advertise where they listen, in the place of
-    no host with the name of the machine; `told` has that name."""
+def _advertised(values: Mapping[str, str], advertised: Address) -> list[str]:
+    """Return the entries of `advertised.listeners`.
+
+    If it is not set, brokers advertise their bound addresses; without a host, the name of the machine, which is that of
+    `told`.
+    """
     if values.get(ADVERTISED):
         return _entries(values[ADVERTISED])
-    controllers = {one.strip().upper() for one in values.get("controller.listener.names", "").split(",")}
-    made = []
+    controllers = {item.strip().upper() for item in values.get("controller.listener.names", "").split(",")}
+    entries = []
     for entry in _entries(values[LISTENERS]):
         name, _, bound = entry.partition("://")
         if name.upper() not in controllers:
             host, _, port = bound.rpartition(":")
-            made.append(f"{name}://{bound if host else Address(told.host, int(port))}")
-    return made
+            entries.append(f"{name}://{bound if host else Address(advertised.host, int(port))}")
+    return entries
 
 
 def _entries(text: str) -> list[str]:

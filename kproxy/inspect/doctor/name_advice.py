@@ -1,4 +1,4 @@
-"""Names of bootstrap servers that are not resolved: the kind of such a name, and commands for that kind. Pure."""
+"""Advice for names of bootstrap servers that are not resolved: the kind of name, and commands for it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRIVATE = (".internal", ".local", ".lan", ".corp", ".home", ".home.arpa", ".int
 
 
 def looks_like(host: str) -> str:
-    """The kind of a name, in words that go on after it."""
+    """Return the kind of a name, in words that follow it."""
     name = host.lower().removesuffix(".")
     place = classify(name)
     if place is AddressClass.KUBERNETES:
@@ -32,12 +32,12 @@ def looks_like(host: str) -> str:
 
 
 def advice_for_name(examination: Examination) -> str:
-    """The advice for such a name. kproxy beside the client would not resolve it either."""
+    """Return the advice for such a name. kproxy beside the client would not resolve it either."""
     return f"Correct the name in the bootstrap servers, or let {examination.dialler} resolve it. To find out which:"
 
 
 def checks(contact: Contact, examination: Examination) -> Iterator[str]:
-    """Commands that tell more, and the lines that would work for this kind of name."""
+    """Yield commands that tell more, and the lines that would work for this kind of name."""
     host, address = contact.address.host, shlex.quote(str(contact.address))
     name = shlex.quote(host)
     if examination.via:
@@ -73,7 +73,7 @@ def _behind(hop: Hop, name: str) -> Iterator[str]:
 
 
 def _namespace(host: str) -> str:
-    """The namespace in SERVICE.NAMESPACE.svc… or POD.SERVICE.NAMESPACE.svc…"""
+    """Return the namespace in SERVICE.NAMESPACE.svc… or POD.SERVICE.NAMESPACE.svc…."""
     labels = host.lower().split(".")
     at = labels.index("svc") - 1 if "svc" in labels else -1
     return labels[at] if at > 0 else "NAMESPACE"

@@ -1,4 +1,4 @@
-"""Draws what was found: the client, the bootstrap servers, what they said of the brokers, and what came of that. Pure.
+"""Draws an examination: the client, the bootstrap servers, the brokers that they name, and the results. Pure.
 
 One drawing has two forms: lines of text that fit a terminal of 80 columns, and SVG for a ticket or a page.
 """
@@ -24,7 +24,7 @@ _COLOURS = {True: "#1a7f37", False: "#cf222e", None: "#57606a"}
 
 @dataclass(frozen=True, slots=True)
 class DrawingRow:
-    """One line of the drawing. `depth` is its place in the tree, `good` None where nothing is judged."""
+    """One line of the drawing. `depth` is its depth in the tree; `good` is None if there is no verdict."""
 
     depth: int
     text: str
@@ -33,25 +33,25 @@ class DrawingRow:
 
 
 def rows(examination: Examination) -> list[DrawingRow]:
-    """The drawing, line by line."""
+    """Return the drawing, line by line."""
     drawn = [
         DrawingRow(0, "client on this machine" + (f", through {', '.join(examination.via)}" if examination.via else ""))
     ]
     for contact in examination.bootstrap:
         drawn.append(_row(1, str(contact.address), contact, examination, "bootstrap server"))
-    if examination.asked is None:
+    if examination.answering is None:
         return drawn
-    drawn.append(DrawingRow(2, f"what {examination.asked.address} tells clients about the brokers:"))
+    drawn.append(DrawingRow(2, f"what {examination.answering.address} tells clients about the brokers:"))
     bad = [contact for contact in examination.nodes if cause_of(contact, examination) is not None]
     good = [contact for contact in examination.nodes if contact not in bad]
     shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]
-    for one in sorted(shown, key=lambda one: examination.nodes.index(one)):
-        drawn.append(_row(3, f"{one.expected}: {one.advertised or one.address}", one, examination, ""))
-    for rest, word, state in ((bad, "fail", False), (good, "work", True)):
-        left = sum(one not in shown for one in rest)
-        if left:
-            drawn.append(DrawingRow(3, f"{left} more brokers {word}", state))
-    for listener in examination.elsewhere:
+    for contact in sorted(shown, key=lambda contact: examination.nodes.index(contact)):
+        drawn.append(_row(3, f"{contact.expected}: {contact.advertised or contact.address}", contact, examination, ""))
+    for contacts, word, state in ((bad, "fail", False), (good, "work", True)):
+        count = sum(contact not in shown for contact in contacts)
+        if count:
+            drawn.append(DrawingRow(3, f"{count} more brokers {word}", state))
+    for listener in examination.other_listeners:
         drawn.append(_row(3, f"its other listener: {listener.contact.address}", listener.contact, examination, ""))
     return drawn
 
@@ -65,10 +65,10 @@ def _row(depth: int, name: str, contact: Contact, examination: Examination, role
         return DrawingRow(depth, f"{name}{dialled}", True, "answers")
     identity = contact.identity
     if role:
-        who = str(identity.key) if identity.key is not None else "a broker"
-        who += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
-        untold = "" if identity.key is not None else "; it does not tell which broker it is"
-        return DrawingRow(depth, name, True, f"answers: {who}{untold}")
+        answer = str(identity.key) if identity.key is not None else "a broker"
+        answer += f" of the cluster {identity.cluster_id}" if identity.cluster_id else ""
+        suffix = "" if identity.key is not None else "; it does not tell which broker it is"
+        return DrawingRow(depth, name, True, f"answers: {answer}{suffix}")
     proof = "" if identity.key is None else f", checked: {identity.proof.value}" if identity.proof else ""
     return DrawingRow(
         depth, f"{name}{dialled}", True, f"works{proof}" if identity.key is not None else "answers; assumed"
@@ -76,7 +76,10 @@ def _row(depth: int, name: str, contact: Contact, examination: Examination, role
 
 
 def text(examination: Examination, *, fancy: bool = True) -> list[str]:
-    """The drawing as text. `fancy`: with line-drawing characters; else ASCII."""
+    """Return the drawing as text.
+
+    `fancy`: with line-drawing characters; else ASCII.
+    """
     good, bad, bar, tee, arrow = ("✓", "✗", "│", "├─", "▶") if fancy else ("ok", "XX", "|", "+-", ">")
     lines: list[str] = []
     for row in rows(examination):
@@ -94,13 +97,13 @@ def text(examination: Examination, *, fancy: bool = True) -> list[str]:
 
 
 def _cut(words: str, most: int) -> str:
-    """Escaped, in at most so many columns; ASCII if the words are."""
+    """Return the words escaped, in at most `most` columns; ASCII if the words are."""
     shown = escaped(words[: 4 * most])
     return shown if len(shown) <= most else shown[: most - 2] + ".."
 
 
 def svg(examination: Examination, title: str) -> str:
-    """The drawing as an SVG document without scripts, fonts or links."""
+    """Return the drawing as an SVG document without scripts, fonts or links."""
     return "\n".join(_svg(rows(examination), title)) + "\n"
 
 
@@ -120,10 +123,10 @@ def _svg(drawn: Sequence[DrawingRow], title: str) -> Iterator[str]:
         f'<text x="{_MARGIN}" y="{_MARGIN + 8}" font-family="sans-serif" font-size="15" fill="#24292f"'
         f' font-weight="bold">{escape(title)}</text>'
     )
-    for at, (x, shown, colour, bold) in enumerate(lines):
+    for index, (x, shown, colour, bold) in enumerate(lines):
         weight = ' font-weight="bold"' if bold else ""
         yield (
-            f'<text x="{x:.0f}" y="{_MARGIN + 8 + (at + 1) * _LINE}" font-family="ui-monospace, monospace"'
+            f'<text x="{x:.0f}" y="{_MARGIN + 8 + (index + 1) * _LINE}" font-family="ui-monospace, monospace"'
             f' font-size="13" fill="{colour}"{weight} xml:space="preserve">{escape(shown)}</text>'
         )
     yield "</svg>"

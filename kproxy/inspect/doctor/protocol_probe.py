@@ -1,7 +1,7 @@
-"""What a port speaks to which nobody answered as expected: Kafka in plaintext or TLS, HTTP, SSH, and so on.
+"""The protocol of a port at which no broker answered as expected: Kafka in plaintext or TLS, HTTP, SSH, and so on.
 
-Each try is a connection of its own, and all are made at once, so that a silent server costs one time limit. What is
-sent is what a client of that protocol sends first; nobody logs in.
+Each try has its own connection, and all are made at once, so that a silent server costs one time limit. kproxy sends
+what a client of that protocol sends first, and never logs in.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a port speaks, and the certificate that it showed."""
+    """The protocol of a port, and its certificate."""
 
-    spoken: PortProtocol
+    protocol: PortProtocol
     certificate: Certificate | None = None
 
 
 async def probe(connect: Connect, host: str, seconds: float) -> ProbeResult:
-    """What is spoken at the address to which `connect` connects. Never raises."""
+    """Probe the address to which `connect` connects. Never raises."""
     plain, tls, http, proxied = await asyncio.gather(
         _limited(_say(connect, _VERSIONS), seconds, b""),
         _limited(_try_tls(connect, host), seconds, None),
@@ -59,10 +59,10 @@ async def probe(connect: Connect, host: str, seconds: float) -> ProbeResult:
     )
     if tls is not None:
         return tls
-    for said in (plain, http):
-        if _is_kafka(said):
+    for reply in (plain, http):
+        if _is_kafka(reply):
             return ProbeResult(PortProtocol.KAFKA)
-        greeting = recognise(said[:ENOUGH], from_upstream=True) if said else None
+        greeting = recognise(reply[:ENOUGH], from_upstream=True) if reply else None
         if greeting in _WORDS:
             return ProbeResult(_WORDS[greeting])
     if _is_kafka(proxied):
@@ -73,13 +73,13 @@ async def probe(connect: Connect, host: str, seconds: float) -> ProbeResult:
 
 
 async def certificate_of(connect: Connect, host: str, seconds: float) -> Certificate | None:
-    """The certificate of a TLS server, trusted or not; None if there is none to be had."""
-    heard = await _limited(_try_tls(connect, host), seconds, None)
-    return heard.certificate if heard is not None else None
+    """Return the certificate of a TLS server, trusted or not; None if there is none."""
+    result = await _limited(_try_tls(connect, host), seconds, None)
+    return result.certificate if result is not None else None
 
 
 async def _limited(asking: Awaitable[T], seconds: float, late: T) -> T | None:
-    """What comes of it; `late` if that takes too long, None if it fails."""
+    """Return the result of `asking`; `late` if it takes too long, None if it fails."""
     try:
         async with asyncio.timeout(seconds):
             return await asking
@@ -90,7 +90,7 @@ async def _limited(asking: Awaitable[T], seconds: float, late: T) -> T | None:
 
 
 async def _say(connect: Connect, first: bytes) -> bytes | None:
-    """The first bytes of the answer; None if the server closes the connection without one."""
+    """Send `first` and return the first bytes of the reply; None if the server closes without one."""
     with await connect() as sock:
         stream = Stream(sock)
         await stream.send(first)
@@ -98,7 +98,10 @@ async def _say(connect: Connect, first: bytes) -> bytes | None:
 
 
 async def _try_tls(connect: Connect, host: str) -> ProbeResult | None:
-    """What a TLS server is; None if it is none. Nothing is verified: this asks who is there, and tells it nothing."""
+    """Probe a TLS server; None if it is none.
+
+    Nothing is verified: kproxy only identifies the server, and sends it no secret.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -124,18 +127,18 @@ def _read(der: bytes | None) -> Certificate | None:
     from cryptography import x509
 
     try:
-        found = x509.load_der_x509_certificate(der)
+        certificate = x509.load_der_x509_certificate(der)
         return Certificate(
             names=tuple(certificate_names(der)),
-            subject=found.subject.rfc4514_string(),
-            issuer=found.issuer.rfc4514_string(),
-            not_before=found.not_valid_before_utc.astimezone(UTC),
-            not_after=found.not_valid_after_utc.astimezone(UTC),
+            subject=certificate.subject.rfc4514_string(),
+            issuer=certificate.issuer.rfc4514_string(),
+            not_before=certificate.not_valid_before_utc.astimezone(UTC),
+            not_after=certificate.not_valid_after_utc.astimezone(UTC),
         )
     except ValueError:  # a certificate that OpenSSL takes and cryptography does not
         return None
 
 
-def _is_kafka(said: bytes | None) -> bool:
-    """Whether this is the beginning of a response to _VERSIONS."""
-    return said is not None and len(said) >= 8 and said[4:8] == INT32.pack(api.API_VERSIONS)
+def _is_kafka(reply: bytes | None) -> bool:
+    """Return True if these bytes begin a response to _VERSIONS."""
+    return reply is not None and len(reply) >= 8 and reply[4:8] == INT32.pack(api.API_VERSIONS)

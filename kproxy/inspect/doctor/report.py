@@ -1,4 +1,4 @@
-"""What a person reads of an examination, and the same as JSON."""
+"""The report of an examination for people, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ _ALIKE = 4
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """One cluster's. `again`: what was found with the right TLS, if the first examination ended with the wrong one.
-    `outcome` is None if nobody looked for a line."""
+    """The report of one cluster."""
 
     name: str
-    found: Examination
+    examination: Examination
     findings: tuple[DoctorFinding, ...]
-    outcome: TrialOutcome | None
+    trial: TrialOutcome | None
+    """None if kproxy did not search a command line."""
     steps: tuple[ExaminationStep, ...]
-    again: Examination | None = None
+    second_examination: Examination | None = None
+    """The results with the right TLS, if the first examination had the wrong one."""
 
     @property
     def problems(self) -> tuple[DoctorFinding, ...]:
@@ -57,25 +58,25 @@ class DoctorReport:
 
     @property
     def healthy(self) -> bool:
-        """Whether a client on this machine can use the cluster, as far as was checked."""
-        return not self.problems and self.found.asked is not None
+        """True if a client on this machine can use the cluster, as far as was checked."""
+        return not self.problems and self.examination.answering is not None
 
 
 class StepProgress:
-    """Shows the steps while the examination runs: of many that are alike, the first few."""
+    """Prints the steps while the examination runs: of many similar steps, the first few."""
 
     def __init__(self) -> None:
         self._alike: Counter[tuple[str, StepVerdict, str]] = Counter()
 
     def show(self, step: ExaminationStep) -> None:
-        """Print the step, unless enough of its kind stand there."""
+        """Print the step, unless enough similar ones have been printed."""
         alike = (step.kind, step.verdict, step.text.replace(step.target.rpartition(":")[0] or step.target, ""))
         self._alike[alike] += 1
         if self._alike[alike] <= _ALIKE:
             click.echo(step_line(step))
 
     def finish(self) -> None:
-        """Say how many were left out."""
+        """Print how many steps were left out."""
         more = sum(max(0, count - _ALIKE) for count in self._alike.values())
         if more:
             click.echo(f"  …       {more} more steps like these (--json has all)")
@@ -87,7 +88,7 @@ def _cut(target: str) -> str:
 
 
 def step_line(step: ExaminationStep) -> str:
-    """One step as it is shown."""
+    """Return one step as it is printed."""
     words = {
         StepVerdict.OK: "ok",
         StepVerdict.FAILED: "FAILED",
@@ -100,32 +101,32 @@ def step_line(step: ExaminationStep) -> str:
 
 
 def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
-    """The report, without the steps."""
-    found = report.found
+    """Return the report, without the steps."""
+    examination = report.examination
     yield ""
-    yield from picture.text(found, fancy=fancy)
-    if report.again is not None:
+    yield from picture.text(examination, fancy=fancy)
+    if report.second_examination is not None:
         yield ""
         yield _wrapped(_corrected(report), "", "")
-        yield from picture.text(report.again, fancy=fancy)
+        yield from picture.text(report.second_examination, fancy=fancy)
     notes = [finding for finding in report.findings if not finding.problem]
     if report.problems:
         yield from _section("Why")
         for number, finding in enumerate(report.problems, 1):
             yield _wrapped(finding.why, "   ", f"{number}. ")
             if finding.line:
-                yield _wrapped(f"The line that is wrong ({finding.whose.value}):", "   ", "   ")
+                yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ", "   ")
                 yield f"     {escaped(finding.line)}"
             else:
-                yield _wrapped(f"Where to mend it: {finding.whose.value}.", "   ", "   ")
+                yield _wrapped(f"Where to mend it: {finding.responsible.value}.", "   ", "   ")
         yield from _section("What your client will say")
         yield from _messages(report.problems)
         yield from _works_now(report)
         yield from _for_good(report.problems)
-    elif found.asked is not None:
+    elif examination.answering is not None:
         yield from _section("Nothing is wrong")
-        yield _wrapped(_nothing_wrong(found), "   ", "   ")
-        if report.outcome is not None:
+        yield _wrapped(_nothing_wrong(examination), "   ", "   ")
+        if report.trial is not None:
             yield from _works_now(report)
     if notes:
         yield from _section("Worth knowing")
@@ -140,7 +141,7 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
 
 
 def _not_checked(report: DoctorReport) -> list[str]:
-    last = report.again or report.found
+    last = report.second_examination or report.examination
     assumed = [
         contact
         for contact in last.nodes
@@ -148,9 +149,9 @@ def _not_checked(report: DoctorReport) -> list[str]:
     ]
     if not assumed:
         return list(last.not_checked)
-    which = ", ".join(str(one.advertised or one.address) for one in assumed[:_ALIKE])
+    addresses = ", ".join(str(contact.advertised or contact.address) for contact in assumed[:_ALIKE])
     more = f" and {len(assumed) - _ALIKE} more" if len(assumed) > _ALIKE else ""
-    text = f"whether the right broker of the cluster answers at {which}{more}: this user may not see that"
+    text = f"whether the right broker of the cluster answers at {addresses}{more}: this user may not see that"
     return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 
@@ -161,7 +162,7 @@ def _nothing_wrong(examination: Examination) -> str:
             "kproxy",
             "doctor",
             *examination.neighbour.servers,
-            *(f"--via={one}" for one in examination.neighbour.via),
+            *(f"--via={hop}" for hop in examination.neighbour.via),
         ]
         return (
             f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
@@ -169,7 +170,7 @@ def _nothing_wrong(examination: Examination) -> str:
             f": {shell(words)}"
         )
     means = direct_access.with_means(examination)
-    if examination.means and direct_access.is_reached(examination) is None:
+    if examination.kproxy_options and direct_access.is_reached(examination) is None:
         return (
             f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
             " accept connections; whether the same brokers answer there, only a login would tell, and kproxy does not"
@@ -190,7 +191,7 @@ def _section(title: str) -> Iterator[str]:
 
 
 def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
-    """The words of the usual clients for the first problem."""
+    """Yield the messages of the usual clients for the first problem."""
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
         return
@@ -204,18 +205,18 @@ def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
 
 def _works_now(report: DoctorReport) -> Iterator[str]:
     yield from _section("Works now")
-    outcome = report.outcome
+    outcome = report.trial
     direct = next((problem.fix for problem in report.problems if problem.fault is Fault.WRONG_LISTENER), None)
     if direct is not None:
         yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ", "   ")
         yield from (f"   {line}" for line in direct)
-        if outcome is None or outcome.tried is None or not outcome.tried.works:
+        if outcome is None or outcome.best is None or not outcome.best.works:
             return
         yield "   or with kproxy:"
-    if outcome is None or outcome.tried is None:
+    if outcome is None or outcome.best is None:
         yield _wrapped(_no_line(outcome), "   ", "   ")
         return
-    tried = outcome.tried
+    tried = outcome.best
     result = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
     yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ", "   ")
     yield f"   {tried.line}"
@@ -226,8 +227,8 @@ def _works_now(report: DoctorReport) -> Iterator[str]:
     if tried.listen is not None:
         use = f"In the client: bootstrap.servers={tried.listen}, security.protocol=PLAINTEXT, no credentials."
         yield _wrapped(use, "   ", "   ")
-    if tried.lost:
-        missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.lost)
+    if tried.unreachable:
+        missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.unreachable)
         yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ", "   ")
 
 
@@ -241,8 +242,8 @@ def _no_line(outcome: TrialOutcome | None) -> str:
 
 
 def _corrected(report: DoctorReport) -> str:
-    """What the second examination has changed."""
-    first, again = report.found, report.again
+    """Return what the second examination has changed."""
+    first, again = report.examination, report.second_examination
     assert again is not None
     change = "with another name for the certificate"
     if first.tls != again.tls:
@@ -279,33 +280,33 @@ def _wrapped(words: str, hang: str, first: str | None = None) -> str:
 
 
 def as_json(reports: Sequence[DoctorReport]) -> str:
-    """All reports; of one cluster the object itself, of several a list of them."""
+    """Return all reports; for one cluster the object itself, for several a list of them."""
     values = [_value(report) for report in reports]
     return json.dumps(values[0] if len(values) == 1 else values, indent=2)
 
 
 def _value(report: DoctorReport) -> dict[str, Any]:
-    found = report.again or report.found
-    asked = found.asked
+    examination = report.second_examination or report.examination
+    asked = examination.answering
     verdict = "healthy" if report.healthy else "problems" if report.problems else "unchecked"
     return {
         "name": report.name,
         "verdict": verdict,
-        "asked": [str(contact.address) for contact in found.bootstrap],
+        "asked": [str(contact.address) for contact in examination.bootstrap],
         "steps": [_step(step) for step in report.steps],
         "cluster": None
         if asked is None or asked.identity is None
         else {
             "id": asked.cluster_id,
-            "controller": None if found.contents is None else found.contents.controller_id,
+            "controller": None if examination.contents is None else examination.contents.controller_id,
             "features": dict(asked.features),
         },
-        "bootstrap": [_contact(contact) for contact in report.found.bootstrap],
-        "nodes": [_contact(contact) for contact in found.nodes],
-        "without_kproxy": [_contact(contact) for contact in found.direct],
-        "kproxy": _neighbour(found.neighbour),
+        "bootstrap": [_contact(contact) for contact in report.examination.bootstrap],
+        "nodes": [_contact(contact) for contact in examination.nodes],
+        "without_kproxy": [_contact(contact) for contact in examination.direct_contacts],
+        "kproxy": _neighbour(examination.neighbour),
         "findings": [_finding(finding) for finding in report.findings],
-        "works_now": _tried(report.outcome.tried) if report.outcome and report.outcome.tried else None,
+        "works_now": _tried(report.trial.best) if report.trial and report.trial.best else None,
         "not_checked": _not_checked(report),
     }
 
@@ -338,7 +339,7 @@ def _contact(contact: Contact) -> dict[str, Any]:
         "verdict": "ok" if contact.is_right else "failed",
         "reason": contact.reason,
         "problem": contact.problem,
-        "spoken": contact.spoken.value,
+        "spoken": contact.protocol.value,
         "mechanisms": None if contact.mechanisms is None else list(contact.mechanisms),
         "certificate": None
         if certificate is None
@@ -360,10 +361,10 @@ def _finding(finding: DoctorFinding) -> dict[str, Any]:
     return {
         "fault": finding.fault.value,
         "problem": finding.problem,
-        "about": list(finding.about),
+        "about": list(finding.subjects),
         "why": finding.why,
         "symptom": None if finding.symptom is None else finding.symptom.value,
-        "whose": finding.whose.value,
+        "whose": finding.responsible.value,
         "line": finding.line,
         "fix": [*finding.fix],
         "advice": finding.advice or remedy.fix,

@@ -1,4 +1,4 @@
-"""One run of `kproxy doctor`: examine each cluster, judge what was found, find a line that works, report."""
+"""One run of `kproxy doctor`: examine each cluster, diagnose, find a command line that works, report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class DoctorRun:
         wish: ExtraChecks,
         on_step: Callable[[ExaminationStep], None],
     ) -> None:
-        """Raises ConfigError."""
+        """Load the configuration.
+
+        Raises ConfigError.
+        """
         self._line = line
         self._environ = environ
         self._defaults = defaults
@@ -62,7 +65,10 @@ class DoctorRun:
         return load(line.options, self._environ, line.file, self._defaults)
 
     def run(self) -> list[DoctorReport]:
-        """The report of each cluster. Raises ConfigError."""
+        """Return the report of each cluster.
+
+        Raises ConfigError.
+        """
         # What the trial logs is in the report, where it matters.
         logging.getLogger("kproxy").addHandler(logging.NullHandler())
         logging.getLogger("kproxy").propagate = False
@@ -71,9 +77,9 @@ class DoctorRun:
             return runner.run(self._all(selector))
 
     async def _all(self, selector: RelaySelector) -> list[DoctorReport]:
-        return [await self._one(at, cluster, selector) for at, cluster in enumerate(self._config.clusters)]
+        return [await self._one(index, cluster, selector) for index, cluster in enumerate(self._config.clusters)]
 
-    async def _one(self, at: int, cluster: ClusterConfig, selector: RelaySelector) -> DoctorReport:
+    async def _one(self, index: int, cluster: ClusterConfig, selector: RelaySelector) -> DoctorReport:
         steps: list[ExaminationStep] = []
 
         def on_step(step: ExaminationStep) -> None:
@@ -81,28 +87,28 @@ class DoctorRun:
             self._on_step(step)
 
         def load_one(line: CommandLine) -> ClusterConfig:
-            return self._load(line).clusters[at]
+            return self._load(line).clusters[index]
 
-        means = kproxy_only_options(cluster)
+        kproxy_options = kproxy_only_options(cluster)
 
         async def look(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
-            found = await examine(config, contacts, on_step, self._wish, of_nodes)
-            found = replace(found, means=means, neighbour=await self._neighbour(found))
-            if not means or found.asked is None:
-                return found
-            found = replace(found, direct=await contacts_of_a_client(config, found, tasks))
-            return found if direct_access.is_reached(found) else replace(found, through=(*line.words("exec"), "--"))
+            first = await examine(config, contacts, on_step, self._wish, of_nodes)
+            first = replace(first, kproxy_options=kproxy_options, neighbour=await self._neighbour(first))
+            if not kproxy_options or first.answering is None:
+                return first
+            first = replace(first, direct_contacts=await contacts_of_a_client(config, first, tasks))
+            return first if direct_access.is_reached(first) else replace(first, exec_words=(*line.words("exec"), "--"))
 
         line, config, again = self._line, cluster, None
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
             contacts = ContactMaker(config, tasks, on_step)
             closing.push_async_callback(contacts.close)
-            found = await look(line, config, contacts, contacts)
-            findings = diagnose(found)
+            first = await look(line, config, contacts, contacts)
+            findings = diagnose(first)
             for _ in range(_CORRECTIONS):
-                corrected = with_right_tls(again or found, line)
+                corrected = with_right_tls(again or first, line)
                 if corrected is None:
                     break
                 # What a client meets that has mended that.
@@ -112,25 +118,29 @@ class DoctorRun:
                 # Of the nodes, a client expects what they advertise, and not the name in the line.
                 again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
                 line, config = corrected, right
-                known = {finding.fault for finding in findings}
-                findings += [one for one in diagnose(again) if one.fault not in known or one.about]
+                known_faults = {finding.fault for finding in findings}
+                findings += [
+                    finding for finding in diagnose(again) if finding.fault not in known_faults or finding.subjects
+                ]
             examined = tuple(steps)
-            outcome, last = None, again or found
+            outcome, last = None, again or first
             if any(finding.problem for finding in findings) or (
-                last.means and direct_access.is_reached(last) is not True
+                last.kproxy_options and direct_access.is_reached(last) is not True
             ):
                 outcome = await find_working_line(last, line, load_one, contacts.quiet(), selector)
-        return DoctorReport(cluster.name, found, tuple(findings), outcome, examined, again)
+        return DoctorReport(cluster.name, first, tuple(findings), outcome, examined, again)
 
     async def _neighbour(self, examination: Examination) -> NeighbourKproxy | None:
-        """The kproxy on this machine that has answered in the place of the brokers. It must say itself that each
-        address that was told is one of its own."""
+        """Return the kproxy on this machine that answered in place of the brokers.
+
+        It must confirm that each advertised address is one of its own.
+        """
         admin = self._config.admin
         if (
             admin is None
             or examination.via
-            or examination.asked is None
-            or not is_loopback(examination.asked.address.host)
+            or examination.answering is None
+            or not is_loopback(examination.answering.address.host)
         ):
             return None
         try:
@@ -138,13 +148,13 @@ class DoctorRun:
         except ValueError:  # a token that cannot be one
             return None
         served = await asyncio.to_thread(neighbour.served_clusters_if_running, client)
-        addresses = [examination.asked.address, *[contact.address for contact in examination.nodes]]
+        addresses = [examination.answering.address, *[contact.address for contact in examination.nodes]]
         clusters = [neighbour.cluster_at(address, served) for address in addresses]
         cluster = clusters[0]
         if (
             cluster is None
-            or cluster.cluster_id != examination.asked.cluster_id
-            or any(one != cluster for one in clusters)
+            or cluster.cluster_id != examination.answering.cluster_id
+            or any(cluster_status != cluster for cluster_status in clusters)
         ):
             return None
         return NeighbourKproxy(str(admin), cluster.bootstrap_servers, cluster.via)
@@ -159,36 +169,39 @@ def run(
     as_json: bool,
     svg: Path | None,
 ) -> int:
-    """Examine, print, and return the exit code. Raises ConfigError."""
+    """Examine, print, and return the exit code.
+
+    Raises ConfigError.
+    """
     progress = report.StepProgress()
     on_step = _unseen if as_json else progress.show
     reports = DoctorRun(line, environ, defaults, wish=wish, on_step=on_step).run()
     progress.finish()
     if as_json:
         click.echo(report.as_json(reports))
-    for one in reports:
+    for cluster_report in reports:
         if svg is not None:
-            _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{one.name}"), one)
+            _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{cluster_report.name}"), cluster_report)
         if not as_json:
-            for text in report.text(one, fancy=_fancy()):
+            for text in report.text(cluster_report, fancy=_fancy()):
                 click.echo(text)
-    if all(one.healthy for one in reports):
+    if all(cluster_report.healthy for cluster_report in reports):
         return HEALTHY
-    return PROBLEMS if any(one.problems for one in reports) else UNCHECKED
+    return PROBLEMS if any(cluster_report.problems for cluster_report in reports) else UNCHECKED
 
 
 def _unseen(_: ExaminationStep) -> None:
-    """The report has it."""
+    """Ignore a step: the report has it."""
 
 
 def _write(path: Path, one: DoctorReport) -> None:
     verdict = "nothing is wrong" if one.healthy else f"{len(one.problems)} problems"
-    servers = ", ".join(str(contact.address) for contact in one.found.bootstrap)
-    path.write_text(picture.svg(one.found, f"kproxy doctor {servers}: {verdict}"), "utf-8")
+    servers = ", ".join(str(contact.address) for contact in one.examination.bootstrap)
+    path.write_text(picture.svg(one.examination, f"kproxy doctor {servers}: {verdict}"), "utf-8")
 
 
 def _fancy() -> bool:
-    """Whether standard output can show line-drawing characters."""
+    """Return True if standard output can show line-drawing characters."""
     try:
         "│├▶✓✗".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,4 +1,4 @@
-"""A snapshot as JSON has it. Pure."""
+"""A snapshot as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from kproxy.inspect.listing.local_kproxy import ServingKproxy
 from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 
 
-def snapshot(seen: Snapshot, running: ServingKproxy | None, options: ListingOptions) -> dict[str, object]:
-    """All of it. `groups` is null where they were not asked for."""
+def snapshot(snapshot: Snapshot, running: ServingKproxy | None, options: ListingOptions) -> dict[str, object]:
+    """Return a snapshot as JSON values. `groups` is null if they were not asked for."""
     return {
         "cluster": {
-            "id": seen.cluster_id,
-            "asked": seen.asked,
-            "controller": seen.controller,
-            "mode": "kraft" if seen.kraft else "zookeeper",
+            "id": snapshot.cluster_id,
+            "asked": snapshot.server,
+            "controller": snapshot.controller,
+            "mode": "kraft" if snapshot.kraft else "zookeeper",
         },
         "kproxy": None if running is None else {"admin": running.admin, "bootstrap": running.bootstrap},
-        "brokers": [_broker(seen, running, at) for at in range(len(seen.brokers))],
-        "topics": [_topic(topic) for topic in seen.topics],
-        "hidden_topics": seen.hidden,
-        "groups": _groups(seen) if options.groups else None,
+        "brokers": [_broker(snapshot, running, at) for at in range(len(snapshot.brokers))],
+        "topics": [_topic(topic) for topic in snapshot.topics],
+        "hidden_topics": snapshot.hidden,
+        "groups": _groups(snapshot) if options.groups else None,
     }
 
 
 def comparison(pair: SnapshotPair) -> dict[str, object]:
-    """Two snapshots, and what differs as it must not."""
+    """Return two snapshots, and the differences that must not be."""
     return {
         "direct": snapshot(pair.direct, None, ListingOptions()),
         "through": snapshot(pair.through, None, ListingOptions()),
@@ -38,16 +38,16 @@ def comparison(pair: SnapshotPair) -> dict[str, object]:
     }
 
 
-def _broker(seen: Snapshot, running: ServingKproxy | None, at: int) -> dict[str, object]:
-    broker = seen.brokers[at]
-    told = seen.seen.get(broker.id)
+def _broker(snapshot: Snapshot, running: ServingKproxy | None, index: int) -> dict[str, object]:
+    broker = snapshot.brokers[index]
+    details = snapshot.details.get(broker.id)
     return {
         "id": broker.id,
         "advertised": str(broker.advertised),
         "rack": broker.rack,
         "local": None if running is None else running.local.get(broker.id),
-        "listeners": dict(told.settings) if told is not None and told.settings else None,
-        "problem": None if told is None else told.problem or told.settings_problem or told.groups_problem,
+        "listeners": dict(details.settings) if details is not None and details.settings else None,
+        "problem": None if details is None else details.problem or details.settings_problem or details.groups_problem,
     }
 
 
@@ -70,7 +70,7 @@ def _topic(topic: Topic) -> dict[str, object]:
     }
 
 
-def _groups(seen: Snapshot) -> list[dict[str, object]]:
+def _groups(snapshot: Snapshot) -> list[dict[str, object]]:
     return [
         {
             "group": group.id,
@@ -79,6 +79,6 @@ def _groups(seen: Snapshot) -> list[dict[str, object]]:
             "protocol_type": group.protocol_type,
             "kind": group.kind,
         }
-        for node_id, told in sorted(seen.seen.items())
-        for group in told.groups
+        for node_id, details in sorted(snapshot.details.items())
+        for group in details.groups
     ]

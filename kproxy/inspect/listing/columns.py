@@ -17,8 +17,10 @@ _HOST = 7
 
 
 def cut(text: str, width: int) -> str:
-    """`text`, or what fits of it, with … for the rest: of an address the middle of its host is left out, and never the
-    port; of anything else the end."""
+    """Return `text`, shortened to `width` with ….
+
+    An address loses the middle of its host, and never its port; any other text loses its end.
+    """
     if len(text) <= width:
         return text
     port = _port(text)
@@ -35,7 +37,7 @@ def _port(text: str) -> str:
 
 
 def _least(cell: str) -> int:
-    """As narrow as a cell may become."""
+    """Return the least width of a cell."""
     port = _port(cell)
     return min(len(cell), _HOST + len(port)) if port else 1
 
@@ -43,27 +45,30 @@ def _least(cell: str) -> int:
 def table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, numbers: frozenset[int] = frozenset()
 ) -> Iterator[str]:
-    """Lines of a table: the widest columns give way until it fits, and cells that no longer do are `cut`. A column of
-    addresses keeps room for the ports: if need be, the lines are wider. Columns that are `numbers` stand to the right.
-    No line ends with spaces."""
+    """Yield the lines of a table.
+
+    The widest columns shrink until the table fits, and cells that no longer fit are `cut`. A column of addresses keeps
+    room for the ports: if necessary, the lines are wider. Columns that are `numbers` are right-aligned. No line ends
+    with spaces.
+    """
     room = width - len(_BETWEEN) * (len(headings) - 1)
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     if sum(widths) > room and rows:  # a heading gives way before a cell does
         longest = (max(map(len, column)) for column in zip(*rows, strict=True))
         widths = [max(size, min(len(heading), _HEADING)) for size, heading in zip(longest, headings, strict=True)]
     least = [max(map(_least, column), default=1) for column in zip(*rows, strict=True)] or [1] * len(headings)
-    while sum(widths) > room and (giving := [at for at, size in enumerate(widths) if size > least[at]]):
+    while sum(widths) > room and (giving := [index for index, size in enumerate(widths) if size > least[index]]):
         # All the widest at once: of two long columns neither is starved.
-        widest = max(widths[at] for at in giving)
-        there = [at for at in giving if widths[at] == widest]
-        below = max((widths[at] for at in giving if widths[at] < widest), default=1)
-        each = max(1, min(widest - below, -(-(sum(widths) - room) // len(there))))
-        for at in there:
-            widths[at] = max(least[at], widths[at] - each)
+        widest = max(widths[index] for index in giving)
+        widest_columns = [index for index in giving if widths[index] == widest]
+        below = max((widths[index] for index in giving if widths[index] < widest), default=1)
+        each = max(1, min(widest - below, -(-(sum(widths) - room) // len(widest_columns))))
+        for index in widest_columns:
+            widths[index] = max(least[index], widths[index] - each)
     for row in (headings, *rows):
         cells = [cut(cell, size) for cell, size in zip(row, widths, strict=True)]
-        placed = [
-            cell.rjust(size) if at in numbers else cell.ljust(size)
-            for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
+        aligned = [
+            cell.rjust(size) if index in numbers else cell.ljust(size)
+            for index, (cell, size) in enumerate(zip(cells, widths, strict=True))
         ]
-        yield _BETWEEN.join(placed).rstrip()
+        yield _BETWEEN.join(aligned).rstrip()

@@ -1,6 +1,7 @@
-"""What differs between a cluster as seen directly and as seen through kproxy. Only addresses should. Pure.
+"""The differences between a cluster as seen directly and through kproxy. Only addresses should differ. Pure.
 
-The controller of KRaft is left out of the brokers' answers, as each broker names any. It is asked for, and compared.
+The controller of KRaft is left out of the brokers' answers, because each broker names any. It is asked for, and
+compared.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kproxy.inspect.listing.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One thing that both may have, in words; "" where it is not there. `differs`: as it must not."""
+    """One compared item, in words; "" if it does not exist. `differs`: in a way that it must not."""
 
     what: str
     direct: str
@@ -32,12 +33,12 @@ class SnapshotPair:
 
     @property
     def differs(self) -> bool:
-        """Whether anything differs that must not."""
+        """True if any item differs that must not."""
         return any(row.differs for row in self.rows)
 
 
 def compare(direct: Snapshot, through: Snapshot) -> SnapshotPair:
-    """Find what differs."""
+    """Compare two snapshots."""
     rows = (*_cluster(direct, through), *_brokers(direct, through), *_topics(direct, through))
     return SnapshotPair(direct, through, rows)
 
@@ -51,17 +52,17 @@ def _cluster(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
 
 
 def _brokers(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
-    here, there = ({broker.id: broker for broker in one.brokers} for one in (direct, through))
-    for node_id in sorted(here.keys() | there.keys()):
-        one, other = here.get(node_id), there.get(node_id)
+    brokers, other_brokers = ({broker.id: broker for broker in one.brokers} for one in (direct, through))
+    for node_id in sorted(brokers.keys() | other_brokers.keys()):
+        one, other = brokers.get(node_id), other_brokers.get(node_id)
         differs = one is None or other is None or one.rack != other.rack
         yield ComparisonRow(f"broker {node_id}", _broker(one), _broker(other), differs)
 
 
 def _topics(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
-    here, there = ({topic.name: topic for topic in one.topics} for one in (direct, through))
-    for name in sorted(here.keys() | there.keys()):
-        one, other = here.get(name), there.get(name)
+    topics, other_topics = ({topic.name: topic for topic in one.topics} for one in (direct, through))
+    for name in sorted(topics.keys() | other_topics.keys()):
+        one, other = topics.get(name), other_topics.get(name)
         if one == other:
             continue
         if one is None or other is None or len(one.partitions) != len(other.partitions) or one.error != other.error:
@@ -69,9 +70,9 @@ def _topics(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
             continue
         for left, right in zip(one.partitions, other.partitions, strict=True):
             for part in ("leader", "replicas", "isr", "offline", "error"):
-                was, is_now = getattr(left, part), getattr(right, part)
-                if was != is_now:
-                    yield ComparisonRow(f"{name}-{left.index} {part}", _number(was), _number(is_now), True)
+                value, other_value = getattr(left, part), getattr(right, part)
+                if value != other_value:
+                    yield ComparisonRow(f"{name}-{left.index} {part}", _number(value), _number(other_value), True)
 
 
 def _broker(broker: Broker | None) -> str:

@@ -1,7 +1,7 @@
-"""Asking a cluster what it has. One bootstrap server that answers is enough for brokers and topics.
+"""Asks a cluster for its contents. One bootstrap server that answers is enough for brokers and topics.
 
-Groups, and what each broker says of its own listeners, only that broker knows. So for these each is asked that can be
-reached, along the same routes as `kproxy run` would take; kproxy makes sure that it is that broker.
+Groups, and a broker's own listeners, only that broker knows. So for these, each broker is asked that can be reached,
+along the same routes as `kproxy run` would take; kproxy verifies that it is that broker.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ _AT_ONCE = 32
 
 
 class NeedsLogin(UpstreamError):
-    """The brokers tell nothing before a login, and there are no credentials."""
+    """The brokers return nothing before a login, and there are no credentials."""
 
     def __init__(self) -> None:
         super().__init__("sasl", "the brokers answer after a login only: log in with --sasl")
 
 
 async def gather(config: ClusterConfig, options: ListingOptions) -> Snapshot:
-    """Ask the cluster. Raises KproxyError."""
+    """Ask the cluster.
+
+    Raises KproxyError.
+    """
     async with asyncio.TaskGroup() as tasks:
         try:
             return await _Gatherer(config, options, tasks).run()
@@ -71,30 +74,30 @@ class _Gatherer:
                 await self._explorer.explore_once()
             except LoginRequired:
                 raise NeedsLogin from None
-            async with self._connected(None) as (asked, ask):
-                return await self._ask(asked, ask)
+            async with self._connected(None) as (server, ask):
+                return await self._ask(server, ask)
         finally:
             await self._dialer.close()
 
-    async def _ask(self, asked: str, ask: ConnectionChannel) -> Snapshot:
+    async def _ask(self, server: str, ask: ConnectionChannel) -> Snapshot:
         versions = await _in_time(questions.ask_versions(ask))
         wanted = self._wanted
         names = wanted.names if contents.can_ask_for_one_topic(versions) else None
-        found = await self._contents(ask, versions, names)
+        cluster_contents = await self._contents(ask, versions, names)
         leader = contents.quorum_leader_question(versions)
-        controller = found.controller_id if found.controller_id >= 0 else None
+        controller = cluster_contents.controller_id if cluster_contents.controller_id >= 0 else None
         if leader is not None:  # any broker takes what is meant for the controller, and calls itself that
             controller = await self._optional(leader.ask(ask))
-        shown = tuple(topic for topic in found.topics if wanted.shows(topic))
+        shown = tuple(topic for topic in cluster_contents.topics if wanted.shows(topic))
         return Snapshot(
-            asked=asked,
-            cluster_id=found.cluster_id,
+            server=server,
+            cluster_id=cluster_contents.cluster_id,
             kraft=leader is not None,
             controller=controller,
-            brokers=found.brokers,
+            brokers=cluster_contents.brokers,
             topics=shown,
-            hidden=0 if wanted.topics else len(found.topics) - len(shown),
-            seen=await self._see(found, ask, versions),
+            hidden=0 if wanted.topics else len(cluster_contents.topics) - len(shown),
+            details=await self._see(cluster_contents, ask, versions),
         )
 
     async def _contents(self, ask: ConnectionChannel, versions: Versions, names: list[str] | None) -> ClusterContents:
@@ -105,7 +108,7 @@ class _Gatherer:
             raise WireError(error.reason, f"{what}: {error}: name fewer topics with --topic NAME") from None
 
     async def _optional(self, asking: Awaitable[T]) -> T | None:
-        """An answer without which the rest is still worth something."""
+        """Return an answer; None if it fails, because the other answers are useful without it."""
         try:
             return await _in_time(asking)
         except KproxyError:
@@ -114,13 +117,13 @@ class _Gatherer:
     # What only each broker knows
 
     async def _see(
-        self, found: ClusterContents, ask: ConnectionChannel, versions: Versions
+        self, cluster_contents: ClusterContents, ask: ConnectionChannel, versions: Versions
     ) -> dict[int, BrokerDetails]:
-        """What brokers say of themselves: the one that was asked, or, if each is to be asked, each."""
+        """Return the details of brokers: of the one that answered, or, if each must be asked, of each."""
         wanted = self._wanted
         if wanted.groups or wanted.listeners:
-            return await self._see_each(found)
-        node_id = await self._own_id(ask, versions, found) if wanted.own_listeners else None
+            return await self._see_each(cluster_contents)
+        node_id = await self._own_id(ask, versions, cluster_contents) if wanted.own_listeners else None
         if node_id is None:
             return {}
         try:
@@ -128,17 +131,19 @@ class _Gatherer:
         except KproxyError as error:
             return {node_id: BrokerDetails(settings_problem=str(error))}
 
-    async def _own_id(self, ask: ConnectionChannel, versions: Versions, found: ClusterContents) -> int | None:
-        """Which broker is asked."""
-        if len(found.brokers) == 1:
-            return found.brokers[0].id
+    async def _own_id(
+        self, ask: ConnectionChannel, versions: Versions, cluster_contents: ClusterContents
+    ) -> int | None:
+        """Return the node id of the broker that answers."""
+        if len(cluster_contents.brokers) == 1:
+            return cluster_contents.brokers[0].id
         question = questions.node_id_question(versions, UNUSED_NODE_ID)
         return None if question is None else await self._optional(question.ask(ask))
 
-    async def _see_each(self, found: ClusterContents) -> dict[int, BrokerDetails]:
+    async def _see_each(self, cluster_contents: ClusterContents) -> dict[int, BrokerDetails]:
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(node_id: int) -> BrokerDetails:
+        async def ask_broker(node_id: int) -> BrokerDetails:
             async with limit:
                 try:
                     async with self._connected(NodeKey(NodeKind.BROKER, node_id)) as (_, ask):
@@ -147,7 +152,7 @@ class _Gatherer:
                     return BrokerDetails(problem=str(error))
 
         async with asyncio.TaskGroup() as tasks:
-            asked = {broker.id: tasks.create_task(one(broker.id)) for broker in found.brokers}
+            asked = {broker.id: tasks.create_task(ask_broker(broker.id)) for broker in cluster_contents.brokers}
         return {node_id: task.result() for node_id, task in asked.items()}
 
     async def _of_itself(self, node_id: int, ask: ConnectionChannel) -> BrokerDetails:
@@ -174,7 +179,10 @@ class _Gatherer:
 
     @contextlib.asynccontextmanager
     async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, ConnectionChannel]]:
-        """A connection to a broker, or, for None, to a bootstrap server; and where that is. Raises UpstreamError."""
+        """Open a connection to a broker, or, for None, to a bootstrap server; yield its address, too.
+
+        Raises UpstreamError.
+        """
         upstream = await self._dialer.dial(key)
         with upstream.sock:
             if upstream.verify is not None:

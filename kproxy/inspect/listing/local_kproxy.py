@@ -1,4 +1,4 @@
-"""The kproxy that runs on this machine: whether it serves a cluster, and what it calls the brokers.
+"""The kproxy on this machine: whether it serves a cluster, and the local addresses of its brokers.
 
 `kproxy.proxy.admin.neighbour` asks it.
 """
@@ -18,8 +18,11 @@ SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServingKproxy:
-    """A kproxy that serves the cluster. `bootstrap`: what its clients use, None if only the user knows. `local`: the
-    brokers' local addresses, by id."""
+    """A kproxy that serves the cluster.
+
+    `bootstrap`: the bootstrap server of its clients, None if only the user knows it. `local`: the brokers' local
+    addresses, by id.
+    """
 
     admin: str
     bootstrap: str | None
@@ -27,7 +30,7 @@ class ServingKproxy:
 
 
 def serving(admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None) -> ServingKproxy | None:
-    """What the kproxy says that serves the cluster with this id."""
+    """Return the kproxy that serves the cluster with this id."""
     for cluster in served:
         if cluster_id is not None and cluster.cluster_id == cluster_id:
             local = {node.id: escaped(node.local) for node in cluster.present if node.kind == "broker" and node.bound}

@@ -21,20 +21,22 @@ _DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": Non
 async def gather_pair(
     config: ClusterConfig, admin: AdminClient | None, through: Address | None, options: ListingOptions
 ) -> SnapshotPair:
-    """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` asks. Raises
-    KproxyError."""
-    for again in reversed(range(_LOOKS)):
+    """Ask both: the brokers, and the kproxy at `through`, or the one whose admin endpoint `admin` is.
+
+    Raises KproxyError.
+    """
+    for remaining in reversed(range(_LOOKS)):
         direct = await gather(config, options)
         if through is None:
             through = _bootstrap(admin, direct.cluster_id)
         pair = compare(direct, await _through(config, through, options))
-        if not again or not pair.differs:
+        if not remaining or not pair.differs:
             break
     return pair
 
 
 async def _through(config: ClusterConfig, server: Address, options: ListingOptions) -> Snapshot:
-    """As a client of kproxy sees it. Where kproxy does not log in, the client does."""
+    """Ask as a client of kproxy does. If kproxy does not log in, the client does."""
     local = config.model_copy(update={**_DIRECTLY, "bootstrap_servers": (server,)})
     try:
         return await gather(local.model_copy(update={"sasl": None}), options)
@@ -45,15 +47,18 @@ async def _through(config: ClusterConfig, server: Address, options: ListingOptio
 
 
 def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
-    """Where clients of the running kproxy begin. Raises AdminError."""
+    """Return the bootstrap server for clients of the running kproxy.
+
+    Raises AdminError.
+    """
     instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
     if admin is None:
         raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
-    found = local_kproxy.serving(admin.address, neighbour.served_clusters(admin), cluster_id)
-    if found is None:
+    serving = local_kproxy.serving(admin.address, neighbour.served_clusters(admin), cluster_id)
+    if serving is None:
         raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
-    if found.bootstrap is None:
+    if serving.bootstrap is None:
         raise AdminError(
             f"the ports of the kproxy at {admin.address} are published under other numbers: give --through"
         )
-    return Address.parse(found.bootstrap)
+    return Address.parse(serving.bootstrap)

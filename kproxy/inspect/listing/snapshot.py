@@ -1,4 +1,4 @@
-"""What was seen of a cluster at one moment."""
+"""The contents of a cluster at one moment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from kproxy.client.ask.contents import Broker, Group, Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingOptions:
-    """What to ask for. `topics`: names, or globs; none means all. `groups`, `listeners`: ask each broker for them.
-    `own_listeners`: ask the bootstrap server that answers for its own, at least."""
+    """The contents to ask for."""
 
     topics: tuple[str, ...] = ()
+    """Names, or globs; none means all."""
     internal: bool = False
     groups: bool = False
+    """Ask each broker for its groups."""
     listeners: bool = False
+    """Ask each broker for its listeners."""
     own_listeners: bool = True
+    """Ask at least the answering bootstrap server for its listeners."""
 
     @property
     def names(self) -> list[str] | None:
@@ -27,7 +30,7 @@ class ListingOptions:
         return None if globs or not self.topics else list(dict.fromkeys(self.topics))
 
     def shows(self, topic: Topic) -> bool:
-        """Whether the topic is to be shown. One that is asked for by name is, also if it is internal."""
+        """Return True if the topic must be shown. One that is asked for by name is, also if it is internal."""
         if self.topics:
             return any(fnmatchcase(topic.name, glob) for glob in self.topics)
         return self.internal or not topic.internal
@@ -35,31 +38,33 @@ class ListingOptions:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDetails:
-    """What one broker told of itself, and why it did not tell. `problem`: why it could not be asked at all."""
+    """The details that one broker returned of itself, and why some are missing."""
 
     settings: Mapping[str, str | None] = field(default_factory=dict)
     settings_problem: str | None = None
     groups: Sequence[Group] = ()
     groups_problem: str | None = None
     problem: str | None = None
+    """Why the broker could not be asked at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A cluster. `asked`: the bootstrap server that answered. `controller`: of ZooKeeper, or the leader of a KRaft
-    quorum; None if it cannot be seen. `seen`: what brokers told of themselves, by id. `hidden`: internal topics that
-    are left out."""
+    """The contents of a cluster."""
 
-    asked: str
+    server: str
+    """The bootstrap server that answered."""
     cluster_id: str | None
     kraft: bool
     controller: int | None
+    """The controller of ZooKeeper, or the leader of a KRaft quorum; None if it is not visible."""
     brokers: tuple[Broker, ...]
     topics: tuple[Topic, ...]
     hidden: int = 0
-    seen: Mapping[int, BrokerDetails] = field(default_factory=dict)
+    """The number of internal topics that are left out."""
+    details: Mapping[int, BrokerDetails] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
-        """How many the topics have."""
+        """The number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics)

@@ -19,47 +19,47 @@ _MOST_LEADERS = 5
 
 
 def snapshot(
-    seen: Snapshot, running: ServingKproxy | None, options: ListingOptions, width: int, *, partitions: bool
+    snapshot: Snapshot, running: ServingKproxy | None, options: ListingOptions, width: int, *, partitions: bool
 ) -> Iterator[str]:
-    """All of it."""
-    for line in _head(seen, running):
+    """Yield the lines of a snapshot."""
+    for line in _head(snapshot, running):
         yield from _wrapped(line, width)
     yield ""
-    yield from _brokers(seen, running, width)
+    yield from _brokers(snapshot, running, width)
     yield ""
-    yield from _topics(seen, width, partitions=partitions)
+    yield from _topics(snapshot, width, partitions=partitions)
     if options.listeners or options.own_listeners:
         yield ""
-        yield from _listeners(seen, width)
-        if not options.listeners and len(seen.brokers) > 1:
+        yield from _listeners(snapshot, width)
+        if not options.listeners and len(snapshot.brokers) > 1:
             yield "(--listeners asks every broker that can be reached)"
     if options.groups:
         yield ""
-        yield from _groups(seen, width)
+        yield from _groups(snapshot, width)
 
 
-def _head(seen: Snapshot, running: ServingKproxy | None) -> Iterator[str]:
-    yield f"cluster {seen.cluster_id or 'without an id'}, as {seen.asked} says"
-    kind = "KRaft" if seen.kraft else "ZooKeeper"
-    controller = "not allowed to see" if seen.controller is None else str(seen.controller)
-    yield f"{_count(len(seen.brokers), 'broker')}, controller {controller} ({kind}), {_topics_in_words(seen)}"
+def _head(snapshot: Snapshot, running: ServingKproxy | None) -> Iterator[str]:
+    yield f"cluster {snapshot.cluster_id or 'without an id'}, as {snapshot.server} says"
+    kind = "KRaft" if snapshot.kraft else "ZooKeeper"
+    controller = "not allowed to see" if snapshot.controller is None else str(snapshot.controller)
+    yield f"{_count(len(snapshot.brokers), 'broker')}, controller {controller} ({kind}), {_topics_in_words(snapshot)}"
     if running is not None:
         where = "" if running.bootstrap is None else f": bootstrap.servers={running.bootstrap}"
         yield f"kproxy (--admin {running.admin}) serves it{where}"
 
 
-def _topics_in_words(seen: Snapshot) -> str:
-    hidden = f" ({seen.hidden} internal hidden)" if seen.hidden else ""
-    return f"{_count(len(seen.topics), 'topic')}{hidden}, {_count(seen.partitions, 'partition')}"
+def _topics_in_words(snapshot: Snapshot) -> str:
+    hidden = f" ({snapshot.hidden} internal hidden)" if snapshot.hidden else ""
+    return f"{_count(len(snapshot.topics), 'topic')}{hidden}, {_count(snapshot.partitions, 'partition')}"
 
 
-def _brokers(seen: Snapshot, running: ServingKproxy | None, width: int) -> Iterator[str]:
+def _brokers(snapshot: Snapshot, running: ServingKproxy | None, width: int) -> Iterator[str]:
     headings = ["BROKER", "ADVERTISED"]
-    racks = any(broker.rack for broker in seen.brokers)
+    racks = any(broker.rack for broker in snapshot.brokers)
     headings += ["RACK"] if racks else []
     headings += ["LOCAL"] if running is not None else []
     rows = []
-    for broker in seen.brokers:
+    for broker in snapshot.brokers:
         row = [str(broker.id), str(broker.advertised)]
         row += [broker.rack or _NOBODY] if racks else []
         row += [running.local.get(broker.id, _NOBODY)] if running is not None else []
@@ -67,24 +67,24 @@ def _brokers(seen: Snapshot, running: ServingKproxy | None, width: int) -> Itera
     yield from table(headings, rows, width, frozenset({0}))
 
 
-def _topics(seen: Snapshot, width: int, *, partitions: bool) -> Iterator[str]:
-    if not seen.topics:
-        yield "no topic that the user may see" if not seen.hidden else "no topic but internal ones (--internal)"
+def _topics(snapshot: Snapshot, width: int, *, partitions: bool) -> Iterator[str]:
+    if not snapshot.topics:
+        yield "no topic that the user may see" if not snapshot.hidden else "no topic but internal ones (--internal)"
         return
     if partitions:
-        yield from _partitions(seen.topics, width)
+        yield from _partitions(snapshot.topics, width)
         return
     headings = ["TOPIC", "PARTITIONS", "REPLICAS", "LEADERS", "STATE"]
-    rows = [_topic(topic) for topic in seen.topics]
+    rows = [_topic(topic) for topic in snapshot.topics]
     yield from table(headings, rows, width, frozenset({1, 2}))
 
 
 def _topic(topic: Topic) -> Sequence[str]:
     replicas = sorted({len(partition.replicas) for partition in topic.partitions})
-    led = Counter(partition.leader for partition in topic.partitions if not partition.is_leaderless)
-    leaders = " ".join(f"{node}:{count}" if count > 1 else str(node) for node, count in sorted(led.items()))
-    if len(led) > _MOST_LEADERS:
-        leaders = _count(len(led), "broker")
+    leaderships = Counter(partition.leader for partition in topic.partitions if not partition.is_leaderless)
+    leaders = " ".join(f"{node}:{count}" if count > 1 else str(node) for node, count in sorted(leaderships.items()))
+    if len(leaderships) > _MOST_LEADERS:
+        leaders = _count(len(leaderships), "broker")
     return [
         topic.name,
         str(len(topic.partitions)),
@@ -123,53 +123,55 @@ def _partition_state(partition: Partition) -> str:
     return ", ".join(words) or "ok"
 
 
-def _listeners(seen: Snapshot, width: int) -> Iterator[str]:
-    told = {node_id: parse_listeners(one.settings) for node_id, one in sorted(seen.seen.items()) if one.settings}
+def _listeners(snapshot: Snapshot, width: int) -> Iterator[str]:
+    listeners_of_brokers = {
+        node_id: parse_listeners(one.settings) for node_id, one in sorted(snapshot.details.items()) if one.settings
+    }
     rows = [
         [str(node_id), one.name, one.protocol, one.bound or _NOBODY, one.advertised or _NOBODY, one.role]
-        for node_id, found in told.items()
+        for node_id, found in listeners_of_brokers.items()
         for one in found
     ]
     headings = ["BROKER", "LISTENER", "PROTOCOL", "BOUND", "ADVERTISED", "FOR"]
-    if len(told) == 1:
+    if len(listeners_of_brokers) == 1:
         yield f"listeners of broker {rows[0][0]}:" if rows else "listeners: none"
         yield from table(headings[1:], [row[1:] for row in rows], width)
-    elif told:
+    elif listeners_of_brokers:
         yield from table(headings, rows, width, frozenset({0}))
-    for node_id, one in sorted(seen.seen.items()):
+    for node_id, one in sorted(snapshot.details.items()):
         why = one.problem or one.settings_problem
         if why is not None:
             yield from _wrapped(f"listeners of broker {node_id}: {why}", width)
-    if not seen.seen:
+    if not snapshot.details:
         yield "listeners: not allowed to see"
 
 
-def _groups(seen: Snapshot, width: int) -> Iterator[str]:
-    found = [(group.id, node_id, group) for node_id, told in seen.seen.items() for group in told.groups]
+def _groups(snapshot: Snapshot, width: int) -> Iterator[str]:
+    groups = [(group.id, node_id, group) for node_id, details in snapshot.details.items() for group in details.groups]
     rows = [
         [group.id or '""', str(node_id), group.state or "?", group.protocol_type or _NOBODY, group.kind or "?"]
-        for _, node_id, group in sorted(found, key=lambda one: one[:2])
+        for _, node_id, group in sorted(groups, key=lambda one: one[:2])
     ]
     if rows:
         yield from table(["GROUP", "COORDINATOR", "STATE", "PROTOCOL", "KIND"], rows, width, frozenset({1}))
     else:
         yield "no group that the user may see"
-    for node_id, told in sorted(seen.seen.items()):
-        if told.problem is not None:
-            yield from _wrapped(f"groups of broker {node_id}: not asked: {told.problem}", width)
-        elif told.groups_problem is not None:
-            yield from _wrapped(f"groups of broker {node_id}: {told.groups_problem}", width)
+    for node_id, details in sorted(snapshot.details.items()):
+        if details.problem is not None:
+            yield from _wrapped(f"groups of broker {node_id}: not asked: {details.problem}", width)
+        elif details.groups_problem is not None:
+            yield from _wrapped(f"groups of broker {node_id}: {details.groups_problem}", width)
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """A sentence; a word that is longer than a line is cut, but for the port of an address."""
+    """Yield a sentence in lines; a word that is longer than a line is cut, but for the port of an address."""
     fitting = " ".join(cut(word, width - 2) for word in text.split(" "))
     return iter(textwrap.wrap(fitting, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def comparison(pair: SnapshotPair, width: int) -> Iterator[str]:
-    """Two snapshots side by side."""
-    headings = ["", f"direct ({pair.direct.asked})", f"through kproxy ({pair.through.asked})", ""]
+    """Yield the lines of two snapshots side by side."""
+    headings = ["", f"direct ({pair.direct.server})", f"through kproxy ({pair.through.server})", ""]
     shown = [
         [row.what, row.direct or "not there", row.through or "not there", "DIFFERS" if row.differs else ""]
         for row in pair.rows

@@ -33,7 +33,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def found(engine: Engine) -> list[ClusterCandidate]:
     place = docker.search_docker("Docker", engine.path)
     assert place.problem == ""
-    return list(place.found)
+    return list(place.candidates)
 
 
 THREE = {
@@ -48,7 +48,7 @@ def test_three_listeners_of_which_one_is_for_this_machine(engine: Engine) -> Non
     ports = {"9092/tcp": ["0.0.0.0:9092", ":::9092"], "29092/tcp": ["0.0.0.0:29092"]}
     engine.add("kafka", "apache/kafka:4.1.0", {**THREE, **advertised}, ports)
     (one,) = found(engine)
-    assert one.what == "kafka (apache/kafka:4.1.0)"
+    assert one.description == "kafka (apache/kafka:4.1.0)"
     assert one.words == ()
     assert one.notes == ("clients on this machine need no kproxy: bootstrap.servers=localhost:9092",)
 
@@ -138,7 +138,7 @@ HOSTILE = {
 def test_an_engine_that_is_none(how: str, engine: Engine) -> None:
     engine.answer = lambda target: HOSTILE[how]
     place = docker.search_docker("Docker", engine.path)
-    assert place.found == ()
+    assert place.candidates == ()
     assert place.problem.startswith(str(engine.path))
     assert len(place.problem) < 400
 
@@ -149,7 +149,7 @@ def test_an_engine_that_is_none(how: str, engine: Engine) -> None:
 def test_an_engine_that_lists_nonsense(listed: object, engine: Engine) -> None:
     body = json.dumps(listed).encode()
     engine.answer = lambda target: b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    assert docker.search_docker("Docker", engine.path).found in ((), [])
+    assert docker.search_docker("Docker", engine.path).candidates in ((), [])
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_a_cluster_of_strimzi(version: str, tmp_path: Path, monkeypatch: p
     cluster.add(SERVICES, named("shop-kafka-bootstrap", "kafka", {"strimzi.io/cluster": "shop"}, ports=ports))
     place = await asked(cluster, tmp_path, monkeypatch)
     assert place.problem == ""
-    shop, safe = place.found
+    shop, safe = place.candidates
     assert shop.words == ("run", "--via", "k8s://kafka", "-b", "shop-kafka-bootstrap:9092")
     assert shop.notes == ()
     assert safe.words == (
@@ -275,12 +275,12 @@ async def test_a_cluster_of_confluent_and_services(tmp_path: Path, monkeypatch: 
         {"spec": {"ports": [{"port": 9092}]}},
     )
     place = await asked(cluster, tmp_path, monkeypatch)
-    assert [one.words for one in place.found] == [
+    assert [one.words for one in place.candidates] == [
         ("run", "--via", "k8s://confluent", "-b", "kafka:9071"),
         ("run", "--via", "k8s://dev", "-b", "mine:9092"),
         ("run", "--via", "k8s://prod", "-b", "my-kafka:19092"),
     ]
-    assert "add --tls" in place.found[0].notes[0]
+    assert "add --tls" in place.candidates[0].notes[0]
 
 
 async def test_who_may_see_one_namespace_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ async def test_who_may_see_one_namespace_only(tmp_path: Path, monkeypatch: pytes
     place = await asked(cluster, tmp_path, monkeypatch)
     assert place.problem.endswith("name one namespace with --namespace")
     place = await asked(cluster, tmp_path, monkeypatch, "dev")
-    assert [one.words for one in place.found] == [("run", "--via", "k8s://dev", "-b", "kafka:9092")]
+    assert [one.words for one in place.candidates] == [("run", "--via", "k8s://dev", "-b", "kafka:9092")]
 
 
 def services(names: range, following: str = "") -> dict[str, Any]:
@@ -303,8 +303,8 @@ async def test_a_list_of_several_pages(tmp_path: Path, monkeypatch: pytest.Monke
     cluster.documents["/api/v1/services?limit=500"] = services(range(3), "a/b")
     cluster.documents["/api/v1/services?limit=500&continue=a/b"] = services(range(3, 5))
     place = await asked(cluster, tmp_path, monkeypatch)
-    assert [one.words[-1] for one in place.found] == [f"kafka-{number}:9092" for number in range(5)]
-    assert (place.problem, place.more) == ("", "")
+    assert [one.words[-1] for one in place.candidates] == [f"kafka-{number}:9092" for number in range(5)]
+    assert (place.problem, place.left_out) == ("", "")
 
 
 async def test_a_list_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,24 +312,24 @@ async def test_a_list_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     cluster.documents["/api/v1/services?limit=500"] = services(range(3), "x")
     cluster.documents["/api/v1/services?limit=500&continue=x"] = services(range(3, 5), "x")
     place = await asked(cluster, tmp_path, monkeypatch)
-    assert len(place.found) == 5
-    assert place.more == "too many services: name one namespace with --namespace"
-    assert list(output.text([place]))[-1] == f"there is more: Kubernetes: {place.more}"
+    assert len(place.candidates) == 5
+    assert place.left_out == "too many services: name one namespace with --namespace"
+    assert list(output.text([place]))[-1] == f"there is more: Kubernetes: {place.left_out}"
 
 
 async def test_more_than_anybody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     cluster.documents["/api/v1/services?limit=500"] = services(range(600))
     place = await asked(cluster, tmp_path, monkeypatch)
-    assert len(place.found) == 500
-    assert place.more == "too many clusters: name one namespace with --namespace"
+    assert len(place.candidates) == 500
+    assert place.left_out == "too many clusters: name one namespace with --namespace"
 
 
 async def test_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(Forwarding().kubeconfig(tmp_path / "config", port=1)))
     place = await kubernetes.search_kubernetes(None, None)
     assert "the API server" in place.problem
-    assert place.found == ()
+    assert place.candidates == ()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     assert "KUBECONFIG names no file" in (await kubernetes.search_kubernetes(None, None)).problem
 
@@ -365,7 +365,7 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     with (tmp_path / "huge.yaml").open("wb") as file:
         file.truncate(2 * 1024 * 1024)
-    by_what = {one.what: one for one in files.search_files(tmp_path).found}
+    by_what = {one.description: one for one in files.search_files(tmp_path).candidates}
     assert by_what.keys() == {"compose.yaml: kafka", "client.properties: bootstrap.servers=a.example:9093"}
     assert by_what["compose.yaml: kafka"].words == ("run", "-b", "localhost:9092")
     assert by_what["client.properties: bootstrap.servers=a.example:9093"].words == (
@@ -376,7 +376,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_no_directory(tmp_path: Path) -> None:
-    assert files.search_files(tmp_path / "nowhere").found == []
+    assert files.search_files(tmp_path / "nowhere").candidates == []
 
 
 # This machine
@@ -412,16 +412,16 @@ def test_what_listens_here(tmp_path: Path) -> None:
         15: (["/usr/bin/docker-proxy", "-host-port", "29092"], [7]),
     }
     place = sockets.search_sockets(machine(tmp_path, sockets, commands))
-    assert [one.words for one in place.found] == [
+    assert [one.words for one in place.candidates] == [
         ("run", "-b", "localhost:9092,localhost:9093"),
         ("doctor", "localhost:9093"),
         ("doctor", "localhost:9094"),
     ]
-    assert place.found[1].what == "Apache Kafka: a process with the ports 9093, 9999, 31000"
+    assert place.candidates[1].description == "Apache Kafka: a process with the ports 9093, 9999, 31000"
 
 
 def test_no_proc(tmp_path: Path) -> None:
-    assert sockets.search_sockets(tmp_path / "nowhere").found == ()
+    assert sockets.search_sockets(tmp_path / "nowhere").candidates == ()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -429,7 +429,7 @@ def test_this_machine_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(sockets, "_USUAL", (port,))
-        assert ("doctor", f"localhost:{port}") in [one.words for one in sockets.search_sockets().found]
+        assert ("doctor", f"localhost:{port}") in [one.words for one in sockets.search_sockets().candidates]
 
 
 # What people see

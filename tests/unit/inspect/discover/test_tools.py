@@ -114,7 +114,7 @@ def look(home: Path) -> SearchResult:
 def by_what(home: Path) -> dict[str, ClusterCandidate]:
     place = look(home)
     assert place.problem == ""
-    return {one.what: one for one in place.found}
+    return {one.description: one for one in place.candidates}
 
 
 def test_each_tool(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_file_that_is_called_as_standard_input(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("sys.stdin", None)  # whoever reads it fails
     place = tools.search_tools(tmp_path, tmp_path, {"KCAT_CONFIG": "-"})
     assert place is not None
-    assert (len(place.found), place.problem) == (1, "")
+    assert (len(place.candidates), place.problem) == (1, "")
 
 
 def test_where_the_environment_says(tmp_path: Path) -> None:
@@ -184,13 +184,13 @@ def test_where_the_environment_says(tmp_path: Path) -> None:
     write(tmp_path, "kafkactl.yml", "contexts: {c: {brokers: [here:1]}}\n")
     place = tools.search_tools(tmp_path, tmp_path, environment)
     assert place is not None
-    assert [one.what for one in place.found] == [
+    assert [one.description for one in place.candidates] == [
         "~/mine/kcat: bootstrap.servers=kc.example:9093", "rpk, x: xdg:1", "kafkactl, c: there:1",
     ]  # fmt: skip
     del environment["KAFKA_CTL_CONFIG"]
     place = tools.search_tools(tmp_path, tmp_path, environment)
     assert place is not None
-    assert place.found[-1].what == "kafkactl, c: here:1"
+    assert place.candidates[-1].description == "kafkactl, c: here:1"
 
 
 def test_a_user_without_files_and_a_user_who_asks_only_for_them(
@@ -220,7 +220,7 @@ NONSENSE = [
 def test_nonsense_is_nothing(tmp_path: Path, name: str, text: str) -> None:
     write(tmp_path, name, text)
     place = look(tmp_path)
-    assert (list(place.found), place.problem) == ([], "")
+    assert (list(place.candidates), place.problem) == ([], "")
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("kcat.conf")])
@@ -240,7 +240,7 @@ def test_what_cannot_be_read_is_said_and_hinders_no_other(tmp_path: Path, name: 
         write(tmp_path, other, text)
     (tmp_path / name).write_bytes(content)
     place = look(tmp_path)
-    assert place.found
+    assert place.candidates
     if says:
         assert place.problem.startswith(f"~/{name}: ")
         assert says in place.problem
@@ -249,21 +249,23 @@ def test_what_cannot_be_read_is_said_and_hinders_no_other(tmp_path: Path, name: 
 @pytest.mark.parametrize("broker", ["a b:9092", "a:b:c", "a:99999", "a:0x1", "-h:x", "/x:1"])
 def test_an_address_that_is_none(tmp_path: Path, broker: str) -> None:
     write(tmp_path, ".kaf/config", f'clusters: [{{name: "\\e[0mx", brokers: ["{broker}"]}}]\n')
-    (one,) = look(tmp_path).found
+    (one,) = look(tmp_path).candidates
     assert (one.words, one.notes) == ((), ("~/.kaf/config has an address there that is none",))
-    assert one.what.isprintable()
+    assert one.description.isprintable()
 
 
 def test_an_address_of_which_a_terminal_would_do_something(tmp_path: Path) -> None:
     write(tmp_path, ".kaf/config", 'clusters: [{name: x, brokers: ["\\e[31mred:9092"]}]\n')
-    assert all(text.isprintable() for one in look(tmp_path).found for text in (one.what, *one.words, *one.notes))
+    assert all(
+        text.isprintable() for one in look(tmp_path).candidates for text in (one.description, *one.words, *one.notes)
+    )
 
 
 def test_names_of_files_that_cannot_be_shown(tmp_path: Path) -> None:
     write(
         tmp_path, ".kaf/config", 'clusters: [{name: x, brokers: [a], TLS: {cafile: "/a\\nb", clientfile: "--tls"}}]\n'
     )
-    (one,) = look(tmp_path).found
+    (one,) = look(tmp_path).candidates
     assert one.words == ("run", "-b", "a:9092", "--tls")
     assert len(one.notes) == 3
 
@@ -272,4 +274,4 @@ def test_more_than_anybody_reads(tmp_path: Path) -> None:
     many = ", ".join(f"{{name: c{number}, brokers: [b{number}]}}" for number in range(150))
     write(tmp_path, ".kaf/config", f"clusters: [{many}]\n")
     place = look(tmp_path)
-    assert (len(place.found), place.more) == (100, "50 clusters after these")
+    assert (len(place.candidates), place.left_out) == (100, "50 clusters after these")

@@ -59,5 +59,5 @@ def topic(name: str, *leaders: int, replicas: tuple[int, ...] = (1,), **more: An
 def examination(*nodes: Contact, bootstrap: tuple[Contact, ...] = (), **more: Any) -> Examination:
     servers = bootstrap or (good("kafka.example:9092", 1),)
     asked = next((one for one in servers if one.identity is not None), None)
-    values: dict[str, Any] = {"asked": asked, "contents": ClusterContents("c", 1, (), ()), "settings": None}
+    values: dict[str, Any] = {"answering": asked, "contents": ClusterContents("c", 1, (), ()), "settings": None}
     return Examination(servers, tuple(nodes), **(values | more))

@@ -37,7 +37,7 @@ def test_a_hop_explains_all_that_lies_behind_it() -> None:
 def test_one_cause_of_many_addresses_is_said_once() -> None:
     nodes = [bad(f"kafka-{n}.example.com:9092", "resolve", n) for n in range(1, 7)]
     (finding,) = [one for one in diagnose(examination(*nodes), NOW) if one.problem]
-    assert (finding.fault, len(finding.about)) == (Fault.NAME_NOT_RESOLVED, 6)
+    assert (finding.fault, len(finding.subjects)) == (Fault.NAME_NOT_RESOLVED, 6)
     assert "and 3 more" in finding.why
     assert finding.line == "advertised.listeners=NAME://kafka-1.example.com:9092"
     assert finding.fix
@@ -71,7 +71,7 @@ def test_the_listener_that_would_serve() -> None:
     out = good("kafka.example:9094", 1)
     works = OtherListener(out, (good("kafka.example:9094", 1, 1),))
     node = bad("kafka1:29092", "resolve", 1)
-    found = examination(node, settings=settings, elsewhere=(works,))
+    found = examination(node, settings=settings, other_listeners=(works,))
     (finding,) = [one for one in diagnose(found, NOW) if one.problem]
     assert (finding.fault, finding.symptom) == (Fault.WRONG_LISTENER, Fault.CONTAINER_NAME_ADVERTISED)
     assert finding.fix == ("bootstrap.servers=kafka.example:9094", "security.protocol=SASL_SSL")
@@ -79,7 +79,7 @@ def test_the_listener_that_would_serve() -> None:
 
     # It answers, but tells clients an address that does not: then it serves nobody here.
     broken = replace(works, nodes=(bad("kafka9:1", "resolve", 1),))
-    found = examination(node, settings=settings, elsewhere=(broken,))
+    found = examination(node, settings=settings, other_listeners=(broken,))
     assert faults(found) == [Fault.CONTAINER_NAME_ADVERTISED]
 
 
@@ -154,7 +154,7 @@ def test_why_a_server_cannot_be_used(
 
 def test_a_login_that_is_needed() -> None:
     wants = bad("kafka.example:1", "", wants_login=True, mechanisms=("SCRAM-SHA-512",))
-    (finding,) = diagnose(examination(bootstrap=(wants,), asked=None), NOW)
+    (finding,) = diagnose(examination(bootstrap=(wants,), answering=None), NOW)
     assert finding.fault is Fault.LOGIN_NEEDED
     assert "sasl.mechanism=SCRAM-SHA-512" in finding.fix
 

@@ -15,7 +15,7 @@ SSH = "ssh://bastion"
 
 def behind(*direct: Contact, **more: Any) -> Examination:
     nodes = [good(f"kafka-{node}.example:9092", node, node) for node in (1, 2, 3)]
-    return examination(*nodes, via=(SSH,), means=(f"--via {SSH}",), direct=direct, **more)
+    return examination(*nodes, via=(SSH,), kproxy_options=(f"--via {SSH}",), direct_contacts=direct, **more)
 
 
 def test_without_the_hop_nothing_is_reached() -> None:
@@ -33,7 +33,7 @@ def test_one_bootstrap_server_is_enough_but_all_brokers_needed() -> None:
     assert direct_access.is_reached(behind(*servers, *nodes)) is True
     lost = bad("kafka-3.example:9092", "timeout", 3)
     (finding,) = diagnose(behind(*servers, *nodes[:2], lost))
-    assert (finding.fault, finding.about) == (Fault.KPROXY_NEEDED, ("kafka-3.example:9092",))
+    assert (finding.fault, finding.subjects) == (Fault.KPROXY_NEEDED, ("kafka-3.example:9092",))
 
 
 def test_another_cluster_at_the_address_is_not_the_hops_cluster() -> None:
@@ -51,8 +51,8 @@ def test_brokers_that_need_a_login_are_not_judged_without_hop() -> None:
 
 def test_what_kproxy_does_not_reach_either_is_to_be_mended_first() -> None:
     found = examination(
-        bad("kafka-1.example:9092", "refused", 1), via=(SSH,), means=(f"--via {SSH}",),
-        direct=(bad("kafka.example:9092", "resolve"),),
+        bad("kafka-1.example:9092", "refused", 1), via=(SSH,), kproxy_options=(f"--via {SSH}",),
+        direct_contacts=(bad("kafka.example:9092", "resolve"),),
     )  # fmt: skip
     assert [one.fault for one in diagnose(found)] == [Fault.PORT_CLOSED]
 
@@ -60,6 +60,6 @@ def test_what_kproxy_does_not_reach_either_is_to_be_mended_first() -> None:
 def test_maps_are_no_clients_either() -> None:
     nodes = [good("gate.example:19001", 1, 1)]
     direct = (good("localhost:9092", 1), bad("kafka-1.example:9092", "resolve", 1))
-    (finding,) = diagnose(examination(*nodes, mapped=True, means=("--map",), direct=direct))
+    (finding,) = diagnose(examination(*nodes, mapped=True, kproxy_options=("--map",), direct_contacts=direct))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.NAME_NOT_RESOLVED)
     assert "kproxy reaches the cluster with --map." in finding.why

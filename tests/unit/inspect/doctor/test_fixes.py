@@ -51,16 +51,16 @@ def examined(
     settings: Mapping[int, Mapping[str, str | None]],
     here: dict[int, str],
     *nodes: Contact,
-    asked: str = "",
+    answering: str = "",
     **more: Any,
 ) -> Examination:
     """Brokers with these settings, that are reached at these addresses. The first of these was asked."""
     contacts = nodes or [bad(f"kafka-{node}:9092", "resolve", node) for node in (settings or here)]
-    server = asked or next(iter(here.values()))
+    server = answering or next(iter(here.values()))
     return examination(
         *contacts,
         bootstrap=(good(server, next(iter(here))),),
-        told={key(node): told(dict(values)) for node, values in settings.items()},
+        broker_settings={key(node): told(dict(values)) for node, values in settings.items()},
         here={key(node): Address.parse(address) for node, address in here.items()},
         settings=settings.get(next(iter(here))),
         **more,
@@ -108,7 +108,9 @@ def test_settings_that_are_nowhere_set() -> None:
 
 def test_three_brokers_behind_three_forwards() -> None:
     settings = {node: separate(node) for node in (1, 2, 3)}
-    finding = first(examined(settings, {node: f"localhost:1909{node}" for node in (1, 2, 3)}, asked="localhost:19091"))
+    finding = first(
+        examined(settings, {node: f"localhost:1909{node}" for node in (1, 2, 3)}, answering="localhost:19091")
+    )
     lines = by_broker(finding.fix)
     files = {name: pasted(settings[int(name[-1])], one) for name, one in lines.items()}
     assert list(files) == ["broker 1", "broker 2", "broker 3"]
@@ -230,7 +232,7 @@ def test_settings_of_one_listener_alone() -> None:
     own = {"listener.name.out.ssl.keystore.location": "/keys/out.p12", "listener.name.out.ssl.keystore.password": None}
     values = {name: value for name, value in separate(1).items() if name != "ssl.keystore.location"}
     found = examined({1: values}, {1: "farm.example:9092"})
-    finding = first(replace(found, told={key(1): told({**values, **own})}))
+    finding = first(replace(found, broker_settings={key(1): told({**values, **own})}))
     lines = by_broker(finding.fix)["broker 1"]
     assert lines["listener.name.external.ssl.keystore.location"] == "/keys/out.p12"
     assert "listener.name.external.ssl.keystore.password" not in lines
@@ -252,7 +254,7 @@ def test_lines_that_lint_refuses_are_not_printed() -> None:
 def test_a_dynamic_setting_wins() -> None:
     found = examined({1: COMBINED}, {1: "farm.example:9092"})
     dynamic = told(dict(COMBINED), dynamic=frozenset({"advertised.listeners"}))
-    fix = first(replace(found, told={key(1): dynamic})).fix
+    fix = first(replace(found, broker_settings={key(1): dynamic})).fix
     assert any("has advertised.listeners as a dynamic setting" in line for line in fix)
 
 

@@ -28,7 +28,7 @@ def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: st
     failed = bad("kafka:9092", reason, problem=f"--via {via}: no login", via_failed=True)
     found = examination(bootstrap=(failed,), via=("ssh://first", via))
     (finding,) = diagnose(found)
-    assert (finding.fault, finding.about) == (Fault.HOP_FAILED, (via,))
+    assert (finding.fault, finding.subjects) == (Fault.HOP_FAILED, (via,))
     assert finding.fix[0].startswith(command)
     if not via.startswith("socks5"):
         assert "socks" not in " ".join((finding.why, *finding.fix)).lower()

@@ -45,9 +45,9 @@ def test_where_only_a_login_would_tell_whether_the_hop_is_needed() -> None:
     found = examination(
         good("a.example:9092", 1, 1),
         via=("ssh://bastion",),
-        means=("--via ssh://bastion",),
+        kproxy_options=("--via ssh://bastion",),
         login="PLAIN",
-        direct=(untold,),
+        direct_contacts=(untold,),
     )
     tried = TrialResult(CommandLine({"bootstrap_servers": ("kafka.example:9092",), "via": ("ssh://bastion",)}), 1, 1)
     said, value = of(found, TrialOutcome(tried, 1))

@@ -8,7 +8,7 @@ Wings, from top to bottom. A wing may import from those below it only; `make che
     inspect   asks a live cluster: why a client fails, what is in it, where brokers could be
     dev       Kafka on this machine, for trying and testing
     proxy     the running proxy
-    advice    reads text and says what is wrong with it
+    advice    reads text, and finds and explains mistakes in it
     client    kproxy as a Kafka client: its own requests and its own logins
     config    each option, declared once
     net       opens sockets: resolving, connecting, TLS

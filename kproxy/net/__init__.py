@@ -1,4 +1,4 @@
-"""Opens sockets: resolving, connecting, and TLS.
+"""Sockets: resolving, connecting, and TLS.
 
 blocking   blocking sockets, for code that does one thing at a time
 dial       the routes for an address; connecting directly or through `--via`

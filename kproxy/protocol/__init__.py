@@ -1,7 +1,7 @@
 """Kafka's bytes, without I/O: no module here opens a socket, reads a clock or writes a log.
 
-capture  copies of frames without what must not be shown
+capture  redacted copies of frames
 records  record batches: headers, checksums, codecs, records
-rewrite  the responses that carry addresses, and how these are replaced
-wire     API keys and versions, base types, message definitions, reading an answer field by field
+rewrite  the responses that carry addresses, and the replacement of these
+wire     API keys and versions, base types, message definitions, reading a response field by field
 """

@@ -40,7 +40,7 @@ class BackgroundKproxy:
 
     pid: int
     born: str
-    """Distinguishes the process from others with the same id, see `process.birth`."""
+    """Distinguishes the process from others with the same id, see `process.start_time`."""
     admin: str
     since: float
     """A Unix time."""

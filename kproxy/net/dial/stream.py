@@ -19,7 +19,7 @@ Connect = Callable[[], Awaitable[socket.socket]]
 
 
 class Stream:
-    """Send and receive over a connected, non-blocking socket. The caller owns the socket: a `Stream` never closes it.
+    """Sending and receiving over a connected, non-blocking socket, which belongs to the caller and is never closed here.
 
     Both methods raise OSError (of which ssl.SSLError is one); neither has a time limit of its own. Only one of both may
     wait at a time.

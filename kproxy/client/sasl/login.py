@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # The time limit for a mechanism's token, in seconds. A Kerberos library asks several KDCs, each for a while.
 _STEP_TIMEOUT = 30.0
 # The shortest time between two warnings about lifetimes, in seconds: each session may cause one.
-_LIFETIMES_SAID_EVERY = 30.0
+_LIFETIME_WARNING_INTERVAL = 30.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,7 +137,7 @@ class SaslLogin:
     def warn_of_lifetime(self, address: Address, milliseconds: int, least: float) -> None:
         """Warn, at most once in 30 s, of a broker whose login lifetime kproxy cannot follow."""
         if monotonic() >= self._no_warning_until:
-            self._no_warning_until = monotonic() + _LIFETIMES_SAID_EVERY
+            self._no_warning_until = monotonic() + _LIFETIME_WARNING_INTERVAL
             does = f"logs in again after {least:g} s" if milliseconds > 0 else "does not log in again"
             text = "%s: SASL: the broker gives logins a lifetime of %d ms; kproxy %s: see connections.max.reauth.ms"
             log.warning(text, address, milliseconds, does)

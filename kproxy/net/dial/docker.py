@@ -117,8 +117,8 @@ def _find_network(network: str) -> tuple[Path, list[Mapping[str, Any]]]:
             if not error.not_found:
                 problems.append(str(error))
                 continue
-            listed = engine.get(path, "/networks")
-            network_names += [one_line(str(network_entry.get("Name")), 70) for network_entry in _dicts(listed)]
+            networks = engine.get(path, "/networks")
+            network_names += [one_line(str(entry.get("Name")), 70) for entry in _dicts(networks)]
             continue
         filters = quote(json.dumps({"network": [network], "status": ["running"]}), safe="")
         return path, _dicts(engine.get(path, f"/containers/json?filters={filters}"))[:_MOST_CONTAINERS]

@@ -36,10 +36,10 @@ _MAX_THREADS = 32
 class _CachedAnswer:
     """The cached result of one question."""
 
-    infos: list[AddrInfo] | None
-    at: float
-    is_doubtful: bool
-    pause: float
+    infos: list[AddrInfo] | None  # empty: the name does not exist; None: no name server has answered
+    at: float  # the time of the answer, by the loop's clock
+    is_doubtful: bool  # no connection to the addresses has worked
+    pause: float  # the lifetime of a doubtful answer, in seconds
 
     def is_valid(self, now: float) -> bool:
         return now < self.at + (self.pause if self.is_doubtful else _LIFETIME)

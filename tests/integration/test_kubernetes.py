@@ -596,7 +596,7 @@ def _deep(connection: Any) -> None:
 @pytest.mark.parametrize(
     ("behave", "words"),
     [
-        (closing, "broke the connection off"),
+        (closing, "closed the connection"),
         (silent, "gave no answer within 2 s"),
         (_nonsense, "does not answer as Kubernetes does"),
         (_endless, "does not answer as Kubernetes does (an answer of more than 16 MiB)"),

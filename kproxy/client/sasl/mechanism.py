@@ -47,7 +47,7 @@ class LoginRefused(UpstreamError):
 
 def unproven_broker(why: str) -> UpstreamError:
     """Return the error for a broker that cannot prove its identity, or that violates the mechanism."""
-    return UpstreamError("sasl", f"{why}; this is not the broker that knows the user, or something stands between")
+    return UpstreamError("sasl", f"{why}; the server is not the broker of this user, or the connection is intercepted")
 
 
 class Plain:

@@ -100,14 +100,14 @@ def split_command(command: str) -> list[str]:
 
 def _text(data: bytes, place: str) -> str:
     if len(data) > _MOST:
-        raise UpstreamError("sasl", f"{place} has more than {_MOST // 1024} KiB, which is no password and no token")
+        raise UpstreamError("sasl", f"{place} has more than {_MOST // 1024} KiB: neither a password nor a token")
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise UpstreamError("sasl", f"{place} has something that is not UTF-8 text") from None
+        raise UpstreamError("sasl", f"{place} has bytes that are not UTF-8 text") from None
     text = text.removesuffix("\n").removesuffix("\r")
     if not text or "\0" in text:
-        raise UpstreamError("sasl", f"{place} has no password and no token")
+        raise UpstreamError("sasl", f"{place} contains neither a password nor a token")
     return text
 
 

@@ -110,7 +110,7 @@ class KubeApi:
                 raise UpgradeRefused(f"{server} {text}") from None
             raise ViaError("kubernetes", f"{server} {text}") from None
         except (OSError, EOFError) as error:
-            text = f"broke the connection off ({getattr(error, 'strerror', None) or type(error).__name__})"
+            text = f"closed the connection ({getattr(error, 'strerror', None) or type(error).__name__})"
             raise ViaError("kubernetes", f"{server} {text}") from None
         except BaseException:
             sock.close()

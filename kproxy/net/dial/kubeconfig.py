@@ -166,7 +166,7 @@ def _proxy(text: str, context: str) -> KubeProxy:
         return KubeProxy(scheme, url.hostname, url.port or port, *names)
     except (ValueError, KeyError):
         raise BadKubeconfig(
-            f"the proxy-url of context '{_printable_name(context)}' is none; allowed: http://HOST:PORT, https://…, socks5://…"
+            f"the proxy-url of context '{_printable_name(context)}' is not a URL; allowed: http://HOST:PORT, https://…, socks5://…"
         ) from None
 
 

@@ -19,7 +19,7 @@ Connect = Callable[[], Awaitable[socket.socket]]
 
 
 class Stream:
-    """Sending and receiving over a connected, non-blocking socket, which belongs to the caller and is never closed here.
+    """Sending and receiving over a connected, non-blocking socket. The caller owns it; a `Stream` never closes it.
 
     Both methods raise OSError (of which ssl.SSLError is one); neither has a time limit of its own. Only one of both may
     wait at a time.

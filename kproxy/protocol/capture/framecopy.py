@@ -94,7 +94,7 @@ class FrameCopy:
         self._consumed += at
         self._tail = bytes(chunk[at:end])
         if self.done and self._tail:
-            raise malformed("a frame goes on behind its last field")
+            raise malformed("a frame continues after its last field")
         if len(self.out) > MAX_COPY:
             raise CopyTooLong
 

@@ -135,7 +135,7 @@ class HeldResponse(_WalkedResponse):
             taken = self._take_at_once(chunk, ends)
             if taken is not None:
                 return taken
-        self._hold(chunk, HOLD_LIMIT, f"what stands before the last address of a {self._plan.api} response")
+        self._hold(chunk, HOLD_LIMIT, f"the part of a {self._plan.api} response before its last address")
         if walk.paused or len(self._held) > self._walked:
             self._walked = walk.advance(self._held, self._walked, len(self._held))
         if walk.paused:

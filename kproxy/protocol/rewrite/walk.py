@@ -230,7 +230,7 @@ class Walk:
             if index is None:
                 index = self._known[key] = self._new_endpoint(key, raw)
             if len(self.locations) >= self._most:
-                raise WireError("too-many-endpoints", f"a response names nodes at more than {self._most} places")
+                raise WireError("too-many-endpoints", f"a response names nodes more than {self._most} times")
             self.locations.append((index, base + at + 4, base + after))
         return after
 

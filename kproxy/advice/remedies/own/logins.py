@@ -50,7 +50,7 @@ SECTION = Section(
             "The server accepts the connection and sends nothing.",
         ),
         OwnMessage(
-            "`the broker failed …`, `this is not the broker that knows the user, or something stands between`",
+            "`the broker failed …`, `the server is not the broker of this user, or the connection is intercepted`",
             "The server could not prove that it knows the password. Do not send it another password before you "
             "know the cause.",
         ),

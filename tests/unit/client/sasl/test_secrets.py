@@ -36,9 +36,9 @@ async def test_a_command_has_no_shell(tmp_path: Path) -> None:
     ("command", "text"),
     [
         ("sh -c 'echo hunter2; exit 7'", "the command 'sh' ended with code 7"),
-        ("true", "the command 'true' has no password and no token"),
+        ("true", "the command 'true' contains neither a password nor a token"),
         ("/no/such/command hunter2", "the command '/no/such/command' cannot be run: No such file"),
-        ("printf '\\377'", "the command 'printf' has something that is not UTF-8"),
+        ("printf '\\377'", "the command 'printf' has bytes that are not UTF-8"),
         ("printf 'hunter2\\000'", "the command 'printf' has no password"),
         ("head -c 1100000 /dev/zero", "the command 'head' has more than 1024 KiB"),
         ("echo 'hunter2", "look at its quotes"),

@@ -118,7 +118,7 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.M
         (
             "{current-context: a, contexts: [{name: a, context: {cluster: c}}],"
             " clusters: [{name: c, cluster: {server: 'https://x', proxy-url: 'ftp://p:1'}}]}",
-            "the proxy-url of context 'a' is none",
+            "the proxy-url of context 'a' is not a URL",
         ),
         (
             "{current-context: a, contexts: [{name: a, context: {cluster: c}}],"

@@ -120,7 +120,7 @@ SECTION = Section(
         OwnMessage(
             "`both sides know …, with other producer ids: an application that uses such a transactional id now ends with a "
             "fatal error at its next transaction (fenced): start it again after the switch`",
-            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember unused "
+            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-moved-back)). Brokers remember unused "
             "ids for a week.",
         ),
         OwnMessage(

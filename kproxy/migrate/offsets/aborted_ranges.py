@@ -1,4 +1,4 @@
-"""What lies in a partition's log between two offsets: which batches, and whether their transaction was aborted."""
+"""The batches between two offsets of a partition, and whether their transactions were aborted."""
 
 from __future__ import annotations
 
@@ -11,51 +11,65 @@ from kproxy.migrate.copier.errorcodes import raise_for_code
 from kproxy.migrate.copier.requests import parse_response
 from kproxy.protocol.records.header import Batch, read_batches
 
-_AT_ONCE = 1024 * 1024
+_FETCH_SIZE = 1024 * 1024
 
 
 def count_by_batch(
     cluster: ClusterClient, topic: str, partition: int, first: int, last: int
 ) -> Iterator[tuple[int, bool]]:
-    """Of each batch from `first` up to `last`, as far as its outcome is decided: how many records it has there, and
-    whether it was aborted. Markers of transactions are left out. Raises Refused, UpstreamError and WireError."""
+    """Yield the number of records and whether it was aborted, for each batch from `first` to `last`.
+
+    Ends before transactions that are open, and leaves out transaction markers. Raises BrokerError, UpstreamError and
+    WireError.
+    """
     for batch, aborted in fetch_batches(cluster, topic, partition, first, last):
         yield count_in_range(batch, first, last), aborted
 
 
 def count_in_range(batch: Batch, first: int, last: int) -> int:
-    """How many records a batch has between two offsets; at most so many, if compaction has removed some and the batch
-    goes beyond these offsets (pure)."""
+    """Return how many records a batch has between two offsets (pure).
+
+    This is an upper bound if compaction has removed records of a batch that extends beyond these offsets.
+    """
     span = min(last, batch.last_offset + 1) - max(first, batch.base_offset)
     return span if batch.count < 0 else min(span, batch.count)
 
 
 def fetch_batches(
-    cluster: ClusterClient, topic: str, partition: int, first: int, last: int, *, whole: bool = False
+    cluster: ClusterClient, topic: str, partition: int, first: int, last: int, *, complete: bool = False
 ) -> Iterator[tuple[Batch, bool]]:
-    """The same, the batches themselves; the first and the last one may have records beyond these offsets. With `whole`,
-    a broker that gives less is an UpstreamError."""
-    link = cluster.connect_leader(topic, partition)
-    version = link.version(requests.FETCH)
-    at = first
-    while at < last:
-        body = requests.encode_fetch(version, topic, partition, at, size=_AT_ONCE, wait_ms=0, committed=True)
-        answer = parse_response(requests.read_fetch, version, link.request(requests.FETCH, version, body))
-        raise_for_code(answer.error, f"partition {partition} of {topic}")
-        before, aborted = at, list(answer.aborted)
-        for batch in read_batches(memoryview(answer.records)):
+    """Yield each batch from `first` to `last`, and whether it was aborted.
+
+    The first and the last batch may have records beyond these offsets. With `complete`, raises UpstreamError if the
+    broker returns less. Raises BrokerError, UpstreamError and WireError.
+    """
+    connection = cluster.connect_leader(topic, partition)
+    version = connection.version(requests.FETCH)
+    offset = first
+    while offset < last:
+        body = requests.encode_fetch(version, topic, partition, offset, size=_FETCH_SIZE, wait_ms=0, committed=True)
+        response = parse_response(requests.read_fetch, version, connection.request(requests.FETCH, version, body))
+        raise_for_code(response.error, f"partition {partition} of {topic}")
+        previous_offset, aborted = offset, list(response.aborted)
+        for batch in read_batches(memoryview(response.records)):
             if batch.base_offset >= last:
                 return
-            at = max(at, batch.last_offset + 1)
-            begun = [one for one in aborted if one[0] == batch.producer_id and one[1] <= batch.base_offset]
+            offset = max(offset, batch.last_offset + 1)
+            open_transactions = [
+                transaction
+                for transaction in aborted
+                if transaction[0] == batch.producer_id and transaction[1] <= batch.base_offset
+            ]
             if batch.is_control:
-                aborted = [one for one in aborted if one not in begun]  # their end
+                aborted = [
+                    transaction for transaction in aborted if transaction not in open_transactions
+                ]  # the marker ends them
             else:
-                yield batch, batch.is_transactional and bool(begun)
-        if at == before:
-            if whole:
-                where = f"partition {partition} of {topic}"
+                yield batch, batch.is_transactional and bool(open_transactions)
+        if offset == previous_offset:
+            if complete:
+                name = f"partition {partition} of {topic}"
                 raise UpstreamError(
-                    "other", f"{where} ends at offset {last}, and its broker gives nothing from {at} on"
+                    "other", f"{name} ends at offset {last}, but its broker returns nothing from {offset}"
                 )
             return

@@ -1,9 +1,9 @@
-"""Records that readers of uncommitted records see twice on the target.
+"""Records that a read_uncommitted consumer receives twice on the target.
 
-The copier writes in transactions. An attempt that fails leaves what it has written in the log, as aborted, and the next
-one writes the same records again. Who reads committed records gets them once. Who reads uncommitted ones
-(`isolation.level=read_uncommitted`, the default of Java's consumers) gets those of the attempt, too, if its position is
-before them. A reader at the end is not concerned: each attempt comes before the one that was committed.
+The copier writes in transactions. An attempt that fails leaves its records in the log, aborted, and the next attempt
+writes the same records again. A read_committed consumer receives them once. A read_uncommitted consumer (the default of
+Java's consumers) also receives those of the failed attempt, if its position is before them. A consumer at the end of
+the log is not affected: each failed attempt comes before the committed one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.aborted_ranges import count_by_batch
 from kproxy.migrate.offsets.groupsync import GroupResult
 
-# Gaps of one partition that are looked into: each takes a request at least.
-_MOST_GAPS = 200
+# Maximum number of gaps of a partition that are read: each takes at least one request.
+_MAX_GAPS = 200
 
-Where = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic of the source and a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRecords:
-    """So many records of aborted attempts lie behind the position of this group on the target, at least, in a topic and
-    partition of it."""
+    """Aborted records after the position of a group in a partition of the target; `records` is a lower bound."""
 
     group: str
     topic: str
@@ -44,47 +43,58 @@ class DuplicateRecords:
 
 
 def find_duplicates(
-    target: str, results: Iterable[GroupResult], copied: Mapping[Where, CopiedPartition]
+    target: str, results: Iterable[GroupResult], copied: Mapping[TopicPartition, CopiedPartition]
 ) -> Iterator[DuplicateRecords]:
-    """For each group and partition. Raises UpstreamError and WireError."""
-    aborted: dict[Where, list[tuple[int, int]]] = {}
-    lowest: dict[Where, int] = {}
-    rows = [
-        (one.group, (row.position.topic, row.position.partition), row.position.target)
-        for one in results
-        for row in one.positions
-        if row.position.target is not None and (row.position.topic, row.position.partition) in copied
+    """Yield the duplicate records of each group and partition.
+
+    Raises UpstreamError and WireError.
+    """
+    aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
+    lowest: dict[TopicPartition, int] = {}
+    positions = [
+        (
+            result.group,
+            (position_result.position.topic, position_result.position.partition),
+            position_result.position.target,
+        )
+        for result in results
+        for position_result in result.positions
+        if position_result.position.target is not None
+        and (position_result.position.topic, position_result.position.partition) in copied
     ]
-    for _, where, position in rows:
-        lowest[where] = min(position, lowest.get(where, position))
+    for _, topic_partition, position in positions:
+        lowest[topic_partition] = min(position, lowest.get(topic_partition, position))
     cluster = ClusterClient(target)
     try:
-        for where, position in lowest.items():
-            one = copied[where]
-            aborted[where] = [
+        for topic_partition, position in lowest.items():
+            result = copied[topic_partition]
+            aborted[topic_partition] = [
                 (first, count)
-                for first, last in find_gaps(one, position)
-                if (count := _aborted(cluster, one.target_topic, one.partition, first, last))
+                for first, last in find_gaps(result, position)
+                if (count := _count_aborted(cluster, result.target_topic, result.partition, first, last))
             ]
     finally:
         cluster.close()
-    for group, where, position in rows:
-        records = sum(count for first, count in aborted[where] if first >= position)
+    for group, topic_partition, position in positions:
+        records = sum(count for first, count in aborted[topic_partition] if first >= position)
         if records:
-            yield DuplicateRecords(group, copied[where].target_topic, where[1], records)
+            yield DuplicateRecords(group, copied[topic_partition].target_topic, topic_partition[1], records)
 
 
 def find_gaps(copied: CopiedPartition, position: int) -> list[tuple[int, int]]:
-    """Where an attempt may lie behind this position on the target: the last ones, if there are many (pure). Between two
-    copied records, a single offset is the marker of a transaction."""
-    found, at = [], copied.target_begin
+    """Return the gaps after a target offset that may have records of failed attempts (pure).
+
+    If there are many, returns the last ones. A gap of one offset between two copied records is the marker of a
+    transaction.
+    """
+    gaps, end = [], copied.target_begin
     for _, target, count in copied.map:
-        if target - at > 1 and at >= position:
-            found.append((at, target))
-        at = target + count
-    return found[-_MOST_GAPS:]
+        if target - end > 1 and end >= position:
+            gaps.append((end, target))
+        end = target + count
+    return gaps[-_MAX_GAPS:]
 
 
-def _aborted(cluster: ClusterClient, topic: str, partition: int, first: int, last: int) -> int:
-    """How many records of aborted transactions there are from `first` up to `last`."""
+def _count_aborted(cluster: ClusterClient, topic: str, partition: int, first: int, last: int) -> int:
+    """Return the number of records of aborted transactions from `first` to `last`."""
     return sum(count for count, aborted in count_by_batch(cluster, topic, partition, first, last) if aborted)

@@ -1,11 +1,11 @@
-"""The committed positions of groups, translated and written to the target.
+"""Synchronization of the committed offsets of groups: translates them, and writes them to the target.
 
-The state topic has a journal: what was written for each group. If a position on the target is another one, somebody has
-consumed there, and the group stays as it is. The journal is written first, with the position of before: whatever was
-done when the command was ended, the next one knows it.
+The state topic has a journal of the offsets that kproxy wrote for each group. If a group has another offset on the
+target, another consumer has committed it, and the group stays unchanged. kproxy writes the journal first, with the
+previous offset: so the next command knows both, whenever this one is killed.
 
-The brokers refuse a group that has members on the target. A consumer without a group membership (`assign`) cannot be
-seen; what it has committed can.
+The brokers refuse a group that has members on the target. A consumer without group membership (`assign`) is invisible;
+the offsets that it commits are not.
 """
 
 from __future__ import annotations
@@ -40,45 +40,48 @@ from kproxy.migrate.spec.migration import Migration
 
 WRITTEN, UNCHANGED, PLANNED, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
 LOST = (
-    "of a share group only its start offset is kept: what was acknowledged beyond it, is in flight or was delivered"
-    " before is delivered again, and delivery counts begin anew"
+    "only the start offset of a share group is kept: records that were acknowledged beyond it, are in flight or were"
+    " delivered before are delivered again, and delivery counts start at 0"
 )
 _PAST_END = (
-    ": the topic was deleted and made again, or has lost records. Copying on does not help: reset the group on the side"
-    " that it leaves, or give --as-end {group} (groups.as-end in the file): it goes on at the end of the log"
+    ": the topic was deleted and recreated, or has lost records. Further copying does not help: reset the group on the"
+    " cluster that it leaves, or give --as-end {group} (groups.as-end in the file) to continue at the end of the log"
 )
-_PATIENCE = 60.0
-_AT_ONCE = 256 * 1024  # bytes of journal in one transaction
+_TIMEOUT = 60.0
+_MAX_JOURNAL_SIZE = 256 * 1024  # bytes of journal in one transaction
 
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:
-    """One position of a group. `done`: what became of it; `why`: if that is not as wanted. `ours`: the position on the
-    target, if kproxy wrote it."""
+    """The result of one position of a group."""
 
     position: Position
     metadata: str | None
     outcome: str
+    """WRITTEN, UNCHANGED, PLANNED, SKIPPED or FAILED."""
     reason: str = ""
+    """Reason why the position was skipped or failed, or ""."""
     own_offset: int | None = None
+    """Current offset on the target, if kproxy wrote it."""
 
     @property
-    def place(self) -> TopicPartition:
-        """On the target."""
+    def target_partition(self) -> TopicPartition:
+        """The topic and partition on the target."""
         return self.position.target_topic, self.position.partition
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """Of one group. `refused`: why nothing of it was written, "" if it was."""
+    """The result of one group."""
 
     group: str
     kind: str
     positions: tuple[PositionResult, ...] = ()
     refusal: str = ""
+    """Reason why no position of the group was written, or ""."""
 
     def to_record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result for JSON."""
         return {
             "group": self.group,
             "kind": self.kind,
@@ -102,96 +105,111 @@ class GroupResult:
 
 
 JournaledOffsets = Mapping[TopicPartition, Collection[int]]
-"""By place on the target, what kproxy has written for a group: the last position and, as it may not have come to that,
-the one before."""
+"""Offsets that kproxy wrote for a group, by partition of the target.
+
+The last one and, because its write may have failed, the one before.
+"""
 
 
 def decide_writes(
     group: GroupOffsets,
     rows: Iterable[PositionResult],
-    there: Mapping[TopicPartition, CommittedOffset],
-    wrote: JournaledOffsets,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    journaled: JournaledOffsets,
     force: bool,
 ) -> GroupResult:
-    """What is to be written (pure). `there`: the positions on the target."""
-    found, foreign = [], ""
+    """Decide which positions are written (pure). `committed`: the offsets of the group on the target."""
+    decided, conflict = [], ""
     for row in rows:
         if row.outcome == PLANNED:
-            at = there.get(row.place)
-            known = list(wrote.get(row.place, ()))
-            if at is not None and at.offset in known:
-                row = replace(row, own_offset=at.offset)
-            if at is not None and (at.offset, at.metadata or "") == (row.position.target, row.metadata or ""):
+            current = committed.get(row.target_partition)
+            own_offsets = list(journaled.get(row.target_partition, ()))
+            if current is not None and current.offset in own_offsets:
+                row = replace(row, own_offset=current.offset)
+            if current is not None and (current.offset, current.metadata or "") == (
+                row.position.target,
+                row.metadata or "",
+            ):
                 row = replace(row, outcome=UNCHANGED)
-            elif at is not None and at.offset not in (row.position.target, *known):
-                foreign = foreign or _foreign(row.position, at.offset, known)
-        found.append(row)
-    refused = "" if force else foreign
-    if refused:
-        found = _all(found, SKIPPED)
-    return GroupResult(group.name, group.kind, tuple(found), refused)
+            elif current is not None and current.offset not in (row.position.target, *own_offsets):
+                conflict = conflict or _conflict_text(row.position, current.offset, own_offsets)
+        decided.append(row)
+    refusal = "" if force else conflict
+    if refusal:
+        decided = _replace_planned(decided, SKIPPED)
+    return GroupResult(group.name, group.kind, tuple(decided), refusal)
 
 
-def _foreign(position: Position, at: int, known: Sequence[int]) -> str:
-    where = f"partition {position.partition} of {position.target_topic}"
-    before = f"kproxy wrote {known[0]}" if known else "kproxy wrote none"
+def _conflict_text(position: Position, current: int, own_offsets: Sequence[int]) -> str:
+    name = f"partition {position.partition} of {position.target_topic}"
+    written = f"kproxy wrote {own_offsets[0]}" if own_offsets else "kproxy wrote none"
     return (
-        f"its position in {where} on the target is {at}, and {before}: somebody has consumed there; --force overwrites"
-        " it, and the group may then read records again or leave some out"
+        f"its position in {name} on the target is {current}, and {written}: another consumer has committed it. --force"
+        " overwrites it; the group may then read records twice, or skip some"
     )
 
 
 def translate_positions(
     group: GroupOffsets,
     migration: Migration,
-    known: Mapping[TopicPartition, CopiedPartition],
+    copied: Mapping[TopicPartition, CopiedPartition],
     ends: Mapping[TopicPartition, int] | None = None,
     lost: Mapping[str, str] | None = None,
 ) -> list[PositionResult]:
-    """Its positions, translated (pure). `ends`: of the source's logs, where that is known. `lost`: topics that are not
-    those that were copied, and why; no position of these is translated."""
-    rows = []
-    for (topic, partition), one in sorted(group.positions.items()):
-        end = (ends or {}).get((topic, partition), one.offset)
-        if one.offset > end:
+    """Translate the positions of a group (pure).
+
+    `ends`: ends of the source's logs, where known. `lost`: topics that are not the copied ones, and the reason; their
+    positions are not translated.
+    """
+    results = []
+    for (topic, partition), committed in sorted(group.positions.items()):
+        end = (ends or {}).get((topic, partition), committed.offset)
+        if committed.offset > end:
             as_end = group.name in migration.groups.as_end
-            found = translate_past_end(known, topic, partition, one.offset, end, as_end=as_end)
+            translated = translate_past_end(copied, topic, partition, committed.offset, end, as_end=as_end)
         else:
-            found = translate(known, topic, partition, one.offset, migration.target_name(topic))
-        why = "" if found.target is not None else found.text
-        if found.match == PAST_END:
-            why += _PAST_END.format(group=group.name)
-        if found.match == NOT_COPIED and not migration.selects_topic(topic):
-            why = "the file leaves this topic out"
-        why = (lost or {}).get(topic, why)
-        rows.append(PositionResult(found, one.metadata, SKIPPED if why else PLANNED, why))
-    return rows
+            translated = translate(copied, topic, partition, committed.offset, migration.target_name(topic))
+        reason = "" if translated.target is not None else translated.text
+        if translated.match == PAST_END:
+            reason += _PAST_END.format(group=group.name)
+        if translated.match == NOT_COPIED and not migration.selects_topic(topic):
+            reason = "the file excludes this topic"
+        reason = (lost or {}).get(topic, reason)
+        results.append(PositionResult(translated, committed.metadata, SKIPPED if reason else PLANNED, reason))
+    return results
 
 
 def _past_copied(
-    groups: Iterable[GroupOffsets], known: Mapping[TopicPartition, CopiedPartition]
+    groups: Iterable[GroupOffsets], copied: Mapping[TopicPartition, CopiedPartition]
 ) -> set[TopicPartition]:
-    """Where a group has a position beyond what is copied: either the copy or the group is ahead of the other."""
+    """Return the partitions in which a group has a position beyond the copied offsets."""
     return {
-        place
+        topic_partition
         for group in groups
-        for place, one in group.positions.items()
-        if place in known and one.offset > known[place].source_next
+        for topic_partition, committed in group.positions.items()
+        if topic_partition in copied and committed.offset > copied[topic_partition].source_next
     }
 
 
 def find_empty_partitions(
-    source: str, target: str, migration: Migration, places: Iterable[TopicPartition]
+    source: str, target: str, migration: Migration, topic_partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CopiedPartition]:
-    """Nothing is copied of a partition without records, and somebody may have a position there all the same. Those of
-    these that have no record on the source, as if what they have were copied: what comes next goes to the end of the
-    target's log. A partition of which a cluster does not tell is left out. Raises UpstreamError and WireError."""
-    there = {place: migration.target_name(place[0]) for place in places if migration.selects_topic(place[0])}
-    if not there:
+    """Return the partitions without records on the source, as if their offsets were copied.
+
+    Nothing is copied of such a partition, but a group may have a position in it. That position is translated to the end
+    of the target's log, where the next record goes. Partitions for which a cluster returns no offsets are left out.
+    Raises UpstreamError and WireError.
+    """
+    target_names = {
+        topic_partition: migration.target_name(topic_partition[0])
+        for topic_partition in topic_partitions
+        if migration.selects_topic(topic_partition[0])
+    }
+    if not target_names:
         return {}
-    # The target first: what is copied later is at its end or behind, and the next that a member is to read.
-    ends = _offsets(target, [(name, partition) for (_, partition), name in there.items()], requests.LATEST)
-    highs, begins = (_offsets(source, there, which) for which in (requests.LATEST, requests.EARLIEST))
+    # The target first: records that are copied later come at its end or after, and a member must read them next.
+    ends = _list_offsets(target, [(name, partition) for (_, partition), name in target_names.items()], requests.LATEST)
+    highs, begins = (_list_offsets(source, target_names, which) for which in (requests.LATEST, requests.EARLIEST))
     return {
         (topic, partition): CopiedPartition(
             topic,
@@ -204,13 +222,16 @@ def find_empty_partitions(
             0,
             OffsetMap([]),
         )
-        for (topic, partition), name in there.items()
+        for (topic, partition), name in target_names.items()
         if (name, partition) in ends and highs.get((topic, partition), -1) == begins.get((topic, partition), -2)
     }
 
 
-def _offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
-    """With what is not committed yet. Raises UpstreamError and WireError."""
+def _list_offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+    """Return offsets, uncommitted records included.
+
+    Raises UpstreamError and WireError.
+    """
     if not (partitions := list(partitions)):
         return {}
     cluster = ClusterClient(bootstrap)
@@ -221,41 +242,47 @@ def _offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -
 
 
 def parse_journal(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartition, list[int]]]:
-    """By group, from the records of a state topic. Raises WireError."""
-    found: dict[str, dict[TopicPartition, list[int]]] = {}
-    for name, value in values.items():
-        match parse_key(name):
+    """Return the journaled offsets of each group from the values of a state topic.
+
+    Raises WireError.
+    """
+    journal: dict[str, dict[TopicPartition, list[int]]] = {}
+    for key, value in values.items():
+        match parse_key(key):
             case ["offsets", str(group)]:
-                found[group] = _from_record(value)
+                journal[group] = _decode_journal(value)
             case _:
                 pass
-    return found
+    return journal
 
 
-def _from_record(value: bytes) -> dict[TopicPartition, list[int]]:
+def _decode_journal(value: bytes) -> dict[TopicPartition, list[int]]:
     try:
-        said = json.loads(value)
-        if said["v"] != 1:
+        record = json.loads(value)
+        if record["v"] != 1:
             raise WireError("malformed", "positions were written by a newer kproxy: update this one")
         return {
             (topic, int(index)): [int(offset) for offset in offsets]
-            for topic, some in said["positions"].items()
-            for index, offsets in some.items()
+            for topic, partitions in record["positions"].items()
+            for index, offsets in partitions.items()
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         raise WireError("malformed", "the state topic has positions that kproxy did not write") from None
 
 
-def encode_journal(wrote: JournaledOffsets) -> dict[str, Any]:
-    """The value of a group's record."""
+def encode_journal(journaled: JournaledOffsets) -> dict[str, Any]:
+    """Return the value of a group's record."""
     positions: dict[str, dict[str, list[int]]] = defaultdict(dict)
-    for (topic, index), offsets in sorted(wrote.items()):
+    for (topic, index), offsets in sorted(journaled.items()):
         positions[topic][str(index)] = list(offsets)
     return {"v": 1, "at": time.time_ns() // 1_000_000, "positions": positions}
 
 
 def load_state_topic(target: str, migration: Migration) -> StateTopic:
-    """The state topic, as it is now. Raises ConfigError if there is none, UpstreamError and WireError."""
+    """Read the current state topic.
+
+    Raises ConfigError if it does not exist, UpstreamError and WireError.
+    """
     cluster = ClusterClient(target)
     try:
         return read_state_topic(cluster, migration.name)
@@ -263,16 +290,20 @@ def load_state_topic(target: str, migration: Migration) -> StateTopic:
         cluster.close()
 
 
-def write_journal(target: str, migration: Migration, partitions: int, wrote: Mapping[str, JournaledOffsets]) -> None:
-    """Write down what is about to be written, by group. `partitions`: of the state topic. Raises UpstreamError and
-    WireError."""
+def write_journal(
+    target: str, migration: Migration, partitions: int, journaled: Mapping[str, JournaledOffsets]
+) -> None:
+    """Write the journal of offsets that are about to be written, by group.
+
+    `partitions`: number of partitions of the state topic. Raises UpstreamError and WireError.
+    """
     job = Job(migration.name, migration.state_topic, partitions)
     records: dict[bytes, dict[str, Any]] = {}
     size = 0
-    for group, one in wrote.items():
-        records[state_key("offsets", group)] = record = encode_journal(one)
+    for group, offsets in journaled.items():
+        records[state_key("offsets", group)] = record = encode_journal(offsets)
         size += len(json.dumps(record))
-        if size > _AT_ONCE:
+        if size > _MAX_JOURNAL_SIZE:
             write_once(target, job, records, "offsets")
             records, size = {}, 0
     if records:
@@ -281,97 +312,114 @@ def write_journal(target: str, migration: Migration, partitions: int, wrote: Map
 
 @dataclass
 class GroupOffsetSync:
-    """Both clusters, reached as they are. `force`: overwrite what somebody else wrote. `journal`: what is written is
-    written down in the state topic before. `lost`: see `check_topics`."""
+    """Synchronizes group offsets between two clusters."""
 
     migration: Migration
     source: Admin
     target: Admin
     force: bool = False
-    known: Mapping[tuple[str, int], CopiedPartition] = field(default_factory=dict)
+    """Overwrite offsets that another consumer has committed."""
+    copied: Mapping[tuple[str, int], CopiedPartition] = field(default_factory=dict)
     journal: bool = True
+    """Write the journal before the offsets."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    _wrote: dict[str, dict[TopicPartition, list[int]]] = field(default_factory=dict)
+    """Topics that are not the copied ones, and the reason: see `check_topics`."""
+    _journaled: dict[str, dict[TopicPartition, list[int]]] = field(default_factory=dict)
     _partitions: int = 0
 
     def read_state(self) -> GroupOffsetSync:
-        """What was copied, and what was written before. Raises ConfigError, UpstreamError and WireError."""
+        """Read the copied partitions and the journal.
+
+        Raises ConfigError, UpstreamError and WireError.
+        """
         topic = load_state_topic(self.target.bootstrap, self.migration)
         self._partitions = len(topic.logs)
-        self.known, self._wrote = parse_copied_partitions(topic.values), parse_journal(topic.values)
+        self.copied, self._journaled = parse_copied_partitions(topic.values), parse_journal(topic.values)
         return self
 
     def check_topics(self) -> GroupOffsetSync:
-        """Translate no position of a topic that was deleted or created again on either side since it was copied. Raises
-        ConfigError, UpstreamError and WireError."""
+        """Translate no position of a topic that was deleted or recreated on either side since it was copied.
+
+        Raises ConfigError, UpstreamError and WireError.
+        """
         topics = topic_identities.read_migrated_topics(self.target.bootstrap, self.migration.name)
         self.lost = topic_identities.find_topic_problems(self.source.bootstrap, self.target.bootstrap, topics)
         return self
 
-    def run(self, wants: Callable[[str], bool], *, dry_run: bool) -> list[GroupResult]:
-        """For the groups of the source with these names. Raises UpstreamError and WireError."""
-        there, groups = GroupOffsetsClient(self.target), list(GroupOffsetsClient(self.source).read(wants))
-        places = {place for group in groups for place in group.positions} - self.known.keys()
-        known = {
-            **self.known,
-            **find_empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, places),
-        }
-        # After the positions: a log only grows, so one that is beyond an end now was never in it.
-        ends = _offsets(self.source.bootstrap, _past_copied(groups, known), requests.LATEST)
-        results = [self._decided(group, there, known, ends) for group in groups]
-        return results if dry_run else list(self._written(results, there))
+    def run(self, group_filter: Callable[[str], bool], *, dry_run: bool) -> list[GroupResult]:
+        """Translate the offsets of the source's groups that `group_filter` selects, and write them unless `dry_run`.
 
-    def _decided(
+        Raises UpstreamError and WireError.
+        """
+        target_groups, groups = (
+            GroupOffsetsClient(self.target),
+            list(GroupOffsetsClient(self.source).read(group_filter)),
+        )
+        topic_partitions = {
+            topic_partition for group in groups for topic_partition in group.positions
+        } - self.copied.keys()
+        copied = {
+            **self.copied,
+            **find_empty_partitions(self.source.bootstrap, self.target.bootstrap, self.migration, topic_partitions),
+        }
+        # After the positions: a log only grows, so a position beyond its current end was never in it.
+        ends = _list_offsets(self.source.bootstrap, _past_copied(groups, copied), requests.LATEST)
+        results = [self._decide(group, target_groups, copied, ends) for group in groups]
+        return results if dry_run else list(self._write(results, target_groups))
+
+    def _decide(
         self,
         group: GroupOffsets,
-        there: GroupOffsetsClient,
-        known: Mapping[TopicPartition, CopiedPartition],
+        target_groups: GroupOffsetsClient,
+        copied: Mapping[TopicPartition, CopiedPartition],
         ends: Mapping[TopicPartition, int],
     ) -> GroupResult:
         if group.unreadable:
             return GroupResult(group.name, group.kind, refusal=f"its positions on the source: {group.unreadable}")
-        rows = translate_positions(group, self.migration, known, ends, self.lost)
+        rows = translate_positions(group, self.migration, copied, ends, self.lost)
         if not any(row.outcome == PLANNED for row in rows):
             return GroupResult(group.name, group.kind, tuple(rows))
         try:
-            found = there.read_positions(group.name, group.kind)
+            committed = target_groups.read_positions(group.name, group.kind)
         except GroupRefusedError as error:
             return GroupResult(
-                group.name, group.kind, tuple(_all(rows, SKIPPED)), f"its positions on the target: {error}"
+                group.name, group.kind, tuple(_replace_planned(rows, SKIPPED)), f"its positions on the target: {error}"
             )
-        return decide_writes(group, rows, found, self._wrote.get(group.name, {}), self.force)
+        return decide_writes(group, rows, committed, self._journaled.get(group.name, {}), self.force)
 
-    def _written(self, results: list[GroupResult], there: GroupOffsetsClient) -> Iterator[GroupResult]:
+    def _write(self, results: list[GroupResult], target_groups: GroupOffsetsClient) -> Iterator[GroupResult]:
         if self.journal:
-            self._keep(result for result in results if any(row.outcome == PLANNED for row in result.positions))
+            self._write_journal(result for result in results if any(row.outcome == PLANNED for row in result.positions))
         for result in results:
-            wanted = {
-                row.place: CommittedOffset(row.position.target, row.metadata)
+            commits = {
+                row.target_partition: CommittedOffset(row.position.target, row.metadata)
                 for row in result.positions
                 if row.outcome == PLANNED and row.position.target is not None
             }
-            if not wanted:
+            if not commits:
                 yield result
                 continue
             try:
-                said = there.write_positions(result.group, result.kind, wanted)
+                errors = target_groups.write_positions(result.group, result.kind, commits)
             except GroupRefusedError as error:
-                yield GroupResult(result.group, result.kind, tuple(_all(result.positions, SKIPPED)), str(error))
+                yield GroupResult(
+                    result.group, result.kind, tuple(_replace_planned(result.positions, SKIPPED)), str(error)
+                )
                 continue
-            yield GroupResult(result.group, result.kind, tuple(_told(row, said) for row in result.positions))
+            yield GroupResult(result.group, result.kind, tuple(_apply_errors(row, errors) for row in result.positions))
 
-    def _keep(self, results: Iterable[GroupResult]) -> None:
-        wrote: dict[str, dict[TopicPartition, list[int]]] = {}
+    def _write_journal(self, results: Iterable[GroupResult]) -> None:
+        journaled: dict[str, dict[TopicPartition, list[int]]] = {}
         for result in results:
-            wrote[result.group] = dict(self._wrote.get(result.group, {}))
+            journaled[result.group] = dict(self._journaled.get(result.group, {}))
             for row in result.positions:
                 if row.outcome == PLANNED and row.position.target is not None:
-                    both = _present([row.position.target, row.own_offset])
-                    wrote[result.group][row.place] = list(dict.fromkeys(both))
-        write_journal(self.target.bootstrap, self.migration, self._partitions, wrote)
+                    offsets = _present([row.position.target, row.own_offset])
+                    journaled[result.group][row.target_partition] = list(dict.fromkeys(offsets))
+        write_journal(self.target.bootstrap, self.migration, self._partitions, journaled)
 
 
-def _all(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:
+def _replace_planned(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:
     return [replace(row, outcome=done) if row.outcome == PLANNED else row for row in rows]
 
 
@@ -379,22 +427,22 @@ def _present(offsets: Iterable[int | None]) -> list[int]:
     return [offset for offset in offsets if offset is not None]
 
 
-def _told(row: PositionResult, said: Mapping[TopicPartition, str]) -> PositionResult:
+def _apply_errors(row: PositionResult, errors: Mapping[TopicPartition, str]) -> PositionResult:
     if row.outcome != PLANNED:
         return row
-    text = said.get(row.place, "the brokers said nothing about it")
+    text = errors.get(row.target_partition, "the brokers returned no result for it")
     return replace(row, outcome=FAILED if text else WRITTEN, reason=text)
 
 
 def count_unwritten(results: Iterable[GroupResult], migration: Migration) -> Counter[str]:
-    """Positions of topics that are migrated and that could not be written, by why."""
-    found: Counter[str] = Counter()
+    """Count the positions of migrated topics that could not be written, by reason."""
+    reasons: Counter[str] = Counter()
     for result in results:
         if result.refusal:
-            found[f"group {result.group}: {result.refusal}"] += 1
+            reasons[f"group {result.group}: {result.refusal}"] += 1
             continue
         for row in result.positions:
             if row.outcome == FAILED or (row.outcome == SKIPPED and migration.selects_topic(row.position.topic)):
-                where = f"partition {row.position.partition} of {row.position.topic}"
-                found[f"group {result.group}, {where}: {row.reason}"] += 1
-    return found
+                name = f"partition {row.position.partition} of {row.position.topic}"
+                reasons[f"group {result.group}, {name}: {row.reason}"] += 1
+    return reasons

@@ -1,7 +1,7 @@
-"""A position on the source, translated to the target (pure).
+"""Translation of a position on the source to the target (pure).
 
-A position is the offset of the next record that somebody wants to read. On the target it is the offset from which the
-same record is the next one: markers of transactions, aborted and compacted records lie differently on both sides.
+A position is the offset of the next record to read. Its translation is the target offset from which the same record is
+the next one: transaction markers, and aborted and compacted records, have different places on the two sides.
 """
 
 from __future__ import annotations
@@ -11,46 +11,48 @@ from dataclasses import dataclass, replace
 
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
-EXACT = "exact"  # the very record is there
-NEXT = "next"  # in a gap: the next record that was copied
-END = "end"  # no record is copied from there on: the next one that will be
-BEFORE = "before"  # the source has deleted that offset before the copy: the first record that was copied
-BEYOND = "beyond"  # not copied so far
+EXACT = "exact"  # the record itself
+NEXT = "next"  # in a gap: the next copied record
+END = "end"  # after all copied records: the next one that will be copied
+BEFORE = "before"  # deleted on the source before the copy: the first copied record
+BEYOND = "beyond"  # not copied yet
 PAST_END = "past the end"  # the source's log ends before it
-AS_END = "as end"  # likewise, and the user wants it to be the end
+AS_END = "as end"  # likewise, and the user wants the end instead
 NOT_COPIED = "not copied"  # nothing is copied of this partition
-NO_MAP = "no map"  # records were copied, but nobody knows where to
+NO_MAP = "no map"  # records were copied, but their offset map is missing
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`target` is None if it cannot be translated; `missing`: then so many offsets are still to be copied, or lie
-    between the end of the source's log and the position."""
+    """A position on the source and its translation."""
 
     topic: str
     partition: int
     source: int
     target_topic: str
     target: int | None
+    """Target offset, None if the position cannot be translated."""
     match: str
+    """How the position was translated: one of the constants of this module."""
     missing: int = 0
+    """Offsets that must still be copied, or that lie between the end of the source's log and the position."""
 
     @property
     def text(self) -> str:
-        """How it was translated, or why it was not."""
+        """How the position was translated, or why it was not."""
         if self.match == BEYOND:
-            return f"{self.missing} offsets before it are not copied so far"
+            return f"{self.missing} offsets before it are not copied yet"
         if self.match == PAST_END:
             return f"it is {self.missing} offsets beyond the end of the log"
-        return _WORDS[self.match]
+        return _TEXTS[self.match]
 
 
-_WORDS = {
+_TEXTS = {
     EXACT: "the same record",
-    NEXT: "the next record that was copied",
-    END: "the next record that comes",
-    AS_END: "the next record that comes; the log ends before this position",
-    BEFORE: "the first record that was copied; the source had deleted this offset before",
+    NEXT: "the next copied record",
+    END: "the next record that will be written",
+    AS_END: "the next record that will be written; the log ends before this position",
+    BEFORE: "the first copied record; the source had deleted this offset before the copy",
     NOT_COPIED: "the migration has not copied this partition",
     NO_MAP: "the state topic has no offset map of this partition",
 }
@@ -59,12 +61,12 @@ _WORDS = {
 def translate(
     copied: Mapping[tuple[str, int], CopiedPartition], topic: str, partition: int, position: int, target_topic: str = ""
 ) -> Position:
-    """`target_topic`: what to call it if nothing was copied of this partition."""
-    found = copied.get((topic, partition))
-    if found is None:
+    """Translate a position. `target_topic` is the name to show if nothing was copied of this partition."""
+    partition_map = copied.get((topic, partition))
+    if partition_map is None:
         return Position(topic, partition, position, target_topic or topic, None, NOT_COPIED)
-    target, how, missing = _translated(found, position)
-    return Position(topic, partition, position, found.target_topic, target, how, missing)
+    target, match, missing = _translate_offset(partition_map, position)
+    return Position(topic, partition, position, partition_map.target_topic, target, match, missing)
 
 
 def translate_past_end(
@@ -76,23 +78,23 @@ def translate_past_end(
     *,
     as_end: bool,
 ) -> Position:
-    """A position beyond the end of the source's log. `as_end`: take the end for it."""
-    found = translate(copied, topic, partition, end)
-    if found.match == NOT_COPIED:
-        return replace(found, source=position)
+    """Translate a position beyond the end of the source's log; with `as_end`, translate the end instead."""
+    end_position = translate(copied, topic, partition, end)
+    if end_position.match == NOT_COPIED:
+        return replace(end_position, source=position)
     if not as_end:
-        return replace(found, source=position, target=None, match=PAST_END, missing=position - end)
-    return replace(found, source=position, match=found.match if found.target is None else AS_END)
+        return replace(end_position, source=position, target=None, match=PAST_END, missing=position - end)
+    return replace(end_position, source=position, match=end_position.match if end_position.target is None else AS_END)
 
 
-def _translated(found: CopiedPartition, position: int) -> tuple[int | None, str, int]:
-    if position > found.source_next:
-        return None, BEYOND, position - found.source_next
-    if not len(found.map) and found.records:
+def _translate_offset(copied: CopiedPartition, position: int) -> tuple[int | None, str, int]:
+    if position > copied.source_next:
+        return None, BEYOND, position - copied.source_next
+    if not len(copied.map) and copied.records:
         return None, NO_MAP, 0
-    at = found.map.next_target(position)
-    if at is None:
-        return found.target_next, BEFORE if position < found.source_begin else END, 0
-    if position < found.source_begin:
-        return at, BEFORE, 0
-    return at, NEXT if found.map.to_target(position) is None else EXACT, 0
+    target = copied.map.next_target(position)
+    if target is None:
+        return copied.target_next, BEFORE if position < copied.source_begin else END, 0
+    if position < copied.source_begin:
+        return target, BEFORE, 0
+    return target, NEXT if copied.map.to_target(position) is None else EXACT, 0

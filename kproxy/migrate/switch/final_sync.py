@@ -294,7 +294,7 @@ class FinalSync:
         offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force).read_state()
         self.compose(offsets)
         results = offsets.run(self.groups or self.migration.selects_group, dry_run=dry_run)
-        self._positions = results, offsets.known
+        self._positions = results, offsets.copied
         return list(count_unwritten(results, self.migration))
 
     def repeated(self) -> list[DuplicateRecords]:

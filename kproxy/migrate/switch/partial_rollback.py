@@ -129,7 +129,7 @@ class TargetPositions:
                 target,
                 source,
                 force=True,
-                known=invert_maps(copied_partitions, ends, begins),
+                copied=invert_maps(copied_partitions, ends, begins),
                 journal=False,
             )
             results = offsets.run(self.groups.__contains__, dry_run=True)
@@ -318,4 +318,4 @@ def check_part(
 def _position_findings(problems: Sequence[str]) -> Iterator[MigrationFinding]:
     for text in problems:
         # While members go on, they are ahead of what was just looked at.
-        yield MigrationFinding(NOTE if "are not copied so far" in text else STOP, "positions", text)
+        yield MigrationFinding(NOTE if "are not copied yet" in text else STOP, "positions", text)

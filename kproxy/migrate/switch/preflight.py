@@ -163,7 +163,7 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
     yield MigrationFinding(NOTE, "verify", "all that was copied is the same on both sides")
     for text in problems:
         # While clients go on, they are ahead of the copy by a moment.
-        moving = "are not copied so far" in text
+        moving = "are not copied yet" in text
         yield MigrationFinding(NOTE if moving else STOP, "positions", text)
     for group in sync.repeated():
         yield MigrationFinding(WARNING, f"group {group.group}", group.text)

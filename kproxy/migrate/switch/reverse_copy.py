@@ -217,7 +217,7 @@ class RollbackContinuation:
 
     def compose(self, offsets: GroupOffsetSync) -> None:
         """Add the first migration's map, which has positions from before the switch."""
-        offsets.known = compose_maps(dict(offsets.known), self._forward_maps())
+        offsets.copied = compose_maps(dict(offsets.copied), self._forward_maps())
 
     def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
         if not hasattr(self, "_known"):  # it does not change: clients write to the target

@@ -123,7 +123,7 @@ def _look(
 
 def _foreign(cluster: ClusterClient, where: Where, first: int, last: int, show_bytes: bool) -> UnknownRecords | None:
     count, one, by = 0, None, ""
-    for batch, aborted in fetch_batches(cluster, *where, first, last, whole=True):
+    for batch, aborted in fetch_batches(cluster, *where, first, last, complete=True):
         if aborted:
             continue
         if one is None:

@@ -43,7 +43,7 @@ Place = tuple[str, int]
 @dataclass
 class Loaded:
     sides: TwoSides
-    known: dict[Place, CopiedPartition]
+    copied: dict[Place, CopiedPartition]
     source: dict[Place, list[Row]] = field(default_factory=dict)
     target: dict[Place, list[Row]] = field(default_factory=dict)
 
@@ -100,18 +100,18 @@ def loaded(sides: TwoSides) -> Loaded:
 
 def test_the_next_record_is_the_same_for_10000_positions(loaded: Loaded, figures: list[str]) -> None:
     chance = random.Random(SEED)
-    places = sorted(loaded.known)
+    places = sorted(loaded.copied)
     seen: dict[str, int] = {}
     for _ in range(POSITIONS):
         place = chance.choice(places)
-        known = loaded.known[place]
+        known = loaded.copied[place]
         position = known.source_next if chance.random() < 0.01 else chance.randrange(known.source_next + 1)
-        found = translate(loaded.known, *place, position)
+        found = translate(loaded.copied, *place, position)
         assert found.target is not None, found
         assert loaded.next_on_target(place, found.target) == loaded.next_on_source(place, position), found
         seen[found.match] = seen.get(found.match, 0) + 1
     assert min(seen[how] for how in ("exact", "next", "end")) > 10, seen
-    assert any(len(one.map) > 20 for one in loaded.known.values())
+    assert any(len(one.map) > 20 for one in loaded.copied.values())
     figures.append(f"positions translated and compared: {seen}")
 
 
@@ -168,13 +168,13 @@ def test_groups_go_on_with_the_very_next_record(loaded: Loaded, protocol: str) -
     wanted: dict[str, dict[Place, bytes | None]] = {}
     for number in range(GROUPS):
         group, positions = f"{prefix}-{number}", {}
-        for place, known in loaded.known.items():
+        for place, known in loaded.copied.items():
             # At least one record is left, so that the first one can be seen.
             positions[place] = chance.randrange(loaded.source[place][-1][0])
             assert positions[place] < known.source_next
         (commit if protocol == "classic" else as_consumer_group)(loaded.sides.source, group, positions)
         wanted[group] = {
-            (loaded.known[place].target_topic, place[1]): loaded.next_on_source(place, at)
+            (loaded.copied[place].target_topic, place[1]): loaded.next_on_source(place, at)
             for place, at in positions.items()
         }
     results = run(loaded.sides, lambda group: group.startswith(prefix))
@@ -205,7 +205,7 @@ def test_what_somebody_else_wrote_since_is_not_overwritten(loaded: Loaded) -> No
     assert only(run(sides, group, dry_run=True)).positions[0].outcome == PLANNED
     assert position_on(sides.target, group, place) is None
     assert only(run(sides, group)).positions[0].outcome == WRITTEN
-    target = translate(loaded.known, *place, 100).target
+    target = translate(loaded.copied, *place, 100).target
     assert target is not None
     before = position_on(sides.source, group, place)
     assert before is not None
@@ -273,7 +273,7 @@ def test_untranslatable_positions_are_named_and_others_written(loaded: Loaded) -
     group, sides = unique("g"), loaded.sides
     name = unique("elsewhere")
     topics(sides.source, {name: 1}, 1)
-    end = loaded.known["plain", 1].source_next
+    end = loaded.copied["plain", 1].source_next
     producer = Producer({"bootstrap.servers": sides.source})
     for _ in range(5):
         producer.produce("plain", b"more", partition=1)
@@ -282,17 +282,17 @@ def test_untranslatable_positions_are_named_and_others_written(loaded: Loaded) -
     result = only(run(sides, group, exclude=(name,)))
     assert {(row.position.topic, row.position.partition): (row.outcome, row.reason) for row in result.positions} == {
         ("plain", 0): (WRITTEN, ""),
-        ("plain", 1): (SKIPPED, "5 offsets before it are not copied so far"),
-        (name, 0): (SKIPPED, "the file leaves this topic out"),
+        ("plain", 1): (SKIPPED, "5 offsets before it are not copied yet"),
+        (name, 0): (SKIPPED, "the file excludes this topic"),
     }
     said = room.count_unwritten([result], migration(sides, exclude=(name,)))
-    assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied so far"]
+    assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied yet"]
 
 
 def test_a_position_beyond_the_end_becomes_the_end_on_request(loaded: Loaded) -> None:
     """As of a topic that was deleted and made again. No copy reaches it."""
     group, other, sides = unique("g"), unique("g"), loaded.sides
-    known = loaded.known["plain", 0]
+    known = loaded.copied["plain", 0]
     for name in (group, other):
         commit(sides.source, name, {("plain", 0): known.source_next + 7})
     said = list(room.count_unwritten([only(run(sides, group))], migration(sides)))
@@ -371,7 +371,7 @@ def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     said = CliRunner().invoke(command, [str(file), "--group", group, "--dry-run"], standalone_mode=False)
     assert said.return_value == 0, said.output
-    target = translate(loaded.known, "tx", 1, 500).target
+    target = translate(loaded.copied, "tx", 1, 500).target
     assert said.stdout.splitlines()[1].split()[:1] == [group]
     assert f" {target} " in said.stdout
     said = CliRunner().invoke(command, [str(file), "--group", group, "--json"], standalone_mode=False)

@@ -70,7 +70,7 @@ def test_a_batch_that_is_not_done_is_run_again(old: Path, tmp_path: Path) -> Non
     [
         (
             17,
-            r"/offsets/1: .*7 offsets before it are not copied so far; copy on, then try again; .*; if the query was still",
+            r"/offsets/1: .*7 offsets before it are not copied yet; run kproxy migrate copy, then try again; .*; if the query was still",
         ),
         (1, r"/offsets/1: partition 0 of t ends at 1, and the batch before at 2; if the query was still running"),
     ],
@@ -102,9 +102,12 @@ def test_old_batches_that_cannot_be_translated_are_left_out(old: Path, tmp_path:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"offsets/1": HEAD + '{"t":{"0":12}}'}, "2 offsets before it are not copied so far; copy on, then try again"),
+        (
+            {"offsets/1": HEAD + '{"t":{"0":12}}'},
+            "2 offsets before it are not copied yet; run kproxy migrate copy, then try again",
+        ),
         ({"offsets/1": HEAD + '{"other":{"0":1}}'}, "partition 0 of other: the migration has not copied this"),
-        ({"offsets/1": "v2\n{}\n{}"}, "its format is 'v2', and kproxy knows 'v1' only"),
+        ({"offsets/1": "v2\n{}\n{}"}, "its format is 'v2', and kproxy supports only 'v1'"),
         ({"offsets/3": HEAD + '{"t":{"0":5}}'}, "has batch 3 but not 2, which Spark needs"),
         ({"offsets/1": HEAD + "17"}, "batch 1 has no offsets of Kafka"),
     ],
@@ -118,7 +121,7 @@ def test_what_cannot_be_done_leaves_nothing(old: Path, tmp_path: Path, files: di
 
 def test_directories_that_cannot_be(old: Path, tmp_path: Path) -> None:
     for source, target, words in (
-        (old, old, "is there already"),
+        (old, old, "exists already"),
         (old, old / "in", "is inside"),
         (tmp_path, tmp_path / "new", "is not the checkpoint of a streaming query"),
     ):

@@ -28,7 +28,7 @@ GROUP = GroupOffsets("g", "classic", positions={("t", 0): CommittedOffset(5, "m"
 
 def test_positions_are_translated_with_their_metadata() -> None:
     (row,) = translate_positions(GROUP, MIGRATION, KNOWN)
-    assert (row.place, row.position.target, row.metadata, row.outcome) == (("u", 0), 105, "m", PLANNED)
+    assert (row.target_partition, row.position.target, row.metadata, row.outcome) == (("u", 0), 105, "m", PLANNED)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
     )
     result = decide_writes(group, translate_positions(group, MIGRATION, KNOWN), {}, {}, force=False)
     assert [row.reason for row in result.positions] == [
-        "the file leaves this topic out",
-        "2 offsets before it are not copied so far",
+        "the file excludes this topic",
+        "2 offsets before it are not copied yet",
         "the migration has not copied this partition",
     ]
     assert list(count_unwritten([result], MIGRATION)) == [
-        "group g, partition 0 of t: 2 offsets before it are not copied so far",
+        "group g, partition 0 of t: 2 offsets before it are not copied yet",
         "group g, partition 1 of z: the migration has not copied this partition",
     ]
 
@@ -77,7 +77,11 @@ def test_a_position_without_records_is_that_of_the_next_record() -> None:
     nothing = CopiedPartition("z", 1, "z", 7, 7, 12, 0, 0, OffsetMap([]))
     copied, empty = translate_positions(group, MIGRATION, {**KNOWN, ("z", 1): nothing})
     assert (copied.position.target, copied.position.match) == (105, "exact")
-    assert (empty.position.target, empty.position.text, empty.outcome) == (12, "the next record that comes", PLANNED)
+    assert (empty.position.target, empty.position.text, empty.outcome) == (
+        12,
+        "the next record that will be written",
+        PLANNED,
+    )
 
 
 def test_no_position_of_another_topic_of_this_name_is_translated() -> None:
@@ -112,7 +116,7 @@ def test_a_position_beyond_the_end_of_the_log(
     assert (row.position.source, row.position.target, row.position.match) == (position, target, how)
     assert row.outcome == (SKIPPED if target is None else PLANNED)
     assert ("--as-end g" in row.reason) == (how == "past the end")
-    assert ("not copied so far" in row.reason) == (how == "beyond")
+    assert ("not copied yet" in row.reason) == (how == "beyond")
 
 
 def test_the_journal_comes_back_as_it_was_written() -> None:

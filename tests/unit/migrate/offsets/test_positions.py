@@ -59,4 +59,4 @@ def test_records_without_a_map() -> None:
 
 def test_how_many_are_missing_is_said() -> None:
     copied = CopiedPartition("t", 0, "t", 0, 9, 9, 9, 1, OffsetMap([(0, 0, 9)]))
-    assert translate({("t", 0): copied}, "t", 0, 12).text == "3 offsets before it are not copied so far"
+    assert translate({("t", 0): copied}, "t", 0, 12).text == "3 offsets before it are not copied yet"

@@ -11,7 +11,7 @@ from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy, needs_unix
 from kproxy.cli.server_arguments import add_servers, servers_argument
 
-# A client's own limits are longer; here, a cluster that drops packets is to be known for one within seconds.
+# A client's own limits are longer; here, a cluster that drops packets must be recognised within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}
 
 

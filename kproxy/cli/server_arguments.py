@@ -36,12 +36,12 @@ def add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
     if "bootstrap_servers" in flags:
         raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
     for word in servers:
-        if mistake := _meant(word):
+        if mistake := _mistake(word):
             raise click.UsageError(mistake)
     flags["bootstrap_servers"] = tuple(servers)
 
 
-def _meant(word: str) -> str:
+def _mistake(word: str) -> str:
     """Return the mistake if a word is a file or a profile; "" if it may be a server."""
     from kproxy.base.printable import one_line
     from kproxy.cli.profiles import paths

@@ -159,7 +159,7 @@ def test_a_kproxy_that_knows_nothing_yet(browser: Browser) -> None:
         assert "Waits for the first answer of a bootstrap server." in browser.text("#cluster-words")
         assert "No client is connected." in browser.text("#picture")
         assert "No request has passed yet." in browser.text("#apis")
-        assert "kproxy has told of nothing yet." in browser.text("#events-card")
+        assert "kproxy has reported nothing yet." in browser.text("#events-card")
 
 
 def test_forwards_are_shown_where_there_are_some(browser: Browser) -> None:

@@ -32,7 +32,7 @@ _KINDS = ("systemd", "launchd")
 @click.option(
     "--write-unit",
     type=click.Choice(_KINDS),
-    help="Start nothing. Write a file with which it is begun at your login.",
+    help="Start nothing. Write a file that starts it at your login.",
 )
 def up(profile: str, timeout: float, write_unit: str | None, **values: object) -> int:
     """Run a profile in the background.
@@ -66,14 +66,14 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
             admin = str(loaded.config.admin) if window is None or ("admin",) in loaded.origins else window.admin
             if write_unit is not None:
                 return _write(*(units.systemd if write_unit == "systemd" else units.launchd)(name, command))
-            asking = _asking(loaded.config)
+            asking = _admin_access(loaded.config)
             log = background.log_of(name)
             before = log.stat().st_size if log.exists() else 0
             cert = loaded.config.admin_tls_cert
             started = background.start(name, command, admin, "" if cert is None else str(cert.absolute()))
     if running_kproxy is not None:
         click.echo(f"@{name} runs already, with process id {running_kproxy.pid}")
-        _tell(name, running_kproxy, _asking(read(flags, os.environ, file).config))
+        _print_kproxy(name, running_kproxy, _admin_access(read(flags, os.environ, file).config))
         return 0
     outcome = background.wait_ready(started, asking, log, before, timeout)
     if isinstance(outcome, background.ExitedKproxy):
@@ -85,7 +85,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
         return 1
     for reason in outcome:
         click.echo(f"kproxy: @{name} runs, but is not ready after {timeout:g} s: {reason}", err=True)
-    _tell(name, started, asking)
+    _print_kproxy(name, started, asking)
     return 1 if outcome else 0
 
 
@@ -128,10 +128,10 @@ def list_() -> int:
             click.echo(f"@{name}  does not run")
             continue
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(running_kproxy.since))
-        asking = _asking_of(name, running_kproxy)
+        asking = _admin_access_of(name, running_kproxy)
         reasons = asking.client(running_kproxy, 2.0).why_not_ready("one")
         click.echo(f"@{name}  {'not ready' if reasons else 'ready'}, process id {running_kproxy.pid}, since {since}")
-        for line in _where(name, running_kproxy, asking):
+        for line in _kproxy_lines(name, running_kproxy, asking):
             click.echo(f"  {line}")
         for reason in reasons:
             click.echo(f"  not ready: {reason}")
@@ -173,13 +173,13 @@ def _write(file: Path, content: bytes, use: str) -> int:
     return 0
 
 
-def _tell(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> None:
-    for line in _where(name, kproxy_process, asking):
+def _print_kproxy(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> None:
+    for line in _kproxy_lines(name, kproxy_process, asking):
         click.echo(line)
     click.echo(f"kproxy down @{name} ends it")
 
 
-def _where(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> Iterator[str]:
+def _kproxy_lines(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> Iterator[str]:
     from kproxy.base.errors import AdminError
     from kproxy.cli.profiles import background
 
@@ -192,7 +192,7 @@ def _where(name: str, kproxy_process: BackgroundKproxy, asking: AdminAccess) -> 
     yield f"log: {background.log_of(name)}"
 
 
-def _asking(config: Config) -> AdminAccess:
+def _admin_access(config: Config) -> AdminAccess:
     """Return the access to the admin endpoint of the profile's kproxy.
 
     Raises ConfigError and UsageError.
@@ -207,7 +207,7 @@ def _asking(config: Config) -> AdminAccess:
     return AdminAccess(token, trusting_context(cert, config.admin, password, "admin-tls-cert"))
 
 
-def _asking_of(name: str, kproxy_process: BackgroundKproxy) -> AdminAccess:
+def _admin_access_of(name: str, kproxy_process: BackgroundKproxy) -> AdminAccess:
     from kproxy.base.errors import ConfigError
     from kproxy.cli.profiles import paths
     from kproxy.cli.profiles.background import AdminAccess
@@ -218,6 +218,6 @@ def _asking_of(name: str, kproxy_process: BackgroundKproxy) -> AdminAccess:
             "admin": kproxy_process.admin,
             **({"admin_tls_cert": kproxy_process.cert} if kproxy_process.cert else {}),
         }
-        return _asking(load(flags, os.environ, paths.profile(f"@{name}")))
-    except (ConfigError, click.UsageError):  # it has become wrong since: what can be told without it is told
+        return _admin_access(load(flags, os.environ, paths.profile(f"@{name}")))
+    except (ConfigError, click.UsageError):  # the configuration has become wrong since: go on without it
         return AdminAccess()

@@ -48,10 +48,14 @@ def window(name: str) -> Window:
     The former window is not used if another process listens there. The other must not belong to another profile. Raises
     ConfigError if there is none.
     """
-    former = _had(name)
+    former = _former_window(name)
     if former is not None and former.free:
         return former
-    taken = {other_window.first for other in _kept() if other != name and (other_window := _had(other)) is not None}
+    taken = {
+        other_window.first
+        for other in _profiles_with_windows()
+        if other != name and (other_window := _former_window(other)) is not None
+    }
     chosen = _first_free(taken)
     if chosen is None:
         raise ConfigError(f"no window of ports is free from {_FIRST} on; give the profile 'listen' and 'admin'")
@@ -64,11 +68,11 @@ def _first_free(taken: Collection[int]) -> Window | None:
     return next((free_window for free_window in windows if free_window.first not in taken and free_window.free), None)
 
 
-def _kept() -> list[str]:
+def _profiles_with_windows() -> list[str]:
     return [path.parent.name for path in paths.state_directory().glob(f"*/{_FILE}")]
 
 
-def _had(name: str) -> Window | None:
+def _former_window(name: str) -> Window | None:
     file: Path = paths.state_directory() / name / _FILE
     try:
         first = json.loads(file.read_text())["first"]

@@ -70,7 +70,7 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
         yield ClusterCandidate(
             candidate.description,
             candidate.words,
-            (*candidate.notes, "as the file says; kproxy has not looked whether it runs"),
+            (*candidate.notes, "from the file; kproxy has not checked that it runs"),
         )
 
 

@@ -71,7 +71,7 @@ class _ResourceSearch:
     def __init__(self, context: str | None, namespace: str | None) -> None:
         self._context = "" if context is None else f"{quote(context, safe='')}/"
         self._namespace = namespace
-        self.left_out: list[str] = []  # the resources of which there are too many
+        self.left_out: list[str] = []  # the resources with too many items
         self._known: set[tuple[str, str]] = set()  # namespaces and names of clusters that operators have made
 
     async def listed(self, api: Any, group: str, resource: str, limit: Deadline) -> list[Mapping[str, Any]]:

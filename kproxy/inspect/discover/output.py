@@ -23,7 +23,7 @@ def text(places: Sequence[SearchResult]) -> Iterator[str]:
             yield f"there is more: {place.name}: {place.left_out}"
     for place in places:
         if place.problem:
-            yield f"not looked at: {place.name}: {place.problem}"
+            yield f"not searched: {place.name}: {place.problem}"
     nothing = [place.name for place in places if not place.candidates and not place.problem and not place.left_out]
     if nothing:
         yield f"nothing found: {', '.join(nothing)}"

@@ -61,7 +61,7 @@ def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandi
         yield ClusterCandidate(
             f"port-forwards of {program}: {servers}",
             ("run", "-b", servers),
-            ("kproxy finds out which broker each leads to",),
+            ("kproxy finds out which broker is behind each",),
         )
 
 
@@ -72,7 +72,7 @@ def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[Clus
         yield ClusterCandidate(
             f"Apache Kafka: a process with the ports {shown}",
             ("doctor", f"localhost:{first}"),
-            ("kproxy has not asked which of them is for clients, or for another broker, a controller or JMX",),
+            ("kproxy has not checked which of them is for clients, or for another broker, a controller or JMX",),
         )
 
 
@@ -81,7 +81,7 @@ def _of_ports(ports: Sequence[int]) -> Iterator[ClusterCandidate]:
         yield ClusterCandidate(
             f"port {port}, which Kafka often has",
             ("doctor", f"localhost:{port}"),
-            ("kproxy has not asked who listens there",),
+            ("kproxy has not checked what listens there",),
         )
 
 

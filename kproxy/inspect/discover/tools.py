@@ -166,7 +166,7 @@ def _found(description: str, at: str, tool_cluster: _ToolCluster) -> ClusterCand
     except ValueError:
         servers = ""
     if not servers or one_line(servers, len(servers)) != servers:
-        return ClusterCandidate(description, (), (f"{at} has an address there that is none",))
+        return ClusterCandidate(description, (), (f"{at} has an invalid address",))
     notes = [f"as {at} says; kproxy has not connected to it"]
     words = ["run", *(["--via", tool_cluster.via] if tool_cluster.via else []), "-b", servers]
     if tool_cluster.tls is not None:

@@ -55,7 +55,7 @@ def lines(
     every = [
         {name: value for name, value in one.values.items() if value} for one in examination.broker_settings.values()
     ]
-    if any(settings.image(values) == "strimzi" for values in every):
+    if any(settings.recognise_image(values) == "strimzi" for values in every):
         return _strimzi([values for values in every if settings.are_readable(values)], examination)
     changes = listener_changes(fault, contacts, examination, brokers)
     if not changes:
@@ -69,12 +69,12 @@ def lines(
     return (
         *_for_whom(brokers),
         *chain.from_iterable(
-            _whole(change, visible, mistakes.get(str(change.broker.key)), several)
+            _complete_lines(change, visible, mistakes.get(str(change.broker.key)), several)
             for change, visible in visible_changes
         ),
-        *_parts([change for change in changes if change.broker.visible is None], several),
-        *_containers(visible_changes, len(changes)),
-        *_then(changes, examination),
+        *_partial_lines([change for change in changes if change.broker.visible is None], several),
+        *_container_forms(visible_changes, len(changes)),
+        *_client_lines(changes, examination),
     )
 
 
@@ -91,7 +91,7 @@ def _for_whom(brokers: Sequence[ExaminedBroker]) -> Iterator[str]:
         yield f"# these lines serve clients on this machine only, as {local} is one of its own ports"
 
 
-def _whole(
+def _complete_lines(
     change: ListenerChange, visible: VisibleSettings, mistakes: Sequence[str] | None, several: bool
 ) -> Iterator[str]:
     """Yield all lines of a broker whose settings kproxy sees."""
@@ -113,7 +113,7 @@ def _whole(
         )
     if change.port is not None:
         yield from _own_settings(change, visible)
-        yield from _open(change)
+        yield from _how_to_open(change)
 
 
 def _own_settings(change: ListenerChange, visible: VisibleSettings) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _own_settings(change: ListenerChange, visible: VisibleSettings) -> Iterator[
         yield f"# if the broker's JAAS file has a section {old}.KafkaServer, it needs one {new}.KafkaServer too"
 
 
-def _open(change: ListenerChange) -> Iterator[str]:
+def _how_to_open(change: ListenerChange) -> Iterator[str]:
     """Yield how clients can connect to the new listener."""
     broker, port = change.broker, change.port
     if broker.working_address is None:
@@ -140,7 +140,7 @@ def _open(change: ListenerChange) -> Iterator[str]:
         yield f"# and let clients reach port {port} of {broker.key} at {change.address} (open, publish or forward it)"
 
 
-def _parts(changes: Sequence[ListenerChange], several: bool) -> Iterator[str]:
+def _partial_lines(changes: Sequence[ListenerChange], several: bool) -> Iterator[str]:
     """Yield the entries to add to lines that kproxy does not see; once for all brokers that it did not reach."""
     groups: dict[tuple[str, Address, str], list[ListenerChange]] = {}
     for change in changes:
@@ -157,7 +157,7 @@ def _parts(changes: Sequence[ListenerChange], several: bool) -> Iterator[str]:
         yield f"advertised.listeners=…,{first.name}://{first.address}"
         yield f"listener.security.protocol.map=…,{first.name}:{first.protocol}"
         if len(members) == 1:
-            yield from _open(first)
+            yield from _how_to_open(first)
         else:
             yield (
                 f"# {first.address.host}: where clients reach this broker, for each another host or port. Open, publish"
@@ -173,13 +173,13 @@ def _parts(changes: Sequence[ListenerChange], several: bool) -> Iterator[str]:
 
 def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
     """Return a function that writes a line in the form that the broker takes, and whether that is a container's."""
-    prefix = _PREFIX.get(settings.image(values) or "")
+    prefix = _PREFIX.get(settings.recognise_image(values) or "")
     if prefix is None:
         return (lambda line: line), False
     return (lambda line: settings.variable(line, prefix)), True
 
 
-def _containers(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
+def _container_forms(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
     """Yield the form of lines as variables, if nothing tells how a broker is configured."""
     of_unknown_form = [(one, visible) for one, visible in visible_changes if not _writer(visible.values)[1]]
     if not of_unknown_form and len(visible_changes) == brokers:
@@ -198,7 +198,7 @@ def _containers(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]
             yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
-def _then(changes: Sequence[ListenerChange], examination: Examination) -> Iterator[str]:
+def _client_lines(changes: Sequence[ListenerChange], examination: Examination) -> Iterator[str]:
     """Yield the client's own line, if it changes."""
     addresses = list(dict.fromkeys(str(one.address) for one in changes if one.broker.working_address is not None))
     restart = "# restart the broker" if len(changes) == 1 else "# restart the brokers, one after the other"

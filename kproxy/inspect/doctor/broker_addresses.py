@@ -28,7 +28,7 @@ async def find_broker_addresses(
     """
     if examination.answering is None or examination.answering.identity is None:
         return {}
-    addresses = dict(_known(examination))
+    addresses = dict(_answered_addresses(examination))
     failed = [
         contact
         for contact in examination.nodes
@@ -41,7 +41,7 @@ async def find_broker_addresses(
     return addresses
 
 
-def _known(examination: Examination) -> Mapping[NodeKey, Address]:
+def _answered_addresses(examination: Examination) -> Mapping[NodeKey, Address]:
     """Return the addresses of brokers that have answered already."""
     assert examination.answering is not None
     addresses: dict[NodeKey, Address] = {}

@@ -9,7 +9,7 @@ from kproxy.advice.remedies.faults import Fault
 from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback, is_private
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.inspect.doctor.findings import Responsible
-from kproxy.inspect.doctor.name_advice import looks_like
+from kproxy.inspect.doctor.name_advice import describe_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ def cause_of(contact: Contact, examination: Examination, now: datetime | None = 
     if contact.wants_login:
         return _wants_login(contact, examination)
     if contact.reason:
-        return _failed(contact, examination, now or datetime.now(UTC))
-    return _wrong(contact, examination)
+        return _failure(contact, examination, now or datetime.now(UTC))
+    return _wrong_broker(contact, examination)
 
 
-def _wrong(contact: Contact, examination: Examination) -> ContactCause | None:
+def _wrong_broker(contact: Contact, examination: Examination) -> ContactCause | None:
     """Return the cause if a broker has answered, but the wrong one."""
     if contact.other_clusters:
         ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
@@ -67,19 +67,19 @@ def _wrong(contact: Contact, examination: Examination) -> ContactCause | None:
         return ContactCause(Fault.MIXED_CLUSTERS, why, Responsible.NETWORK)
     identity, asked = contact.identity, examination.answering.identity if examination.answering else None
     if identity is None or contact.expected is None:
-        return _mixes(contact)
+        return _mixing_balancer(contact)
     if asked is not None and asked.cluster_id and identity.cluster_id not in (None, asked.cluster_id):
         where = f" (it resolves to {', '.join(contact.resolved)})" if _is_name(contact) else ""
         why = f"another Kafka cluster answers there, with the id {identity.cluster_id}{where}"
         return ContactCause(Fault.WRONG_CLUSTER, why, Responsible.BROKER)
-    mixes = _mixes(contact)
+    mixes = _mixing_balancer(contact)
     if mixes is None and identity.key is not None and identity.key != contact.expected:
         why = f"{identity.key} of this cluster answers there, not {contact.expected}"
         return ContactCause(Fault.WRONG_NODE, why, Responsible.BROKER)
     return mixes
 
 
-def _mixes(contact: Contact) -> ContactCause | None:
+def _mixing_balancer(contact: Contact) -> ContactCause | None:
     if not contact.others or contact.expected is None:
         return None  # a load balancer in front of all brokers is a good bootstrap server
     first = contact.identity.key if contact.identity is not None else None
@@ -98,10 +98,10 @@ def _wants_login(contact: Contact, examination: Examination) -> ContactCause:
     return ContactCause(Fault.LOGIN_NEEDED, text, Responsible.CLIENT)
 
 
-def _failed(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
+def _failure(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
     reason = contact.reason
     if reason == "resolve":
-        return _resolving(contact, examination)
+        return _resolve_failure(contact, examination)
     if reason == "other" and contact.protocol is PortProtocol.UNKNOWN and not contact.answered and not examination.via:
         return ContactCause(
             Fault.NO_ROUTE, contact.problem, Responsible.ADDRESS if contact.expected is None else Responsible.BROKER
@@ -113,21 +113,21 @@ def _failed(contact: Contact, examination: Examination, now: datetime) -> Contac
         and not contact.answered
         and contact.protocol is PortProtocol.UNKNOWN
     ):
-        return _connecting(contact, examination)
+        return _connect_failure(contact, examination)
     if reason == "limit":
         return ContactCause(Fault.TOO_MANY_FILES, contact.problem, Responsible.MACHINE)
     if reason == "loop":
         return ContactCause(Fault.PROXY_LOOP, contact.problem, Responsible.MACHINE)
     if contact.refused:
-        return ContactCause(Fault.CREDENTIALS_REFUSED, _plain(contact.problem), Responsible.CLIENT)
+        return ContactCause(Fault.CREDENTIALS_REFUSED, _without_prefix(contact.problem), Responsible.CLIENT)
     if reason == "sasl" and contact.protocol in (PortProtocol.UNKNOWN, PortProtocol.KAFKA, PortProtocol.KAFKA_TLS):
-        return _login(contact)
+        return _login_failure(contact)
     if reason.startswith("tls") and examination.tls:
-        return _tls(contact, examination, now)
-    return _speaking(contact, examination)
+        return _tls_failure(contact, examination, now)
+    return _protocol_failure(contact, examination)
 
 
-def _resolving(contact: Contact, examination: Examination) -> ContactCause:
+def _resolve_failure(contact: Contact, examination: Examination) -> ContactCause:
     if "no answer from DNS" in contact.problem:
         return ContactCause(Fault.DNS_SILENT, "this machine's resolver did not answer in time", Responsible.MACHINE)
     host = (contact.address).host
@@ -137,16 +137,16 @@ def _resolving(contact: Contact, examination: Examination) -> ContactCause:
         return ContactCause(name_cause[0], f"{cannot}: {name_cause[1]}", Responsible.BROKER)
     if contact.expected is not None:
         return ContactCause(Fault.NAME_NOT_RESOLVED, cannot, Responsible.BROKER)
-    return ContactCause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {looks_like(host)}", Responsible.ADDRESS)
+    return ContactCause(Fault.NAME_NOT_RESOLVED, f"{cannot}. It {describe_name(host)}", Responsible.ADDRESS)
 
 
-def _connecting(contact: Contact, examination: Examination) -> ContactCause:
+def _connect_failure(contact: Contact, examination: Examination) -> ContactCause:
     host, reason = contact.address.host, contact.reason
     advertised = contact.expected is not None
     if advertised and classify(host) is AddressClass.WILDCARD:
         why = "this means every interface of the broker; a client takes it for its own machine"
         return ContactCause(Fault.WILDCARD_ADVERTISED, why, Responsible.BROKER)
-    if advertised and is_loopback(host) and not _asked_here(examination):
+    if advertised and is_loopback(host) and not _answers_on_this_machine(examination):
         whose = f"the machine of {examination.via[-1]}" if examination.via else "the client's own machine"
         why = f"localhost is {whose}, where no broker listens"
         return ContactCause(Fault.LOOPBACK_ADVERTISED, why, Responsible.BROKER)
@@ -178,9 +178,9 @@ def _connecting(contact: Contact, examination: Examination) -> ContactCause:
     )
 
 
-def _login(contact: Contact) -> ContactCause:
+def _login_failure(contact: Contact) -> ContactCause:
     """Return the cause of a failed login, by the text of `kproxy.client.sasl`: the reason is the same for all."""
-    text = _plain(contact.problem)
+    text = _without_prefix(contact.problem)
     if "has not enabled" in text:
         return ContactCause(Fault.SASL_MECHANISM, text, Responsible.CLIENT)
     if "does not support SASL" in text:
@@ -193,7 +193,7 @@ def _login(contact: Contact) -> ContactCause:
     return ContactCause(Fault.CREDENTIALS_REFUSED, text, Responsible.CLIENT)
 
 
-def _tls(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
+def _tls_failure(contact: Contact, examination: Examination, now: datetime) -> ContactCause:
     reason, certificate = contact.reason, contact.certificate
     names = f" It has the names {', '.join(certificate.names[:5])}." if certificate and certificate.names else ""
     if reason == "tls-name":
@@ -217,10 +217,10 @@ def _tls(contact: Contact, examination: Examination, now: datetime) -> ContactCa
         fault = Fault.CLIENT_CERTIFICATE_REFUSED if examination.certificate_given else Fault.CLIENT_CERTIFICATE_MISSING
         missing = "the broker requires a client certificate, and the client has none"
         return ContactCause(
-            fault, _plain(contact.problem) if examination.certificate_given else missing, Responsible.CLIENT
+            fault, _without_prefix(contact.problem) if examination.certificate_given else missing, Responsible.CLIENT
         )
     if reason == "tls-version":
-        return ContactCause(Fault.TLS_VERSION, _plain(contact.problem), Responsible.BROKER)
+        return ContactCause(Fault.TLS_VERSION, _without_prefix(contact.problem), Responsible.BROKER)
     if contact.protocol is PortProtocol.KAFKA:
         return ContactCause(
             Fault.TLS_TO_PLAINTEXT, "the listener speaks plaintext, and TLS was asked for", Responsible.CLIENT
@@ -230,10 +230,10 @@ def _tls(contact: Contact, examination: Examination, now: datetime) -> ContactCa
     if contact.protocol in (PortProtocol.TLS, PortProtocol.KAFKA_TLS) and not examination.certificate_given:
         why = "the broker ends the handshake, as one does that wants a client certificate"
         return ContactCause(Fault.CLIENT_CERTIFICATE_MISSING, why, Responsible.CLIENT)
-    return ContactCause(Fault.TLS_FAILED, _plain(contact.problem), Responsible.BROKER)
+    return ContactCause(Fault.TLS_FAILED, _without_prefix(contact.problem), Responsible.BROKER)
 
 
-def _speaking(contact: Contact, examination: Examination) -> ContactCause:
+def _protocol_failure(contact: Contact, examination: Examination) -> ContactCause:
     """Return the cause if the connection was accepted, but its bytes are no response of a broker."""
     spoken = contact.protocol
     if spoken is PortProtocol.KAFKA_TLS and not examination.tls:
@@ -258,7 +258,7 @@ def _speaking(contact: Contact, examination: Examination) -> ContactCause:
     )
 
 
-def _asked_here(examination: Examination) -> bool:
+def _answers_on_this_machine(examination: Examination) -> bool:
     """Return True if the broker that answered listens on this machine."""
     asked = examination.answering
     return asked is not None and all(map(is_loopback, asked.resolved or (asked.address.host,)))
@@ -268,6 +268,6 @@ def _is_name(contact: Contact) -> bool:
     return contact.address.host not in contact.resolved
 
 
-def _plain(problem: str) -> str:
+def _without_prefix(problem: str) -> str:
     """Return a problem without the address and the word before it."""
     return problem.removeprefix("SASL: ").removeprefix("TLS: ")

@@ -18,13 +18,13 @@ _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 
 _SOON = timedelta(days=30)
 
 
-def findings(examination: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
+def check_cluster(examination: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
     """Find such problems; none if no broker answered."""
     if examination.answering is None:
         return
     yield from _nodes(examination)
     yield from _topics(examination)
-    yield from _asked_topic(examination)
+    yield from _topic_rights(examination)
     yield from _coordinator(examination)
     yield from _versions(examination)
     yield from _certificates(examination, now or datetime.now(UTC))
@@ -46,7 +46,7 @@ def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
         names = ", ".join(f"broker {node}" for node in missing)
         why = (
             f"{names}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
-            " reach its controller. Clients cannot be told where it is."
+            " reach its controller. Clients cannot get its address."
         )
         yield DoctorFinding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
     if contents.controller_id < 0:
@@ -68,7 +68,7 @@ def _topics(examination: Examination) -> Iterator[DoctorFinding]:
         yield DoctorFinding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(examination))
 
 
-def _asked_topic(examination: Examination) -> Iterator[DoctorFinding]:
+def _topic_rights(examination: Examination) -> Iterator[DoctorFinding]:
     """Find rights that this user lacks on the topic of --topic."""
     if examination.topic is None or examination.contents is None:
         return

@@ -92,10 +92,10 @@ async def find_working_line(
         return TrialOutcome(why_none="the broker refuses the credentials, and tries may lock the account")
     if any(contact.other_clusters for contact in contacts_so_far):
         return TrialOutcome(
-            why_none="an address leads to several clusters, so each connection would be a matter of luck"
+            why_none="an address leads to several clusters, so the result of each connection would be random"
         )
     if examination.answering is None:
-        return TrialOutcome(why_none="no bootstrap server tells which brokers there are")
+        return TrialOutcome(why_none="no bootstrap server returns the addresses of the brokers")
     best: TrialResult | None = None
     now = asyncio.get_running_loop().time
     until = now() + _LONGEST

@@ -120,7 +120,7 @@ class ContactMaker:
             for _ in range(1 if self.logs_in else _HANG_UPS):
                 opened = await self._opener.open(dialled, host, notes.dialled)
                 try:
-                    contact = await self._meet(opened, contact, notes)
+                    contact = await self._identify(opened, contact, notes)
                     if then is not None and contact.identity is not None and contact.versions is not None:
                         await then(opened.channel, contact.versions, contact.identity)
                     break
@@ -138,10 +138,10 @@ class ContactMaker:
                 via_failed=isinstance(error, ViaError),
                 refused=isinstance(error, LoginRefused),
             )
-        contact = await self._heard(contact, host, notes)
+        contact = await self._with_protocol(contact, host, notes)
         # Also where another node has answered: a load balancer that mixes them has turns.
         if contact.identity is not None and not contact.reason and not self.logs_in:
-            contact = await self._asked_again(contact, host)
+            contact = await self._with_other_answers(contact, host)
         return replace(contact, steps=tuple(notes.steps))
 
     async def _resolved(self, address: Address) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class ContactMaker:
             return ()
         return tuple(dict.fromkeys(str(info[4][0]) for info in infos))
 
-    async def _meet(self, opened: UpstreamConnection, contact: Contact, notes: _StepLog) -> Contact:
+    async def _identify(self, opened: UpstreamConnection, contact: Contact, notes: _StepLog) -> Contact:
         """Ask for the identity of the broker.
 
         Raises UpstreamError and WireError.
@@ -174,7 +174,7 @@ class ContactMaker:
                 features = {} if asking is None else await asking.ask(opened.channel)
         except LoginRequired:
             notes.note(
-                "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers after a login only"
+                "metadata", notes.target, StepVerdict.FAILED, perf_counter() - began, "answers only after a login"
             )
             return replace(contact, wants_login=True, mechanisms=await self._mechanisms(contact))
         except TimeoutError:
@@ -205,7 +205,7 @@ class ContactMaker:
         except (KproxyError, TimeoutError):
             return None
 
-    async def _heard(self, contact: Contact, host: str, notes: _StepLog) -> Contact:
+    async def _with_protocol(self, contact: Contact, host: str, notes: _StepLog) -> Contact:
         """Return the contact with the protocol of the port, if it is unexpected, and with the certificate, if any."""
         protocol = _SPOKEN.get(contact.reason)
         if protocol is not None and protocol is not PortProtocol.TLS:
@@ -229,7 +229,7 @@ class ContactMaker:
     def _connect(self, address: Address) -> Connect:
         return lambda: self._opener.connect(address)
 
-    async def _asked_again(self, contact: Contact, host: str) -> Contact:
+    async def _with_other_answers(self, contact: Contact, host: str) -> Contact:
         """Return the contact with further nodes and clusters that answer at the same address when asked again."""
         first = contact.identity
         assert first is not None

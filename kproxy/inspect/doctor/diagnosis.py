@@ -22,7 +22,7 @@ from kproxy.inspect.doctor.name_advice import advice_for_name
 # Different reasons of one fault that are said.
 _REASONS = 3
 # An address with one of these is known to others, perhaps, and useless to this client.
-_USELESS_HERE = (
+_WRONG_LISTENER_FAULTS = (
     Fault.NAME_NOT_RESOLVED,
     Fault.CONTAINER_NAME_ADVERTISED,
     Fault.KUBERNETES_NAME_ADVERTISED,
@@ -37,7 +37,7 @@ _USELESS_HERE = (
 
 def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorFinding]:
     """Return all findings, the first to fix first; notes come last."""
-    hop = hop_checks.failing(examination)
+    hop = hop_checks.failing_hop(examination)
     if hop is not None:
         return [hop]
     if any(contact.other_clusters for contact in examination.bootstrap):
@@ -46,10 +46,10 @@ def diagnose(examination: Examination, now: datetime | None = None) -> list[Doct
     findings = [
         *direct_access.needs_kproxy(examination),
         *_bootstrap(examination, now),
-        *_mixed(examination),
+        *_mixed_clusters(examination),
         *_advertised(examination, now),
-        *_twice(examination),
-        *cluster_checks.findings(examination, now),
+        *_duplicate_addresses(examination),
+        *cluster_checks.check_cluster(examination, now),
     ]
     return [finding for finding in findings if finding.problem] + [
         finding for finding in findings if not finding.problem
@@ -82,7 +82,7 @@ def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Cont
     reasons: dict[str, list[str]] = {}
     for contact, cause in members:
         reasons.setdefault(cause.why, []).append(name(contact))
-    sentences = [f"{listed(names)}: {why}." for why, names in reasons.items()]
+    sentences = [f"{shorten_list(names)}: {why}." for why, names in reasons.items()]
     if len(sentences) > _REASONS:
         sentences = [*sentences[:_REASONS], f"And so on for {len(sentences) - _REASONS} more."]
     names = tuple(name(contact) for contact, _ in members)
@@ -108,7 +108,7 @@ def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[Docto
         yield DoctorFinding(fault, group.names, why, group.cause.responsible, fix=fix, problem=problem, advice=advice)
 
 
-def _mixed(examination: Examination) -> Iterator[DoctorFinding]:
+def _mixed_clusters(examination: Examination) -> Iterator[DoctorFinding]:
     clusters: dict[str, list[str]] = {}
     for contact in examination.bootstrap:
         if contact.cluster_id is not None:
@@ -130,12 +130,12 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
     better = None if examination.via else better_listener(examination)  # the client asks without the hop
     for group in groups:
         cause = group.cause
-        if better is not None and cause.fault in _USELESS_HERE:
+        if better is not None and cause.fault in _WRONG_LISTENER_FAULTS:
             yield _wrong_listener(examination, group, better)
             continue
         why = group.why
         if cause.responsible is Responsible.BROKER and not examination.mapped:
-            why = f"The broker tells clients an address that does not work here. {why}"
+            why = f"The broker advertises an address that does not work here. {why}"
         line, fix = fixes.advertised(cause.fault, group.contacts, examination)
         if cause.responsible is not Responsible.BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
@@ -153,7 +153,7 @@ def better_listener(examination: Examination) -> Contact | None:
 
 def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorFinding:
     listeners = listeners_of(examination.settings or {})
-    own = examination.of_asked(group.contacts)
+    own = examination.contact_with_answering(group.contacts)
     used = listener_that_advertises(listeners, own.advertised or own.address)
     better_one = listener_that_advertises(listeners, better.address)
     assert examination.answering is not None
@@ -191,21 +191,21 @@ def _works_here_only(examination: Examination) -> Iterator[DoctorFinding]:
             return
 
 
-def _twice(examination: Examination) -> Iterator[DoctorFinding]:
+def _duplicate_addresses(examination: Examination) -> Iterator[DoctorFinding]:
     brokers: dict[str, list[Contact]] = {}
     for one in examination.nodes:
         brokers.setdefault(str(one.advertised or one.address), []).append(one)
     for address, contacts in brokers.items():
         if len(contacts) > 1:
             why = (
-                f"{listed([str(one.expected) for one in contacts])} all advertise {address}. A client that wants one of"
-                " them reaches whichever listens there."
+                f"{shorten_list([str(contact.expected) for contact in contacts])} all advertise {address}. A client that"
+                " wants one of them reaches whichever listens there."
             )
             line, fix = fixes.same_address(contacts, examination)
             yield DoctorFinding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten_list(names: Sequence[str]) -> str:
     """Return a few names, and how many more there are."""
     if len(names) <= 3:
         return ", ".join(names)

@@ -22,7 +22,7 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
 
     If kproxy does not either, other findings come first.
     """
-    failed = _lost(examination)
+    failed = _unusable_contacts(examination)
     if not failed or not all(contact.is_right for contact in examination.nodes):
         return
     without_options = replace(examination, via=(), login=None, mapped=False)
@@ -30,8 +30,8 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
     reasons = "; ".join(f"{contact.advertised or contact.address}: {cause.why}" for contact, cause in causes[:_NAMED])
     more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
     why = (
-        f"kproxy reaches the cluster with {with_means(examination)}. A client connects without that, and does not reach"
-        f" it from this machine: {reasons}{more}."
+        f"kproxy reaches the cluster with {option_names(examination)}. A client connects without that, and does not"
+        f" reach it from this machine: {reasons}{more}."
     )
     subjects = tuple(str(contact.advertised or contact.address) for contact in failed)
     yield DoctorFinding(
@@ -39,14 +39,14 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
     )
 
 
-def with_means(examination: Examination) -> str:
+def option_names(examination: Examination) -> str:
     """Return the options that only kproxy has, in words."""
     return " and ".join(examination.kproxy_options)
 
 
 def is_reached(examination: Examination) -> bool | None:
     """Return True if a client reaches every broker by itself; None if only a login could tell."""
-    if not examination.direct_contacts or _lost(examination):
+    if not examination.direct_contacts or _unusable_contacts(examination):
         return False
     return None if any(contact.wants_login for contact in examination.direct_contacts) else True
 
@@ -57,7 +57,7 @@ def is_usable(contact: Contact, examination: Examination) -> bool:
     return contact.wants_login or (contact.is_right and contact.cluster_id in (None, cluster_id))
 
 
-def _lost(examination: Examination) -> list[Contact]:
+def _unusable_contacts(examination: Examination) -> list[Contact]:
     """Return the contacts that keep a client from the cluster.
 
     One bootstrap server is enough, and each broker is needed.

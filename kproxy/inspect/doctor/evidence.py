@@ -197,7 +197,7 @@ class Examination:
         """The machine that connects to the brokers and resolves their names, for messages."""
         return f"the last hop, {self.via[-1]}," if self.via else "this machine"
 
-    def of_asked(self, contacts: Sequence[Contact]) -> Contact:
+    def contact_with_answering(self, contacts: Sequence[Contact]) -> Contact:
         """Return the contact with the answering node, whose `settings` are known; else the first."""
         key = (
             self.answering.identity.key if self.answering is not None and self.answering.identity is not None else None

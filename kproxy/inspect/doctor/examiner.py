@@ -171,7 +171,7 @@ async def examine(
         not_checked=tuple(questions.not_checked),
     )
     if asked is None or asked.identity is None:
-        return replace(examination, not_checked=_nothing_more(examination))
+        return replace(examination, not_checked=_why_not_checked(examination))
     nodes = _nodes(examination.bootstrap, asked.identity)
     routes = Routes(config.map)
 
@@ -185,12 +185,14 @@ async def examine(
             return await of_nodes.contact(dialled, key, endpoint.advertised, questions.note_settings)
 
     contacts_of_nodes = tuple(await asyncio.gather(*[node(endpoint) for endpoint in nodes]))
-    examination = replace(examination, nodes=contacts_of_nodes, broker_settings=_told(questions, asked.cluster_id))
+    examination = replace(
+        examination, nodes=contacts_of_nodes, broker_settings=_broker_settings(questions, asked.cluster_id)
+    )
     if all(contact.is_right for contact in contacts_of_nodes):
         return examination
     working_addresses = await find_broker_addresses(examination, contacts, questions.note_settings)
     examination = replace(
-        examination, working_addresses=working_addresses, broker_settings=_told(questions, asked.cluster_id)
+        examination, working_addresses=working_addresses, broker_settings=_broker_settings(questions, asked.cluster_id)
     )
 
     async def other(address: Address) -> OtherListener:
@@ -202,7 +204,7 @@ async def examine(
             there, tuple(await asyncio.gather(*[node(contact) for contact in there.identity.members.nodes]))
         )
 
-    tried = await asyncio.gather(*[other(address) for address in _elsewhere(examination)])
+    tried = await asyncio.gather(*[other(address) for address in _other_addresses(examination)])
     return replace(examination, other_listeners=tuple(tried))
 
 
@@ -216,11 +218,11 @@ def _nodes(bootstrap: Sequence[Contact], identity: BrokerIdentity) -> list[Endpo
     return [endpoints[key] for key in sorted(endpoints, key=lambda key: (key[0].value, key[1]))]
 
 
-def _told(questions: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, BrokerSettings]:
+def _broker_settings(questions: _ClusterQuestions, cluster_id: str | None) -> Mapping[NodeKey, BrokerSettings]:
     return {key: settings for (cluster, key), settings in questions.broker_settings.items() if cluster == cluster_id}
 
 
-def _elsewhere(examination: Examination) -> list[Address]:
+def _other_addresses(examination: Examination) -> list[Address]:
     """Return the addresses that the answering broker advertises for its other listeners."""
     if examination.settings is None:
         return []
@@ -231,8 +233,8 @@ def _elsewhere(examination: Examination) -> list[Address]:
     return [address for address in dict.fromkeys(advertised) if address not in contacted][:_ELSEWHERE]
 
 
-def _nothing_more(examination: Examination) -> tuple[str, ...]:
-    why = "no bootstrap server told which brokers there are"
+def _why_not_checked(examination: Examination) -> tuple[str, ...]:
+    why = "no bootstrap server returned the addresses of the brokers"
     if any(contact.wants_login for contact in examination.bootstrap):
-        why = "the brokers tell only authenticated clients which brokers there are: give the login (--sasl …)"
+        why = "the brokers return their addresses to authenticated clients only: give the login (--sasl …)"
     return (*examination.not_checked, f"the advertised addresses: {why}")

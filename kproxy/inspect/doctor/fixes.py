@@ -48,7 +48,7 @@ def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examinati
     lines = _of_certificate(fault, contacts[0], examination) or _of_login(fault, contacts[0], examination)
     if lines:
         return "", lines
-    contact = examination.of_asked(contacts)
+    contact = examination.contact_with_answering(contacts)
     wrong = contact.advertised or contact.address
     if examination.mapped and contact.address != contact.advertised:
         return f"--map {contact.advertised}={contact.address}", (f"--map {contact.advertised}=HOST:PORT",)
@@ -72,7 +72,7 @@ def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple
     if lines:
         return lines
     if fault is Fault.NAME_NOT_RESOLVED:
-        return tuple(name_advice.checks(contact, examination))
+        return tuple(name_advice.check_commands(contact, examination))
     if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
         return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {examination.dialler} can reach",)
     return ()

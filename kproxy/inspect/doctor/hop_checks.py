@@ -12,7 +12,7 @@ from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
 
 
-def failing(examination: Examination) -> DoctorFinding | None:
+def failing_hop(examination: Examination) -> DoctorFinding | None:
     """Return the finding of a failing hop, behind which nothing can be checked."""
     contact = next((contact for contact in (*examination.bootstrap, *examination.nodes) if contact.via_failed), None)
     if contact is None:

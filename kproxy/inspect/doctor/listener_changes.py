@@ -107,7 +107,7 @@ def brokers_of(examination: Examination, *, for_others: bool) -> list[ExaminedBr
         ):
             working_address = None
         advertised = contact.advertised or contact.address
-        visible = _seen(examination, key, advertised)
+        visible = _visible_settings(examination, key, advertised)
         brokers.append(
             ExaminedBroker(
                 key,
@@ -119,12 +119,12 @@ def brokers_of(examination: Examination, *, for_others: bool) -> list[ExaminedBr
     return brokers
 
 
-def _seen(examination: Examination, key: NodeKey, advertised: Address) -> VisibleSettings | str:
+def _visible_settings(examination: Examination, key: NodeKey, advertised: Address) -> VisibleSettings | str:
     """Return the settings of this broker; or, in words, why they are not visible."""
     settings_of_broker = examination.broker_settings.get(key)
     if settings_of_broker is None:
         if key in examination.working_addresses:
-            return "no settings are told to this user (that needs DescribeConfigs on the cluster)"
+            return "this user may not see the settings (that needs DescribeConfigs on the cluster)"
         return "kproxy did not get there, so it has not seen the settings"
     values = {name: value for name, value in settings_of_broker.values.items() if value}
     if not settings.are_readable(values):
@@ -145,17 +145,17 @@ def listener_changes(
     failing = {contact.expected for contact in contacts}
     others = [contact for contact in examination.nodes if contact.expected not in failing]
     others_are_right = bool(others) and all(other.is_right for other in others)
-    moved = [_moved(fault, broker, others_are_right) for broker in brokers if broker.key in failing]
+    moved = [_with_new_address(fault, broker, others_are_right) for broker in brokers if broker.key in failing]
     complete = [change for change in moved if change is not None]
-    return complete if complete and len(complete) == len(moved) else _added(brokers, examination)
+    return complete if complete and len(complete) == len(moved) else _with_new_listener(brokers, examination)
 
 
-def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> ListenerChange | None:
+def _with_new_address(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> ListenerChange | None:
     """Return the listener with an address that works here; None if other clients may need its present address."""
     visible, working_address = broker.visible, broker.working_address
     if visible is None or working_address is None or is_loopback(working_address.host):
         return None
-    if visible.listener.name.upper() == settings.between(visible.values):
+    if visible.listener.name.upper() == settings.inter_broker_listener(visible.values):
         return None
     if sum(listener.advertised == broker.advertised_address for listener in settings.listeners_of(visible.values)) != 1:
         return None
@@ -168,7 +168,7 @@ def _moved(fault: Fault, broker: ExaminedBroker, others_are_right: bool) -> List
     return ListenerChange(broker, visible.listener.name, visible.listener.protocol, working_address, None, changed)
 
 
-def _added(brokers: Sequence[ExaminedBroker], examination: Examination) -> list[ListenerChange]:
+def _with_new_listener(brokers: Sequence[ExaminedBroker], examination: Examination) -> list[ListenerChange]:
     """Return one more listener for all brokers."""
     every = [broker.visible for broker in brokers if broker.visible is not None]
     name = settings.new_name([broker.values for broker in every])
@@ -177,9 +177,7 @@ def _added(brokers: Sequence[ExaminedBroker], examination: Examination) -> list[
     changes = []
     for broker in brokers:
         port, changed = ports[broker.key], {}
-        if (
-            broker.working_address is None
-        ):  # what only the user knows; of brokers that are told all lines, for each another
+        if broker.working_address is None:  # only the user knows the host; each broker gets another one
             address = Address(
                 _HOST if broker.visible is None or len(brokers) == 1 else f"{_HOST}-{broker.key.node_id}", port
             )

@@ -70,7 +70,7 @@ def are_readable(values: Mapping[str, str]) -> bool:
     )
 
 
-def between(values: Mapping[str, str]) -> str:
+def inter_broker_listener(values: Mapping[str, str]) -> str:
     """Return the name, in capitals, of the listener that brokers use among themselves."""
     name = values.get("inter.broker.listener.name") or values.get("security.inter.broker.protocol") or "PLAINTEXT"
     return name.upper()
@@ -104,7 +104,7 @@ def with_listener(
 ) -> dict[str, str]:
     """Return the settings that change when a broker gets one more listener, with the settings of `like`.
 
-    The broker advertises `like` as `told`, and `like` stays.
+    The broker advertises `like` as `advertised`, and `like` stays.
     """
     protocols = _entries(values.get(PROTOCOLS) or DEFAULT_MAP)
     mapped = {entry.partition(":")[0].upper() for entry in protocols}
@@ -148,7 +148,7 @@ def variable(line: str, prefix: str) -> str:
     return f"{prefix}{key.replace('_', '__').replace('-', '___').replace('.', '_').upper()}={value}"
 
 
-def image(values: Mapping[str, str]) -> str | None:
+def recognise_image(values: Mapping[str, str]) -> str | None:
     """Return the container image or operator that a broker's settings look like: "strimzi", "bitnami", "confluent".
 
     It shows in the data directory and in the names of the listeners; None if nothing shows it. Apache's image has the
@@ -167,7 +167,7 @@ def _advertised(values: Mapping[str, str], advertised: Address) -> list[str]:
     """Return the entries of `advertised.listeners`.
 
     If it is not set, brokers advertise their bound addresses; without a host, the name of the machine, which is that of
-    `told`.
+    `advertised`.
     """
     if values.get(ADVERTISED):
         return _entries(values[ADVERTISED])

@@ -13,7 +13,7 @@ from kproxy.inspect.doctor.evidence import Contact, Examination
 _PRIVATE = (".internal", ".local", ".lan", ".corp", ".home", ".home.arpa", ".intranet", ".private", ".alt")
 
 
-def looks_like(host: str) -> str:
+def describe_name(host: str) -> str:
     """Return the kind of a name, in words that follow it."""
     name = host.lower().removesuffix(".")
     place = classify(name)
@@ -36,7 +36,7 @@ def advice_for_name(examination: Examination) -> str:
     return f"Correct the name in the bootstrap servers, or let {examination.dialler} resolve it. To find out which:"
 
 
-def checks(contact: Contact, examination: Examination) -> Iterator[str]:
+def check_commands(contact: Contact, examination: Examination) -> Iterator[str]:
     """Yield commands that tell more, and the lines that would work for this kind of name."""
     host, address = contact.address.host, shlex.quote(str(contact.address))
     name = shlex.quote(host)

@@ -41,7 +41,7 @@ def rows(examination: Examination) -> list[DrawingRow]:
         drawn.append(_row(1, str(contact.address), contact, examination, "bootstrap server"))
     if examination.answering is None:
         return drawn
-    drawn.append(DrawingRow(2, f"what {examination.answering.address} tells clients about the brokers:"))
+    drawn.append(DrawingRow(2, f"brokers in the metadata of {examination.answering.address}:"))
     bad = [contact for contact in examination.nodes if cause_of(contact, examination) is not None]
     good = [contact for contact in examination.nodes if contact not in bad]
     shown = [*bad[:_DRAWN], *good[: max(0, _DRAWN - len(bad))]]

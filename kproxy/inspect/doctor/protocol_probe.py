@@ -52,10 +52,10 @@ class ProbeResult:
 async def probe(connect: Connect, host: str, seconds: float) -> ProbeResult:
     """Probe the address to which `connect` connects. Never raises."""
     plain, tls, http, proxied = await asyncio.gather(
-        _limited(_say(connect, _VERSIONS), seconds, b""),
+        _limited(_exchange(connect, _VERSIONS), seconds, b""),
         _limited(_try_tls(connect, host), seconds, None),
-        _limited(_say(connect, _HTTP), seconds, b""),
-        _limited(_say(connect, _PROXY + _VERSIONS), seconds, b""),
+        _limited(_exchange(connect, _HTTP), seconds, b""),
+        _limited(_exchange(connect, _PROXY + _VERSIONS), seconds, b""),
     )
     if tls is not None:
         return tls
@@ -89,7 +89,7 @@ async def _limited(asking: Awaitable[T], seconds: float, late: T) -> T | None:
         return None
 
 
-async def _say(connect: Connect, first: bytes) -> bytes | None:
+async def _exchange(connect: Connect, first: bytes) -> bytes | None:
     """Send `first` and return the first bytes of the reply; None if the server closes without one."""
     with await connect() as sock:
         stream = Stream(sock)

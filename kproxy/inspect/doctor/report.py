@@ -35,7 +35,7 @@ _ANY_NAME = (
     "* accepts any name: a server with any certificate of the same CA can then pass for a broker. Use it only with a CA"
     " for your brokers alone (--tls-ca), or let the certificates have a name in common."
 )
-# Steps that are alike, of which so many are shown.
+# At most this many similar steps are printed.
 _ALIKE = 4
 
 
@@ -107,7 +107,7 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
     yield from picture.text(examination, fancy=fancy)
     if report.second_examination is not None:
         yield ""
-        yield _wrapped(_corrected(report), "", "")
+        yield _wrapped(_second_examination_text(report), "", "")
         yield from picture.text(report.second_examination, fancy=fancy)
     notes = [finding for finding in report.findings if not finding.problem]
     if report.problems:
@@ -118,16 +118,16 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
                 yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ", "   ")
                 yield f"     {escaped(finding.line)}"
             else:
-                yield _wrapped(f"Where to mend it: {finding.responsible.value}.", "   ", "   ")
+                yield _wrapped(f"Where to fix it: {finding.responsible.value}.", "   ", "   ")
         yield from _section("What your client will say")
         yield from _messages(report.problems)
-        yield from _works_now(report)
-        yield from _for_good(report.problems)
+        yield from _working_line(report)
+        yield from _permanent_fixes(report.problems)
     elif examination.answering is not None:
         yield from _section("Nothing is wrong")
-        yield _wrapped(_nothing_wrong(examination), "   ", "   ")
+        yield _wrapped(_healthy_text(examination), "   ", "   ")
         if report.trial is not None:
-            yield from _works_now(report)
+            yield from _working_line(report)
     if notes:
         yield from _section("Worth knowing")
         for finding in notes:
@@ -155,7 +155,7 @@ def _not_checked(report: DoctorReport) -> list[str]:
     return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 
-def _nothing_wrong(examination: Examination) -> str:
+def _healthy_text(examination: Examination) -> str:
     brokers = f"{len(examination.nodes)} broker" + ("s" if len(examination.nodes) != 1 else "")
     if examination.neighbour is not None:
         words = [
@@ -169,7 +169,7 @@ def _nothing_wrong(examination: Examination) -> str:
             f" are its own, as its admin endpoint at {examination.neighbour.admin} says. Behind it, nothing was checked"
             f": {shell(words)}"
         )
-    means = direct_access.with_means(examination)
+    means = direct_access.option_names(examination)
     if examination.kproxy_options and direct_access.is_reached(examination) is None:
         return (
             f"With {means}, kproxy reaches {brokers}. A client on this machine connects without that. Its addresses"
@@ -193,7 +193,7 @@ def _section(title: str) -> Iterator[str]:
 def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
     """Yield the messages of the usual clients for the first problem."""
     if problems[0].fault is Fault.HOP_FAILED:
-        yield _wrapped("A client of kproxy is disconnected. kproxy's own words stand above.", "   ", "   ")
+        yield _wrapped("A client of kproxy is disconnected. kproxy's own message is above.", "   ", "   ")
         return
     remedy = remedies.remedy_of(problems[0].symptom or problems[0].fault)
     if remedy.behaviour:
@@ -203,7 +203,7 @@ def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 
-def _works_now(report: DoctorReport) -> Iterator[str]:
+def _working_line(report: DoctorReport) -> Iterator[str]:
     yield from _section("Works now")
     outcome = report.trial
     direct = next((problem.fix for problem in report.problems if problem.fault is Fault.WRONG_LISTENER), None)
@@ -236,22 +236,22 @@ def _no_line(outcome: TrialOutcome | None) -> str:
     if outcome is None or outcome.why_none:
         return f"kproxy tried no line: {outcome.why_none if outcome else 'nothing is wrong'}."
     return (
-        f"kproxy tried {outcome.count} line{'' if outcome.count == 1 else 's'}, and reached no broker that way. Mend"
-        " what stands above, then run this command again."
+        f"kproxy tried {outcome.count} line{'' if outcome.count == 1 else 's'}, and reached no broker that way. Fix the"
+        " problems above, then run this command again."
     )
 
 
-def _corrected(report: DoctorReport) -> str:
+def _second_examination_text(report: DoctorReport) -> str:
     """Return what the second examination has changed."""
     first, again = report.examination, report.second_examination
     assert again is not None
     change = "with another name for the certificate"
     if first.tls != again.tls:
         change = "with TLS" if again.tls else "without TLS"
-    return f"So kproxy looked again {change}, as a client would that has mended this:"
+    return f"So kproxy examined the cluster again {change}, as a client would that has fixed this:"
 
 
-def _for_good(problems: Sequence[DoctorFinding]) -> Iterator[str]:
+def _permanent_fixes(problems: Sequence[DoctorFinding]) -> Iterator[str]:
     yield from _section("Fix for good")
     shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):

@@ -32,7 +32,7 @@ from kproxy.proxy.relay.selector import RelaySelector
 _CORRECTIONS = 2
 # For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
 _ADMIN_SECONDS = 2.0
-HEALTHY, PROBLEMS, UNCHECKED = 0, 1, 2
+HEALTHY, PROBLEMS, NOT_CHECKED = 0, 1, 2
 
 
 class DoctorRun:
@@ -74,12 +74,14 @@ class DoctorRun:
         logging.getLogger("kproxy").propagate = False
         selector = RelaySelector()
         with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-            return runner.run(self._all(selector))
+            return runner.run(self._examine_all(selector))
 
-    async def _all(self, selector: RelaySelector) -> list[DoctorReport]:
-        return [await self._one(index, cluster, selector) for index, cluster in enumerate(self._config.clusters)]
+    async def _examine_all(self, selector: RelaySelector) -> list[DoctorReport]:
+        return [
+            await self._examine_cluster(index, cluster, selector) for index, cluster in enumerate(self._config.clusters)
+        ]
 
-    async def _one(self, index: int, cluster: ClusterConfig, selector: RelaySelector) -> DoctorReport:
+    async def _examine_cluster(self, index: int, cluster: ClusterConfig, selector: RelaySelector) -> DoctorReport:
         steps: list[ExaminationStep] = []
 
         def on_step(step: ExaminationStep) -> None:
@@ -174,7 +176,7 @@ def run(
     Raises ConfigError.
     """
     progress = report.StepProgress()
-    on_step = _unseen if as_json else progress.show
+    on_step = _ignore_step if as_json else progress.show
     reports = DoctorRun(line, environ, defaults, wish=wish, on_step=on_step).run()
     progress.finish()
     if as_json:
@@ -183,14 +185,14 @@ def run(
         if svg is not None:
             _write(svg if len(reports) == 1 else svg.with_stem(f"{svg.stem}-{cluster_report.name}"), cluster_report)
         if not as_json:
-            for text in report.text(cluster_report, fancy=_fancy()):
+            for text in report.text(cluster_report, fancy=_can_print_lines()):
                 click.echo(text)
     if all(cluster_report.healthy for cluster_report in reports):
         return HEALTHY
-    return PROBLEMS if any(cluster_report.problems for cluster_report in reports) else UNCHECKED
+    return PROBLEMS if any(cluster_report.problems for cluster_report in reports) else NOT_CHECKED
 
 
-def _unseen(_: ExaminationStep) -> None:
+def _ignore_step(_: ExaminationStep) -> None:
     """Ignore a step: the report has it."""
 
 
@@ -200,7 +202,7 @@ def _write(path: Path, one: DoctorReport) -> None:
     path.write_text(picture.svg(one.examination, f"kproxy doctor {servers}: {verdict}"), "utf-8")
 
 
-def _fancy() -> bool:
+def _can_print_lines() -> bool:
     """Return True if standard output can show line-drawing characters."""
     try:
         "│├▶✓✗".encode(sys.stdout.encoding or "ascii")

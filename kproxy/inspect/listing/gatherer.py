@@ -80,7 +80,7 @@ class _Gatherer:
             await self._dialer.close()
 
     async def _ask(self, server: str, ask: ConnectionChannel) -> Snapshot:
-        versions = await _in_time(questions.ask_versions(ask))
+        versions = await _with_time_limit(questions.ask_versions(ask))
         wanted = self._wanted
         names = wanted.names if contents.can_ask_for_one_topic(versions) else None
         cluster_contents = await self._contents(ask, versions, names)
@@ -97,12 +97,12 @@ class _Gatherer:
             brokers=cluster_contents.brokers,
             topics=shown,
             hidden=0 if wanted.topics else len(cluster_contents.topics) - len(shown),
-            details=await self._see(cluster_contents, ask, versions),
+            details=await self._details(cluster_contents, ask, versions),
         )
 
     async def _contents(self, ask: ConnectionChannel, versions: Versions, names: list[str] | None) -> ClusterContents:
         try:
-            return await _in_time(contents.contents_question(versions, names).ask(ask))
+            return await _with_time_limit(contents.contents_question(versions, names).ask(ask))
         except ResponseTooLarge as error:
             what = "all topics" if names is None else "these topics"
             raise WireError(error.reason, f"{what}: {error}: name fewer topics with --topic NAME") from None
@@ -110,19 +110,19 @@ class _Gatherer:
     async def _optional(self, asking: Awaitable[T]) -> T | None:
         """Return an answer; None if it fails, because the other answers are useful without it."""
         try:
-            return await _in_time(asking)
+            return await _with_time_limit(asking)
         except KproxyError:
             return None
 
     # What only each broker knows
 
-    async def _see(
+    async def _details(
         self, cluster_contents: ClusterContents, ask: ConnectionChannel, versions: Versions
     ) -> dict[int, BrokerDetails]:
         """Return the details of brokers: of the one that answered, or, if each must be asked, of each."""
         wanted = self._wanted
         if wanted.groups or wanted.listeners:
-            return await self._see_each(cluster_contents)
+            return await self._details_of_each(cluster_contents)
         node_id = await self._own_id(ask, versions, cluster_contents) if wanted.own_listeners else None
         if node_id is None:
             return {}
@@ -140,14 +140,14 @@ class _Gatherer:
         question = questions.node_id_question(versions, UNUSED_NODE_ID)
         return None if question is None else await self._optional(question.ask(ask))
 
-    async def _see_each(self, cluster_contents: ClusterContents) -> dict[int, BrokerDetails]:
+    async def _details_of_each(self, cluster_contents: ClusterContents) -> dict[int, BrokerDetails]:
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def ask_broker(node_id: int) -> BrokerDetails:
             async with limit:
                 try:
                     async with self._connected(NodeKey(NodeKind.BROKER, node_id)) as (_, ask):
-                        return await self._of_itself(node_id, ask)
+                        return await self._broker_details(node_id, ask)
                 except KproxyError as error:
                     return BrokerDetails(problem=str(error))
 
@@ -155,8 +155,8 @@ class _Gatherer:
             asked = {broker.id: tasks.create_task(ask_broker(broker.id)) for broker in cluster_contents.brokers}
         return {node_id: task.result() for node_id, task in asked.items()}
 
-    async def _of_itself(self, node_id: int, ask: ConnectionChannel) -> BrokerDetails:
-        versions = await _in_time(questions.ask_versions(ask))
+    async def _broker_details(self, node_id: int, ask: ConnectionChannel) -> BrokerDetails:
+        versions = await _with_time_limit(questions.ask_versions(ask))
         groups, groups_problem = await self._groups(ask, versions) if self._wanted.groups else ((), None)
         settings, problem = await self._settings(node_id, ask, versions) if self._wanted.listeners else ({}, None)
         return BrokerDetails(settings, problem, groups, groups_problem)
@@ -167,14 +167,14 @@ class _Gatherer:
         question = settings_question(versions, node_id, LISTENER_SETTINGS)
         if question is None:
             return {}, "the broker is too old to tell"
-        settings = await _in_time(question.ask(ask))
+        settings = await _with_time_limit(question.ask(ask))
         return settings.values, None if settings.error == NONE else contents.error_text(settings.error)
 
     async def _groups(self, ask: ConnectionChannel, versions: Versions) -> tuple[Sequence[Group], str | None]:
         question = contents.groups_question(versions)
         if question is None:
             return (), "the broker knows of no groups"
-        listed = await _in_time(question.ask(ask))
+        listed = await _with_time_limit(question.ask(ask))
         return listed.groups, None if listed.error == NONE else contents.error_text(listed.error)
 
     @contextlib.asynccontextmanager
@@ -193,7 +193,7 @@ class _Gatherer:
             )
 
 
-async def _in_time(asking: Awaitable[T]) -> T:
+async def _with_time_limit(asking: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(_ANSWER):
             return await asking

@@ -13,7 +13,7 @@ from kproxy.inspect.listing.comparison import SnapshotPair
 from kproxy.inspect.listing.local_kproxy import ServingKproxy
 from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 
-_NOBODY = "-"
+_NONE = "-"
 # More leaders of one topic are counted.
 _MOST_LEADERS = 5
 
@@ -61,8 +61,8 @@ def _brokers(snapshot: Snapshot, running: ServingKproxy | None, width: int) -> I
     rows = []
     for broker in snapshot.brokers:
         row = [str(broker.id), str(broker.advertised)]
-        row += [broker.rack or _NOBODY] if racks else []
-        row += [running.local.get(broker.id, _NOBODY)] if running is not None else []
+        row += [broker.rack or _NONE] if racks else []
+        row += [running.local.get(broker.id, _NONE)] if running is not None else []
         rows.append(row)
     yield from table(headings, rows, width, frozenset({0}))
 
@@ -89,7 +89,7 @@ def _topic(topic: Topic) -> Sequence[str]:
         topic.name,
         str(len(topic.partitions)),
         "-".join(map(str, replicas[:1] + replicas[1:][-1:])) or "0",
-        leaders or _NOBODY,
+        leaders or _NONE,
         _state(topic),
     ]
 
@@ -111,7 +111,7 @@ def _partitions(topics: Sequence[Topic], width: int) -> Iterator[str]:
         if topic.error:
             rows.append([topic.name, "", "", "", "", _state(topic)])
         for partition in topic.partitions:
-            leader = _NOBODY if partition.is_leaderless else str(partition.leader)
+            leader = _NONE if partition.is_leaderless else str(partition.leader)
             numbers = [_ids(partition.replicas), _ids(partition.isr)]
             rows.append([topic.name, str(partition.index), leader, *numbers, _partition_state(partition)])
     yield from table(headings, rows, width, frozenset({1, 2}))
@@ -128,7 +128,7 @@ def _listeners(snapshot: Snapshot, width: int) -> Iterator[str]:
         node_id: parse_listeners(one.settings) for node_id, one in sorted(snapshot.details.items()) if one.settings
     }
     rows = [
-        [str(node_id), one.name, one.protocol, one.bound or _NOBODY, one.advertised or _NOBODY, one.role]
+        [str(node_id), one.name, one.protocol, one.bound or _NONE, one.advertised or _NONE, one.role]
         for node_id, found in listeners_of_brokers.items()
         for one in found
     ]
@@ -149,7 +149,7 @@ def _listeners(snapshot: Snapshot, width: int) -> Iterator[str]:
 def _groups(snapshot: Snapshot, width: int) -> Iterator[str]:
     groups = [(group.id, node_id, group) for node_id, details in snapshot.details.items() for group in details.groups]
     rows = [
-        [group.id or '""', str(node_id), group.state or "?", group.protocol_type or _NOBODY, group.kind or "?"]
+        [group.id or '""', str(node_id), group.state or "?", group.protocol_type or _NONE, group.kind or "?"]
         for _, node_id, group in sorted(groups, key=lambda one: one[:2])
     ]
     if rows:

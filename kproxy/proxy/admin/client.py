@@ -143,7 +143,7 @@ class AdminClient:
         answer = self._ask("POST", "/reload", None, seconds)
         if answer.status == 404 and any("/readyz" in line for line in answer.lines):  # kproxy names the pages it has
             way_out = "start it with --admin-reload, or send it SIGHUP"
-            raise AdminError(f"kproxy at {self.address} (--admin) reloads nothing when it is asked: {way_out}", 404)
+            raise AdminError(f"kproxy at {self.address} (--admin) does not accept reload requests: {way_out}", 404)
         if answer.status not in (200, 400) or not answer.lines:
             raise AdminError(self._refusal(answer), answer.status)
         return answer.status == 200, answer.lines

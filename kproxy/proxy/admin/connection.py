@@ -88,12 +88,12 @@ class AdminConnection:
             if self._tls is not None and not await self._secure(self._tls):
                 return
             seconds = HEAD_SECONDS
-            while await self._one_request(seconds):
+            while await self._serve_request(seconds):
                 seconds = IDLE_SECONDS
                 # `read` and `drain` return at once while there are bytes and room, so a peer that sends many
                 # requests in one go would keep the data plane waiting.
                 await asyncio.sleep(0)
-            await self._linger()
+            await self._discard_rest()
         except OSError as error:  # TimeoutError among them: the peer is gone, or takes nothing
             logger.debug("an admin connection was lost: %s", error)
             self.abort()
@@ -118,14 +118,14 @@ class AdminConnection:
         except NotTls:
             self._complain("does not speak TLS, which --admin-tls-cert demands")
             await self._send(text_reply(HTTPStatus.BAD_REQUEST, SPEAKS_TLS), with_body=True)
-            await self._linger()
+            await self._discard_rest()
             return False
         except TimeoutError:
             self._complain(f"did not finish the TLS handshake within {HANDSHAKE_SECONDS:g} s")
             raise
         except ssl.SSLError as error:
             self._complain(f"failed the TLS handshake: {(error.reason or 'closed early').replace('_', ' ').lower()}")
-            await self._linger()
+            await self._discard_rest()
             return False
         self._reader = self._writer = secured
         return True
@@ -144,14 +144,14 @@ class AdminConnection:
                 await self._writer.wait_closed()
         self.abort()
 
-    async def _one_request(self, seconds: float) -> bool:
+    async def _serve_request(self, seconds: float) -> bool:
         """Read and answer one request; return True if another one may follow."""
         method = ""
         try:
             async with asyncio.timeout(seconds):
                 request = await self._request()
         except h11.RemoteProtocolError as error:
-            reply = self._not_understood(error)
+            reply = self._parse_error_reply(error)
         except TimeoutError:
             if not self._http.trailing_data[0]:
                 return False
@@ -191,7 +191,7 @@ class AdminConnection:
         return event
 
     @staticmethod
-    def _not_understood(error: h11.RemoteProtocolError) -> Reply:
+    def _parse_error_reply(error: h11.RemoteProtocolError) -> Reply:
         # h11's own text may quote the peer's bytes.
         status = HTTPStatus(error.error_status_hint)
         if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
@@ -289,7 +289,7 @@ class AdminConnection:
         async with asyncio.timeout(WRITE_SECONDS):
             await self._writer.drain()
 
-    async def _linger(self) -> None:
+    async def _discard_rest(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 self._writer.write_eof()

@@ -93,7 +93,7 @@ class AdminServer:
             connection.abort()
             return
         while len(self._connections) >= MAX_CONNECTIONS:
-            self._give_way()
+            self._abort_one()
         self._connections[connection] = asyncio.current_task()
         try:
             await connection.serve()
@@ -104,7 +104,7 @@ class AdminServer:
         """Log the fault of a peer that does not speak TLS as it should."""
         logger.warning("admin: %s %s", peer, what, extra=about(peer, what))
 
-    def _give_way(self) -> None:
+    def _abort_one(self) -> None:
         """Abort the connection that has waited longest for its next request; if all are busy, the slowest.
 
         A probe sends its request at once and takes its reply at once, so it is never aborted.

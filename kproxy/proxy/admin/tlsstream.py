@@ -30,7 +30,7 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._unsent = bytearray()
-        self._shaken = self._ended = False
+        self._has_handshake = self._ended = False
 
     @property
     def transport(self) -> asyncio.WriteTransport:
@@ -60,7 +60,7 @@ class TlsStream:
             except ssl.SSLError:
                 await self._flush()  # the alert that says why
                 raise
-            self._shaken = True
+            self._has_handshake = True
             await self._flush()
             return True
 
@@ -101,20 +101,20 @@ class TlsStream:
 
     def write_eof(self) -> None:
         """Send the end of the stream."""
-        self._say_end()
+        self._send_end()
         self._writer.write_eof()
         self._ended = True
 
     def close(self) -> None:
-        self._say_end()
+        self._send_end()
         self._writer.close()
 
     async def wait_closed(self) -> None:
         await self._writer.wait_closed()
 
-    def _say_end(self) -> None:
-        if self._shaken and not self._writer.is_closing():
-            self._shaken = False
+    def _send_end(self) -> None:
+        if self._has_handshake and not self._writer.is_closing():
+            self._has_handshake = False
             with suppress(OSError):  # the peer has not said so yet, or has gone
                 self._tls.unwrap()
             if data := self._outgoing.read():

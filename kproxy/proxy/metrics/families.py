@@ -109,7 +109,7 @@ def _ready(metrics: Metrics) -> Iterable[MetricSample]:
             yield (switch.cluster, upstream), int(upstream in switch.ready)
 
 
-def _of_switches(value: Callable[[SwitchMetrics], float]) -> Callable[[Metrics], Iterable[MetricSample]]:
+def _per_switch(value: Callable[[SwitchMetrics], float]) -> Callable[[Metrics], Iterable[MetricSample]]:
     return lambda metrics: [((switch.cluster,), value(switch)) for switch in metrics.switches()]
 
 
@@ -249,7 +249,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "kproxy_switch_upstream_ready",
         "gauge",
         ("cluster", "upstream"),
-        "1 if the upstream has answered and is a Kafka cluster of its own, so that clients can be led to it.",
+        "1 if the upstream has answered and is a Kafka cluster of its own, so that clients can be routed to it.",
         _ready,
     ),
     MetricFamily(
@@ -264,35 +264,35 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "gauge",
         ("cluster",),
         "Sessions that wait with a write because of a switch.",
-        _of_switches(lambda switch: switch.held),
+        _per_switch(lambda switch: switch.held),
     ),
     MetricFamily(
         "kproxy_switch_unanswered_writes",
         "gauge",
         ("cluster",),
         "Writes without an answer, while a switch holds writes. The cluster cannot flip before there are none.",
-        _of_switches(lambda switch: switch.unanswered),
+        _per_switch(lambda switch: switch.unanswered),
     ),
     MetricFamily(
         "kproxy_switch_doubts",
         "gauge",
         ("cluster",),
         "Clients that lost the answer to a write and may repeat it. The cluster cannot flip before there are none.",
-        _of_switches(lambda switch: switch.doubts),
+        _per_switch(lambda switch: switch.doubts),
     ),
     MetricFamily(
         "kproxy_switch_waiting_clients",
         "gauge",
         ("cluster",),
         "Consumers that get no records, since they have not asked for their position since the last switch.",
-        _of_switches(lambda switch: switch.waiting),
+        _per_switch(lambda switch: switch.waiting),
     ),
     MetricFamily(
         "kproxy_switch_hold_seconds",
         "gauge",
         ("cluster",),
         "How long the switch that is under way has held writes; 0 if none is.",
-        _of_switches(lambda switch: switch.seconds),
+        _per_switch(lambda switch: switch.seconds),
         unit="seconds",
     ),
     MetricFamily(
@@ -300,7 +300,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "gauge",
         ("cluster",),
         "How long the last switch that ended held writes.",
-        _of_switches(lambda switch: switch.last_seconds),
+        _per_switch(lambda switch: switch.last_seconds),
         unit="seconds",
     ),
 )

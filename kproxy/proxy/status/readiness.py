@@ -15,13 +15,13 @@ LEVELS: tuple[Requires, ...] = get_args(Requires)
 
 def not_ready_reasons(cluster: ClusterStatus, requires: Requires) -> list[str]:
     """Return why clients should wait, a line each; empty if they need not."""
-    reasons = _out_of_reach(cluster, requires)
+    reasons = _unreachable(cluster, requires)
     if cluster.full:
         reasons.append(cluster.full)
     reasons += [f"cluster {cluster.name}: {node.name} has no local port" for node in cluster.present if not node.bound]
     if cluster.switch is not None:
         for switch in (cluster.switch, *cluster.switch.parts):
-            reasons += _in_a_switch(f"{cluster.name}/{switch.part}" if switch.part else cluster.name, switch)
+            reasons += _switch_problems(f"{cluster.name}/{switch.part}" if switch.part else cluster.name, switch)
     return reasons
 
 
@@ -30,7 +30,7 @@ def permanent_problems(cluster: ClusterStatus) -> list[str]:
     return [f"cluster {cluster.name}: {cluster.problem}"] if cluster.login_refused else []
 
 
-def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
+def _switch_problems(name: str, switch: SwitchStatus) -> list[str]:
     """Return why clients cannot write before a person acts, a line each."""
     if not switch.stuck:
         return []  # it ends by itself, in seconds
@@ -43,7 +43,7 @@ def _in_a_switch(name: str, switch: SwitchStatus) -> list[str]:
     return reasons
 
 
-def _out_of_reach(cluster: ClusterStatus, requires: Requires) -> list[str]:
+def _unreachable(cluster: ClusterStatus, requires: Requires) -> list[str]:
     if requires == "none":
         return []
     if not cluster.answered or not cluster.searched:
@@ -70,7 +70,7 @@ def advice(cluster: ClusterStatus) -> str:
     count = f"{len(lost)} of {len(cluster.present)}"
     elsewhere = [node for node in lost if node.may_be_elsewhere]
     if not elsewhere:
-        return f"{count} nodes cannot be reached from here. Mend the reason of each first"
+        return f"{count} nodes cannot be reached from here. Fix the reason of each first"
     maps = " ".join(f"--map 'node:{node.node}=HOST:PORT'" for node in elsewhere)
     which = "each of them is" if len(elsewhere) == len(lost) else "these are"
     return (

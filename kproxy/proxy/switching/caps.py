@@ -45,7 +45,7 @@ OFFERED_TO_FRANZ_GO: Mapping[int, int] = MappingProxyType(
         **dict.fromkeys((_OFFSET_FOR_LEADER_EPOCH, *_ONLY_IDS), -1),
     }
 )
-"""API key → the newest version that franz-go is told of, -1 for none."""
+"""API key → the newest version that franz-go is offered, -1 for none."""
 
 
 def is_franz_go(software: str) -> bool:

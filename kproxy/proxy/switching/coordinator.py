@@ -138,7 +138,7 @@ def _handle_reply(state: CoordinatorState, reply: ParticipantReply) -> Coordinat
         return _end(
             state,
             CoordinatorOutcome.TAKEN_OVER,
-            f"{reply.kproxy} obeys another driver of this switch ({participant.driver})",
+            f"{reply.kproxy} follows another driver of this switch ({participant.driver})",
         )
     if state.stage is Stage.ASK and plan.takes_over and reply.command_type is not CommandType.CLAIM:
         return state  # a former driver may still change its phase
@@ -173,8 +173,8 @@ def _problem_of(reply: ParticipantReply, phase: KnownPhase) -> str:
     if phase is KnownPhase.ODD and participant.holds:
         return f"{kproxy} is in another switch ({participant.switch})"
     if phase is KnownPhase.UNDONE and participant.last is not None:
-        return f"{kproxy} has gone back: {participant.last.why}"
-    return f"{kproxy} leads to {participant.active} ({phase})"
+        return f"{kproxy} has undone the switch: {participant.last.why}"
+    return f"{kproxy} routes clients to {participant.active} ({phase})"
 
 
 def _set_phase(

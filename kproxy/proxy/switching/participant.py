@@ -251,7 +251,7 @@ def _why_no_hold(state: ParticipantState, command: Command, conditions: SwitchCo
     if conditions.hold_refusal:
         return conditions.hold_refusal
     if command.after is not None and command.after != state.count:
-        return f"this hold is out of date (after {command.after}, now {state.count}): look at the state again"
+        return f"this hold is out of date (after {command.after}, now {state.count}): read the state again"
     if command.to not in conditions.upstreams:
         return f"there is no upstream {command.to}; there are {', '.join(conditions.upstreams) or 'none'}"
     if command.to == state.active:

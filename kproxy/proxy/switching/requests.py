@@ -199,7 +199,7 @@ def empty_fetch_response(fetch: FetchRequest, out_of_range: Position | None = No
     if fetch.version >= 7:
         out.put(INT16.pack(FETCH_SESSION_ID_NOT_FOUND if fetch.in_session else 0))
         out.put(INT32.pack(0))
-    # In a fetch session a request names only what has changed. The client is told to begin another one, and then it
+    # In a fetch session a request names only what has changed. The client must begin another one, and then it
     # names everything.
     positions = () if fetch.in_session else fetch.positions
     topics: dict[bytes, list[tuple[int, int]]] = {}

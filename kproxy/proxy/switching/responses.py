@@ -15,7 +15,7 @@ from kproxy.proxy.switching.positions import Position
 
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_FOR_LEADER_EPOCH = 8, 9, 23
 MAX_TOPICS = 100_000
-"""Topics of which it is kept that a client was shown them without an epoch."""
+"""Topics whose metadata a client has got without an epoch; no more are remembered."""
 HEARTBEAT = 12
 GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID = 69, 25
 # Errors of a batch after which no client sends it again: it is there already (46), its topic's name, its size or a

@@ -83,7 +83,7 @@ class FindingTracker:
     ) -> list[tuple[float, LiveFinding]]:
         """Return the current findings, the oldest first."""
         for cluster in clusters:
-            for finding in _of_cluster(
+            for finding in _cluster_findings(
                 now, tally, cluster, [session for session in sessions if session.cluster == cluster.name]
             ):
                 self.note(finding, now)
@@ -96,7 +96,7 @@ def _shown_for(finding: LiveFinding) -> float:
     return 0.0 if finding.fault in _STATES else _SHOWN_FOR
 
 
-def _of_cluster(
+def _cluster_findings(
     now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
 ) -> Iterator[LiveFinding]:
     clients = {client: doing for client, doing in tally.clients.items() if client.cluster == cluster.name}
@@ -116,13 +116,17 @@ def _unreachable(cluster: ClusterStatus) -> Iterator[LiveFinding]:
         )
         return
     lost = [node for node in cluster.present if node.problem is not None]
-    yield from _of_nodes(cluster, Fault.NODE_UNREACHABLE, lost, "cannot be reached")
+    yield from _node_findings(cluster, Fault.NODE_UNREACHABLE, lost, "cannot be reached")
     removed = [node for node in cluster.nodes if not node.present]
     what = "not in the cluster's metadata any more"
-    yield from _of_nodes(cluster, Fault.BROKER_MISSING, removed, f"{'is' if len(removed) <= _NAMED else 'are'} {what}")
+    yield from _node_findings(
+        cluster, Fault.BROKER_MISSING, removed, f"{'is' if len(removed) <= _NAMED else 'are'} {what}"
+    )
 
 
-def _of_nodes(cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str) -> Iterator[LiveFinding]:
+def _node_findings(
+    cluster: ClusterStatus, fault: Fault, nodes: Sequence[NodeStatus], what: str
+) -> Iterator[LiveFinding]:
     """Yield one finding for each node, or one for all if they are many."""
     if len(nodes) > _NAMED:
         names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
@@ -176,7 +180,7 @@ def _blocked(
                 cluster.name,
                 _blocked_text(client, doing, asked, now, unvisited),
                 unvisited[0].node if len(unvisited) == 1 else None,
-                _named(client),
+                _client_name(client),
             )
 
 
@@ -188,8 +192,8 @@ def _blocked_text(
         names += f" and {len(unvisited) - 3} more"
     target = names if len(unvisited) == 1 else f"any of {names}"
     return (
-        f"{_named(client)} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never connected "
-        f"to {target}. If it needs that node, something on its side blocks the port."
+        f"{_client_name(client)} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never"
+        f" connected to {target}. If it needs that node, something on its side blocks the port."
     )
 
 
@@ -202,15 +206,15 @@ def _asking_again(
         if len(asked) < (_ASKS if doing.unusable else _AGAIN):
             continue
         every = (asked[-1] - asked[0]) / (len(asked) - 1)
-        text = f"{_named(client)} refreshes its metadata every {_duration(every)}"
+        text = f"{_client_name(client)} refreshes its metadata every {_duration(every)}"
         if not doing.unusable:
-            yield LiveFinding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _named(client))
+            yield LiveFinding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _client_name(client))
             continue
         what, code = doing.unusable[0]
         fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
         lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
         more = f" (and {len(doing.unusable) - 1} more)" if len(doing.unusable) > 1 else ""
-        yield LiveFinding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _named(client))
+        yield LiveFinding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _client_name(client))
 
 
 def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]) -> Iterator[LiveFinding]:
@@ -222,9 +226,10 @@ def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, Client
                 Fault.CREDENTIALS_REFUSED,
                 "problem",
                 cluster.name,
-                f"{_named(client)} logs in and fails, {len(times)} times in the last minute, every {_duration(every)}.",
+                f"{_client_name(client)} logs in and fails, {len(times)} times in the last minute, every"
+                f" {_duration(every)}.",
                 None,
-                _named(client),
+                _client_name(client),
             )
 
 
@@ -266,7 +271,7 @@ def _leaks(cluster: ClusterStatus, sessions: Iterable[SessionStatus]) -> Iterato
             )
 
 
-def _named(client: ClientKey) -> str:
+def _client_name(client: ClientKey) -> str:
     return f"{client.client_id or 'a client without an id'} at {client.address}"
 
 

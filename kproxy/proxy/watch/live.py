@@ -77,7 +77,7 @@ class Live:
         try:
             if self._task is None:
                 self._snapshot = b""
-                self._task = self._create_task(self._look())
+                self._task = self._create_task(self._run())
             yield b"retry: 2000\n\n"
             if self._snapshot:
                 yield self._snapshot
@@ -94,7 +94,7 @@ class Live:
                 self._task.cancel()
                 self._task = None
 
-    async def _look(self) -> None:
+    async def _run(self) -> None:
         """Compute snapshots until the last page is closed."""
         tally, findings = Tally(time()), FindingTracker()
         self._feed.add(tally)

@@ -72,7 +72,7 @@ SECTION = Section(
             "brokers work. The message continues with the reason, see [below](#reaching-brokers).",
         ),
         OwnMessage(
-            "`nodes cannot be reached from here. Mend the reason of each first`",
+            "`nodes cannot be reached from here. Fix the reason of each first`",
             "The reason is TLS, the login, a hop of `--via` or a limit of this machine: [Reaching "
             "brokers](#reaching-brokers).",
         ),

@@ -132,7 +132,7 @@ SECTION = Section(
             "`--abort` takes over a switch whose driver has ended.",
         ),
         OwnMessage(
-            "`this hold is out of date (after …, now …): look at the state again`, `there is no switch … under way "
+            "`this hold is out of date (after …, now …): read the state again`, `there is no switch … under way "
             "here`, `switch … has ended here (…): …`",
             "The command came too late: the deadline has passed, or another driver has changed this kproxy's state. Start a "
             "new switch.",

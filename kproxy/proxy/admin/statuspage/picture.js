@@ -65,7 +65,7 @@ function clusterWords(c, words) {
   return text.join(" ");
 }
 
-/** The upstream that clients are not led to. */
+/** The upstream to which clients are not routed. */
 function otherWords(one) {
   const servers = one.bootstrap_servers, more = servers.length > 3 ? ` and ${servers.length - 3} more` : "";
   const text = [`Upstream ${name(one.name)} is not active: ${listed(servers.slice(0, 3).map((each) => name(each)))}${more}`];

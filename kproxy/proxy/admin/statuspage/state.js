@@ -47,10 +47,10 @@ function clusterState(c) {
 /** Where a switch is, in a few words. */
 function switchState(one) {
   if (one.part) return `part ${one.part}: ${switchState({ ...one, part: "" })}`;
-  if (one.problem) return "a switch cannot go on here";
+  if (one.problem) return "a switch cannot continue here";
   const left = one.seconds_left === null ? "" : `; it undoes itself in ${Math.ceil(one.seconds_left)} s`;
-  return { serving: `leads to upstream ${one.active}`, holding: `a switch to ${one.to} holds writes, and waits for answers${left}`, held: `a switch to ${one.to} holds writes${left}`,
-    flipped: `switched to ${one.to}, and holds writes${left}`, committed: `committed to ${one.to}, and holds writes until the switch goes on` }[one.phase] ?? one.phase;
+  return { serving: `routes clients to upstream ${one.active}`, holding: `a switch to ${one.to} holds writes, and waits for answers${left}`, held: `a switch to ${one.to} holds writes${left}`,
+    flipped: `switched to ${one.to}, and holds writes${left}`, committed: `committed to ${one.to}, and holds writes until the switch continues` }[one.phase] ?? one.phase;
 }
 
 // ---------------------------------------------------------------- figures

@@ -442,7 +442,7 @@ def test_text_and_json() -> None:
         SearchResult("files here"),
     ]
     assert list(output.text(places)) == [
-        "Docker: kafka", "  kproxy run -b localhost:9092", "  # a note", "not looked at: Kubernetes: no right",
+        "Docker: kafka", "  kproxy run -b localhost:9092", "  # a note", "not searched: Kubernetes: no right",
         "nothing found: files here",
     ]  # fmt: skip
     said = json.loads(output.as_json(places))

@@ -250,7 +250,7 @@ def test_what_cannot_be_read_is_said_and_hinders_no_other(tmp_path: Path, name: 
 def test_an_address_that_is_none(tmp_path: Path, broker: str) -> None:
     write(tmp_path, ".kaf/config", f'clusters: [{{name: "\\e[0mx", brokers: ["{broker}"]}}]\n')
     (one,) = look(tmp_path).candidates
-    assert (one.words, one.notes) == ((), ("~/.kaf/config has an address there that is none",))
+    assert (one.words, one.notes) == ((), ("~/.kaf/config has an invalid address",))
     assert one.description.isprintable()
 
 

@@ -77,7 +77,7 @@ def test_the_listener_that_would_serve() -> None:
     assert finding.fix == ("bootstrap.servers=kafka.example:9094", "security.protocol=SASL_SSL")
     assert "the listener IN." in finding.why
 
-    # It answers, but tells clients an address that does not: then it serves nobody here.
+    # It answers, but advertises an address that does not work: then no client here can use it.
     broken = replace(works, nodes=(bad("kafka9:1", "resolve", 1),))
     found = examination(node, settings=settings, other_listeners=(broken,))
     assert faults(found) == [Fault.CONTAINER_NAME_ADVERTISED]

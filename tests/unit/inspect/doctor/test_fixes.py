@@ -163,7 +163,7 @@ def test_settings_that_this_user_may_not_see() -> None:
     finding = first(examined({}, here))
     lines = by_broker(finding.fix)
     assert lines["broker 2"]["advertised.listeners"] == "…,EXTERNAL://b.example:9094"
-    assert any("no settings are told to this user (that needs DescribeConfigs" in line for line in finding.fix)
+    assert any("this user may not see the settings (that needs DescribeConfigs" in line for line in finding.fix)
     assert is_right({f"broker-{node}": pasted(separate(node), lines[f"broker {node}"]) for node in (1, 2)})
     assert bootstrap(finding.fix, "") == "a.example:9094,b.example:9094"
 

@@ -123,4 +123,4 @@ def test_settings_of_nonsense(text: str) -> None:
     ],
 )
 def test_the_image_that_settings_look_like(settings: dict[str, str], image: str | None) -> None:
-    assert listeners.image(settings) == image
+    assert listeners.recognise_image(settings) == image

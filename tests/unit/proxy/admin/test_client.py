@@ -96,7 +96,7 @@ def test_refusals_say_what_to_do(running: Running) -> None:
     )
     assert refusal(lambda: right.get("/nothing")).startswith(f"{here} has no such page; it may be an older kproxy")
     assert refusal(lambda: right.reload(5.0)) == (
-        f"{here} reloads nothing when it is asked: start it with --admin-reload, or send it SIGHUP"
+        f"{here} does not accept reload requests: start it with --admin-reload, or send it SIGHUP"
     )
     assert "is not kproxy: its answer is not JSON" in refusal(lambda: right.get("/livez"))
     with pytest.raises(AdminError) as caught:

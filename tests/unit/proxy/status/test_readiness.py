@@ -80,5 +80,5 @@ def test_maps_are_advised_where_another_address_may_help() -> None:
     nodes = tuple(replace(node, reason=reason) for node, reason in zip(shown.nodes, reasons, strict=True))
     assert "Say where these are: --map 'node:2=HOST:PORT'. Or list" in advice(replace(shown, nodes=nodes))
     nodes = tuple(replace(node, reason="ssh-auth") for node in shown.nodes)
-    said = "3 of 3 nodes cannot be reached from here. Mend the reason of each first"
+    said = "3 of 3 nodes cannot be reached from here. Fix the reason of each first"
     assert advice(replace(shown, nodes=nodes)) == said

@@ -108,7 +108,7 @@ def test_all_of_it() -> None:
     [
         (ParticipantLost("k2", "timed out"), "k2 does not answer: timed out"),
         (ParticipantReply("k2", HELD, CommandType.FLIP, "1 write has no answer yet"), "k2: 1 write has no answer yet"),
-        (ParticipantReply("k2", UNDONE), "k2 has gone back: its deadline passed"),
+        (ParticipantReply("k2", UNDONE), "k2 has undone the switch: its deadline passed"),
         (ParticipantReply("k2", OTHER), "k2 is in another switch (y)"),
         (StageTimedOut("3 s are over"), "3 s are over"),
         (StageTimedOut(), "took too long"),

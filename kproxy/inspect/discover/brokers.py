@@ -62,13 +62,13 @@ def broker_from_properties(
     )
     controllers = {item.strip().upper() for item in settings.get("controller.listener.names", "").split(",")}
     all_endpoints = {**listens, **advertises}
-    ports = {one: endpoint.port for one, endpoint in all_endpoints.items() if endpoint.port is not None}
-    ports |= {one: endpoint.port for one, endpoint in listens.items() if endpoint.port is not None}
-    ports = {one: port for one, port in ports.items() if one not in controllers}
+    ports = {name: endpoint.port for name, endpoint in all_endpoints.items() if endpoint.port is not None}
+    ports |= {name: endpoint.port for name, endpoint in listens.items() if endpoint.port is not None}
+    ports = {name: port for name, port in ports.items() if name not in controllers}
     if not ports:
         return None
     pairs = (item.partition(":") for item in settings.get("listener.security.protocol.map", "").split(","))
-    protocols = {one.strip().upper(): protocol.strip().upper() for one, sign, protocol in pairs if sign}
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, sign, protocol in pairs if sign}
     return ContainerBroker(name, ports, advertises, protocols, published, address)
 
 

@@ -96,7 +96,7 @@ def _broker(description: Mapping[str, Any]) -> tuple[str, ContainerBroker, str] 
 
 def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the broker's properties, as far as its variables and its command contain them."""
-    pairs = (str(one).partition("=") for one in config.get("Env") or ())
+    pairs = (str(word).partition("=") for word in config.get("Env") or ())
     variables = {key: value for key, _, value in pairs}
     image_kind = images.recognise_image(image)
     settings = {}
@@ -106,7 +106,7 @@ def _settings(image: str, config: Mapping[str, Any]) -> Mapping[str, str]:
                 settings[name] = value
         settings = {**images.defaults(image_kind.family, settings), **settings}
     else:
-        command = [str(one) for one in config.get("Cmd") or ()]
+        command = [str(word) for word in config.get("Cmd") or ()]
         for flag, name in (("--kafka-addr", "listeners"), ("--advertise-kafka-addr", "advertised.listeners")):
             if value := _flag(command, flag):
                 settings[name] = value
@@ -127,6 +127,6 @@ def _flag(command: Sequence[str], flag: str) -> str:
 def _published(ports: Mapping[str, Any]) -> Iterator[PublishedPort]:
     for private, bound in ports.items():
         number, _, protocol = str(private).partition("/")
-        for one in bound or ():
+        for binding in bound or ():
             if protocol == "tcp":
-                yield PublishedPort(int(number), int(one["HostPort"]), str(one.get("HostIp") or ""))
+                yield PublishedPort(int(number), int(binding["HostPort"]), str(binding.get("HostIp") or ""))

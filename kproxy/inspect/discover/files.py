@@ -78,18 +78,18 @@ def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
     if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
-        PublishedPort(one.container_port, one.host_port, one.host_ip)
-        for one in broker.service.published_ports
-        if one.container_port is not None and one.host_port is not None
+        PublishedPort(endpoint.container_port, endpoint.host_port, endpoint.host_ip)
+        for endpoint in broker.service.published_ports
+        if endpoint.container_port is not None and endpoint.host_port is not None
     ]
-    names = {one.name for one in broker.client_endpoints}
+    names = {endpoint.name for endpoint in broker.client_endpoints}
     listens = {
         listener.name: listener.port
         for listener in broker.listeners
         if listener.port is not None and listener.name in names
     }
     protocols = {name: broker.protocol(name) for name in names}
-    advertised = {one.name: one for one in broker.client_endpoints}
+    advertised = {endpoint.name: endpoint for endpoint in broker.client_endpoints}
     return brokers.ContainerBroker(one_line(broker.name, 70), listens, advertised, protocols, published)
 
 

@@ -114,10 +114,10 @@ class _ResourceSearch:
             plain = [
                 listener for listener in internal if not listener.get("tls") and not listener.get("authentication")
             ]
-            for one in (plain or internal)[:1]:
-                port = one.get("port")
+            for listener in (plain or internal)[:1]:
+                port = listener.get("port")
                 if isinstance(port, int):
-                    yield self._found_strimzi(name, namespace, port, one)
+                    yield self._found_strimzi(name, namespace, port, listener)
 
     def _found_strimzi(self, name: str, namespace: str, port: int, listener: Mapping[str, Any]) -> ClusterCandidate:
         words, notes = self._run(namespace, f"{name}-kafka-bootstrap:{port}"), []
@@ -154,7 +154,7 @@ class _ResourceSearch:
             labels = _within(item, "metadata", "labels")
             labels = labels if isinstance(labels, dict) else {}
             made_by = str(labels.get("strimzi.io/cluster") or labels.get("platform.confluent.io/cr-name") or "")
-            ports = [one for one in _dicts(_within(item, "spec", "ports")) if _is_kafka(name, one)]
+            ports = [port_spec for port_spec in _dicts(_within(item, "spec", "ports")) if _is_kafka(name, port_spec)]
             if not name or not ports or (namespace, made_by) in self._known or (namespace, name) in self._known:
                 continue
             port = ports[0].get("port")
@@ -177,7 +177,7 @@ class _ResourceSearch:
 def _named(item: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name and the namespace of an object; "" if they are invalid (RFC 1123)."""
     name, namespace = _within(item, "metadata", "name"), _within(item, "metadata", "namespace")
-    good = all(isinstance(one, str) and _WORD.fullmatch(one) for one in (name, namespace))
+    good = all(isinstance(text, str) and _WORD.fullmatch(text) for text in (name, namespace))
     return (name, namespace) if good else ("", "")
 
 
@@ -197,7 +197,7 @@ def _within(value: Any, *keys: str) -> Any:
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def search_kubernetes_now(context: str | None, namespace: str | None) -> SearchResult:

@@ -33,9 +33,9 @@ def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
     forwards: dict[str, list[int]] = {}
     kafkas: dict[tuple[str, ...], list[int]] = {}
     plain: list[int] = []
-    for inode, port in sorted(inodes.items(), key=lambda one: one[1]):
+    for inode, port in sorted(inodes.items(), key=lambda item: item[1]):
         words = owners.get(inode, ())
-        if any(one in " ".join(words[:3]) for one in (*_NOT_THESE, "kproxy")):
+        if any(item in " ".join(words[:3]) for item in (*_NOT_THESE, "kproxy")):
             continue
         program = os.path.basename(words[0]) if words else ""
         if program in _FORWARDS and any(word.startswith(_FORWARDS[program]) for word in words):

@@ -86,7 +86,7 @@ class _YamlValue:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return tuple(one.text for one in self.items() if one.text)
+        return tuple(item.text for item in self.items() if item.text)
 
 
 def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> SearchResult | None:
@@ -253,7 +253,7 @@ def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
         groups += [
             setting["kafka_cluster_infos"] for setting in settings["kafka_environment_contexts"].values().values()
         ]
-        for cluster in (one for group in groups for one in group.values().values()):
+        for cluster in (entry for group in groups for entry in group.values().values()):
             scheme, _, servers = cluster["bootstrap_servers"].text.rpartition("://")
             brokers = tuple(item.strip() for item in servers.split(",") if item.strip())
             if not brokers:

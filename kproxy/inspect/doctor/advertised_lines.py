@@ -53,7 +53,8 @@ def lines(
     """
     brokers = brokers_of(examination, for_others=for_others)
     every = [
-        {name: value for name, value in one.values.items() if value} for one in examination.broker_settings.values()
+        {name: value for name, value in settings_of_broker.values.items() if value}
+        for settings_of_broker in examination.broker_settings.values()
     ]
     if any(settings.recognise_image(values) == "strimzi" for values in every):
         return _strimzi([values for values in every if settings.are_readable(values)], examination)
@@ -212,9 +213,15 @@ def _client_lines(changes: Sequence[ListenerChange], examination: Examination) -
 def _strimzi(every: Sequence[Mapping[str, str]], examination: Examination) -> tuple[str, ...]:
     """Return one more listener in the Kafka resource: the operator writes the brokers' settings itself."""
     entries = {entry.strip().partition(":")[0] for values in every for entry in values[settings.LISTENERS].split(",")}
-    ports = {name: port for name, _, port in (one.lower().rpartition("-") for one in entries) if port.isdecimal()}
+    ports = {
+        name: port
+        for name, _, port in (entry_name.lower().rpartition("-") for entry_name in entries)
+        if port.isdecimal()
+    }
     port = next(port for port in range(9094, 65536) if str(port) not in ports.values())
-    name = next(one for one in chain(("external",), (f"kproxy{n}" for n in count(1))) if one not in ports)
+    name = next(
+        entry_name for entry_name in chain(("external",), (f"kproxy{n}" for n in count(1))) if entry_name not in ports
+    )
     new = [f"- name: {name}", f"  port: {port}", "  type: nodeport", f"  tls: {str(examination.tls).lower()}"]
     listeners = [
         [f"- {{name: {name}, port: {port}, type: internal, tls: false}}"]

@@ -48,10 +48,10 @@ def _answered_addresses(examination: Examination) -> Mapping[NodeKey, Address]:
     for contact in examination.nodes:
         if contact.is_right and contact.expected is not None:
             addresses[contact.expected] = contact.address
-    for one in examination.bootstrap:
-        key = one.identity.key if one.identity is not None else None
-        if key is not None and one.is_right and one.cluster_id == examination.answering.cluster_id:
-            addresses.setdefault(key, one.address)
+    for contact in examination.bootstrap:
+        key = contact.identity.key if contact.identity is not None else None
+        if key is not None and contact.is_right and contact.cluster_id == examination.answering.cluster_id:
+            addresses.setdefault(key, contact.address)
     return addresses
 
 

@@ -62,7 +62,9 @@ def cause_of(contact: Contact, examination: Examination, now: datetime | None = 
 def _wrong_broker(contact: Contact, examination: Examination) -> ContactCause | None:
     """Return the cause if a broker has answered, but the wrong one."""
     if contact.other_clusters:
-        ids = ", ".join(one for one in (contact.cluster_id, *contact.other_clusters) if one is not None)
+        ids = ", ".join(
+            cluster_id for cluster_id in (contact.cluster_id, *contact.other_clusters) if cluster_id is not None
+        )
         why = f"connections to it lead to different Kafka clusters, with the ids {ids}"
         return ContactCause(Fault.MIXED_CLUSTERS, why, Responsible.NETWORK)
     identity, asked = contact.identity, examination.answering.identity if examination.answering else None
@@ -202,13 +204,13 @@ def _tls_failure(contact: Contact, examination: Examination, now: datetime) -> C
             Fault.CERTIFICATE_NAME, f"the certificate is not for {expected}.{names}", Responsible.CERTIFICATE
         )
     if reason == "tls-expired":
-        here = f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
+        clock = f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
         if certificate is not None and certificate.not_before > now:
             begins = f"{certificate.not_before:%Y-%m-%d %H:%M} UTC"
-            why = f"the certificate is valid from {begins} on, and {here}: one of the two clocks is wrong"
+            why = f"the certificate is valid from {begins} on, and {clock}: one of the two clocks is wrong"
             return ContactCause(Fault.CERTIFICATE_NOT_YET_VALID, why, Responsible.MACHINE)
         ended = f"ended {certificate.not_after:%Y-%m-%d %H:%M} UTC" if certificate else "has ended"
-        return ContactCause(Fault.CERTIFICATE_EXPIRED, f"the certificate {ended}, and {here}", Responsible.CERTIFICATE)
+        return ContactCause(Fault.CERTIFICATE_EXPIRED, f"the certificate {ended}, and {clock}", Responsible.CERTIFICATE)
     if reason == "tls-untrusted":
         issuer = f" (issuer: {certificate.issuer})" if certificate else ""
         why = f"the certificate is of a CA that this machine does not trust{issuer}"

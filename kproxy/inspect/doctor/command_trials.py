@@ -156,8 +156,8 @@ def _maps(examination: Examination, failed: Sequence[Contact]) -> list[str]:
     }
     matched = {contact.expected: contact for contact in failed if contact.expected in unlisted}
     if len(matched) == len(failed) and all(
-        unlisted[key] == Address(host, (one.advertised or one.address).port)
-        for key, one in matched.items()
+        unlisted[key] == Address(host, (contact.advertised or contact.address).port)
+        for key, contact in matched.items()
         if key is not None
     ):
         return [f"*={_bracketed(host)}:{{port}}"]

@@ -147,7 +147,7 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
 def better_listener(examination: Examination) -> Contact | None:
     """Return the address of another listener of the broker, through which every broker is reached from here."""
     cluster = None if examination.answering is None else examination.answering.cluster_id
-    works = (one.contact for one in examination.other_listeners if one.works)
+    works = (listener.contact for listener in examination.other_listeners if listener.works)
     return next((contact for contact in works if contact.cluster_id == cluster), None)
 
 
@@ -177,30 +177,28 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
 
 def _works_here_only(examination: Examination) -> Iterator[DoctorFinding]:
     """Find addresses that work for clients on this machine only."""
-    for one in examination.nodes:
-        place = classify((one.advertised or one.address).host)
+    for contact in examination.nodes:
+        place = classify((contact.advertised or contact.address).host)
         if place in (AddressClass.LOOPBACK, AddressClass.WILDCARD):
             fault = Fault.LOOPBACK_ADVERTISED if place is AddressClass.LOOPBACK else Fault.WILDCARD_ADVERTISED
             where = "this machine" if not examination.via else f"the machine of {examination.via[-1]}"
             why = (
-                f"{one.expected} advertises {one.advertised or one.address}, which works on {where} only. Clients"
-                " in containers and on other machines will fail."
+                f"{contact.expected} advertises {contact.advertised or contact.address}, which works on {where} only."
+                " Clients in containers and on other machines will fail."
             )
-            line, fix = fixes.advertised(fault, [one], examination)
-            yield DoctorFinding(fault, (str(one.advertised),), why, Responsible.BROKER, line, fix, problem=False)
+            line, fix = fixes.advertised(fault, [contact], examination)
+            yield DoctorFinding(fault, (str(contact.advertised),), why, Responsible.BROKER, line, fix, problem=False)
             return
 
 
 def _duplicate_addresses(examination: Examination) -> Iterator[DoctorFinding]:
     brokers: dict[str, list[Contact]] = {}
-    for one in examination.nodes:
-        brokers.setdefault(str(one.advertised or one.address), []).append(one)
+    for contact in examination.nodes:
+        brokers.setdefault(str(contact.advertised or contact.address), []).append(contact)
     for address, contacts in brokers.items():
         if len(contacts) > 1:
-            why = (
-                f"{shorten_list([str(contact.expected) for contact in contacts])} all advertise {address}. A client that"
-                " wants one of them reaches whichever listens there."
-            )
+            names = shorten_list([str(contact.expected) for contact in contacts])
+            why = f"{names} all advertise {address}. A client that wants one of them reaches whichever listens there."
             line, fix = fixes.same_address(contacts, examination)
             yield DoctorFinding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
 

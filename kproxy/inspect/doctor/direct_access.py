@@ -63,7 +63,7 @@ def _unusable_contacts(examination: Examination) -> list[Contact]:
     One bootstrap server is enough, and each broker is needed.
     """
     servers = [contact for contact in examination.direct_contacts if contact.expected is None]
-    if not any(is_usable(one, examination) for one in servers):
+    if not any(is_usable(contact, examination) for contact in servers):
         return servers
     return [
         contact

@@ -39,7 +39,7 @@ async def contacts_of_a_client(
 
     try:
         servers = await asyncio.gather(*[again(contact) for contact in examination.bootstrap])
-        if not any(is_usable(one, examination) for one in servers):
+        if not any(is_usable(contact, examination) for contact in servers):
             return tuple(servers)
         return (*servers, *await asyncio.gather(*[again(contact) for contact in examination.nodes]))
     finally:

@@ -197,11 +197,11 @@ async def examine(
 
     async def other(address: Address) -> OtherListener:
         async with limit:
-            there = await contacts.contact(address, asked.identity.key if asked.identity else None, address)
-        if not there.is_right or there.identity is None:
-            return OtherListener(there)
+            contact = await contacts.contact(address, asked.identity.key if asked.identity else None, address)
+        if not contact.is_right or contact.identity is None:
+            return OtherListener(contact)
         return OtherListener(
-            there, tuple(await asyncio.gather(*[node(contact) for contact in there.identity.members.nodes]))
+            contact, tuple(await asyncio.gather(*[node(contact) for contact in contact.identity.members.nodes]))
         )
 
     tried = await asyncio.gather(*[other(address) for address in _other_addresses(examination)])

@@ -33,17 +33,17 @@ _NEW_NAMES = ("EXTERNAL", "CLIENT", "KPROXY")
 
 def listeners_of(values: Mapping[str, str]) -> list[BrokerListener]:
     """Return the listeners of a broker, without those of its controllers."""
-    found = [listener for listener in settings.parse_listeners(values) if listener.role != "controller"]
+    client_listeners = [listener for listener in settings.parse_listeners(values) if listener.role != "controller"]
     # Without an advertised address of its own, a listener advertises where it is bound.
     return [
         BrokerListener(
-            one.name,
-            one.protocol if one.protocol in _PROTOCOLS else "PLAINTEXT",
-            one.bound or None,
-            _address(one.advertised or one.bound),
+            listener.name,
+            listener.protocol if listener.protocol in _PROTOCOLS else "PLAINTEXT",
+            listener.bound or None,
+            _address(listener.advertised or listener.bound),
         )
-        for one in found
-        if _NAME.fullmatch(one.name)
+        for listener in client_listeners
+        if _NAME.fullmatch(listener.name)
     ]
 
 
@@ -96,7 +96,7 @@ def new_name(every: Sequence[Mapping[str, str]]) -> str:
         for key in (LISTENERS, ADVERTISED, PROTOCOLS)
         for entry in _entries(values.get(key, ""))
     }
-    return next(one for one in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if one not in taken)
+    return next(name for name in chain(_NEW_NAMES, (f"CLIENT{number}" for number in count(2))) if name not in taken)
 
 
 def with_listener(

@@ -199,7 +199,7 @@ def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
     if remedy.behaviour:
         yield _wrapped(remedy.behaviour, "   ", "   ")
         return
-    for program, message in sorted(client_messages.messages(problems[0]), key=lambda one: one[0]):
+    for program, message in sorted(client_messages.messages(problems[0]), key=lambda pair: pair[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
 
 

@@ -196,10 +196,10 @@ def _ignore_step(_: ExaminationStep) -> None:
     """Ignore a step: the report has it."""
 
 
-def _write(path: Path, one: DoctorReport) -> None:
-    verdict = "nothing is wrong" if one.healthy else f"{len(one.problems)} problems"
-    servers = ", ".join(str(contact.address) for contact in one.examination.bootstrap)
-    path.write_text(picture.svg(one.examination, f"kproxy doctor {servers}: {verdict}"), "utf-8")
+def _write(path: Path, report_of_cluster: DoctorReport) -> None:
+    verdict = "nothing is wrong" if report_of_cluster.healthy else f"{len(report_of_cluster.problems)} problems"
+    servers = ", ".join(str(contact.address) for contact in report_of_cluster.examination.bootstrap)
+    path.write_text(picture.svg(report_of_cluster.examination, f"kproxy doctor {servers}: {verdict}"), "utf-8")
 
 
 def _can_print_lines() -> bool:

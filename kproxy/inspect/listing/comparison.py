@@ -44,31 +44,36 @@ def compare(direct: Snapshot, through: Snapshot) -> SnapshotPair:
 
 
 def _cluster(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
-    for what, one, other in (
+    for what, value, other_value in (
         ("cluster id", direct.cluster_id or "none", through.cluster_id or "none"),
         ("controller", _number(direct.controller), _number(through.controller)),
     ):
-        yield ComparisonRow(what, one, other, one != other)
+        yield ComparisonRow(what, value, other_value, value != other_value)
 
 
 def _brokers(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
-    brokers, other_brokers = ({broker.id: broker for broker in one.brokers} for one in (direct, through))
+    brokers, other_brokers = ({broker.id: broker for broker in snapshot.brokers} for snapshot in (direct, through))
     for node_id in sorted(brokers.keys() | other_brokers.keys()):
-        one, other = brokers.get(node_id), other_brokers.get(node_id)
-        differs = one is None or other is None or one.rack != other.rack
-        yield ComparisonRow(f"broker {node_id}", _broker(one), _broker(other), differs)
+        broker, other_broker = brokers.get(node_id), other_brokers.get(node_id)
+        differs = broker is None or other_broker is None or broker.rack != other_broker.rack
+        yield ComparisonRow(f"broker {node_id}", _broker(broker), _broker(other_broker), differs)
 
 
 def _topics(direct: Snapshot, through: Snapshot) -> Iterator[ComparisonRow]:
-    topics, other_topics = ({topic.name: topic for topic in one.topics} for one in (direct, through))
+    topics, other_topics = ({topic.name: topic for topic in snapshot.topics} for snapshot in (direct, through))
     for name in sorted(topics.keys() | other_topics.keys()):
-        one, other = topics.get(name), other_topics.get(name)
-        if one == other:
+        topic, other_topic = topics.get(name), other_topics.get(name)
+        if topic == other_topic:
             continue
-        if one is None or other is None or len(one.partitions) != len(other.partitions) or one.error != other.error:
-            yield ComparisonRow(f"topic {name}", _topic(one), _topic(other), True)
+        if (
+            topic is None
+            or other_topic is None
+            or len(topic.partitions) != len(other_topic.partitions)
+            or topic.error != other_topic.error
+        ):
+            yield ComparisonRow(f"topic {name}", _topic(topic), _topic(other_topic), True)
             continue
-        for left, right in zip(one.partitions, other.partitions, strict=True):
+        for left, right in zip(topic.partitions, other_topic.partitions, strict=True):
             for part in ("leader", "replicas", "isr", "offline", "error"):
                 value, other_value = getattr(left, part), getattr(right, part)
                 if value != other_value:

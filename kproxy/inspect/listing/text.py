@@ -125,12 +125,21 @@ def _partition_state(partition: Partition) -> str:
 
 def _listeners(snapshot: Snapshot, width: int) -> Iterator[str]:
     listeners_of_brokers = {
-        node_id: parse_listeners(one.settings) for node_id, one in sorted(snapshot.details.items()) if one.settings
+        node_id: parse_listeners(details.settings)
+        for node_id, details in sorted(snapshot.details.items())
+        if details.settings
     }
     rows = [
-        [str(node_id), one.name, one.protocol, one.bound or _NONE, one.advertised or _NONE, one.role]
-        for node_id, found in listeners_of_brokers.items()
-        for one in found
+        [
+            str(node_id),
+            listener.name,
+            listener.protocol,
+            listener.bound or _NONE,
+            listener.advertised or _NONE,
+            listener.role,
+        ]
+        for node_id, listeners in listeners_of_brokers.items()
+        for listener in listeners
     ]
     headings = ["BROKER", "LISTENER", "PROTOCOL", "BOUND", "ADVERTISED", "FOR"]
     if len(listeners_of_brokers) == 1:
@@ -138,8 +147,8 @@ def _listeners(snapshot: Snapshot, width: int) -> Iterator[str]:
         yield from table(headings[1:], [row[1:] for row in rows], width)
     elif listeners_of_brokers:
         yield from table(headings, rows, width, frozenset({0}))
-    for node_id, one in sorted(snapshot.details.items()):
-        why = one.problem or one.settings_problem
+    for node_id, details in sorted(snapshot.details.items()):
+        why = details.problem or details.settings_problem
         if why is not None:
             yield from _wrapped(f"listeners of broker {node_id}: {why}", width)
     if not snapshot.details:
@@ -150,7 +159,7 @@ def _groups(snapshot: Snapshot, width: int) -> Iterator[str]:
     groups = [(group.id, node_id, group) for node_id, details in snapshot.details.items() for group in details.groups]
     rows = [
         [group.id or '""', str(node_id), group.state or "?", group.protocol_type or _NONE, group.kind or "?"]
-        for _, node_id, group in sorted(groups, key=lambda one: one[:2])
+        for _, node_id, group in sorted(groups, key=lambda entry: entry[:2])
     ]
     if rows:
         yield from table(["GROUP", "COORDINATOR", "STATE", "PROTOCOL", "KIND"], rows, width, frozenset({1}))

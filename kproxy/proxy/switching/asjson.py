@@ -227,7 +227,7 @@ def _last_switch(value: object) -> LastSwitch | None:
     return LastSwitch(
         fields.text("switch"),
         fields.text("to"),
-        SwitchOutcome(fields.one_of("outcome", [one.value for one in SwitchOutcome])),
+        SwitchOutcome(fields.one_of("outcome", [outcome.value for outcome in SwitchOutcome])),
         fields.text("why", ""),
         fields.number("at", 0.0),
         fields.number("held", 0.0),

@@ -87,9 +87,11 @@ class FindingTracker:
                 now, tally, cluster, [session for session in sessions if session.cluster == cluster.name]
             ):
                 self.note(finding, now)
-        self._found = {key: one for key, one in self._found.items() if now - one.last <= _shown_for(one.finding)}
-        shown = [(one.finding.since or one.first, one.finding) for one in self._found.values()]
-        return sorted(shown, key=lambda one: one[0])[:_MOST]
+        self._found = {
+            key: tracked for key, tracked in self._found.items() if now - tracked.last <= _shown_for(tracked.finding)
+        }
+        shown = [(tracked.finding.since or tracked.first, tracked.finding) for tracked in self._found.values()]
+        return sorted(shown, key=lambda tracked: tracked[0])[:_MOST]
 
 
 def _shown_for(finding: LiveFinding) -> float:
@@ -99,7 +101,7 @@ def _shown_for(finding: LiveFinding) -> float:
 def _cluster_findings(
     now: float, tally: Tally, cluster: ClusterStatus, sessions: Sequence[SessionStatus]
 ) -> Iterator[LiveFinding]:
-    clients = {client: doing for client, doing in tally.clients.items() if client.cluster == cluster.name}
+    clients = {client: activity for client, activity in tally.clients.items() if client.cluster == cluster.name}
     yield from _unreachable(cluster)
     yield from _blocked(now, cluster, clients, sessions)
     yield from _asking_again(now, cluster, clients)
@@ -158,11 +160,11 @@ def _blocked(
         address = session.client.rpartition(":")[0]
         reached[address].add(session.node)
         asking.add((address, session.client_id))
-    for client, doing in clients.items():
-        reached[client.address] |= doing.nodes
-    for client, doing in clients.items():
-        asked = [at for at in doing.metadata_times if now - at <= _ASKS_WITHIN]
-        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or doing.unusable or not doing.rewritten:
+    for client, activity in clients.items():
+        reached[client.address] |= activity.nodes
+    for client, activity in clients.items():
+        asked = [at for at in activity.metadata_times if now - at <= _ASKS_WITHIN]
+        if len(asked) < _ASKS or now - asked[0] < _TIME_TO_CONNECT or activity.unusable or not activity.rewritten:
             continue
         unvisited = [
             node
@@ -178,7 +180,7 @@ def _blocked(
                 Fault.CLIENT_BLOCKED,
                 "problem",
                 cluster.name,
-                _blocked_text(client, doing, asked, now, unvisited),
+                _blocked_text(client, activity, asked, now, unvisited),
                 unvisited[0].node if len(unvisited) == 1 else None,
                 _client_name(client),
             )
@@ -201,25 +203,25 @@ def _asking_again(
     now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]
 ) -> Iterator[LiveFinding]:
     """Find clients that refresh their metadata again and again."""
-    for client, doing in clients.items():
-        asked = [at for at in doing.metadata_times if now - at <= _AGAIN_WITHIN]
-        if len(asked) < (_ASKS if doing.unusable else _AGAIN):
+    for client, activity in clients.items():
+        asked = [at for at in activity.metadata_times if now - at <= _AGAIN_WITHIN]
+        if len(asked) < (_ASKS if activity.unusable else _AGAIN):
             continue
         every = (asked[-1] - asked[0]) / (len(asked) - 1)
         text = f"{_client_name(client)} refreshes its metadata every {_duration(every)}"
-        if not doing.unusable:
+        if not activity.unusable:
             yield LiveFinding(Fault.ASKS_AGAIN, "hint", cluster.name, f"{text}.", None, _client_name(client))
             continue
-        what, code = doing.unusable[0]
+        what, code = activity.unusable[0]
         fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
         lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
-        more = f" (and {len(doing.unusable) - 1} more)" if len(doing.unusable) > 1 else ""
+        more = f" (and {len(activity.unusable) - 1} more)" if len(activity.unusable) > 1 else ""
         yield LiveFinding(fault, "problem", cluster.name, f"{text}: {lacks}{more}.", None, _client_name(client))
 
 
 def _refused(now: float, cluster: ClusterStatus, clients: dict[ClientKey, ClientActivity]) -> Iterator[LiveFinding]:
-    for client, doing in clients.items():
-        times = [at for at in doing.refusal_times if now - at <= _REFUSED_WITHIN]
+    for client, activity in clients.items():
+        times = [at for at in activity.refusal_times if now - at <= _REFUSED_WITHIN]
         if len(times) >= _REFUSALS:
             every = (times[-1] - times[0]) / (len(times) - 1)
             yield LiveFinding(

@@ -95,13 +95,13 @@ def matches(filter_: Filter, captured: CapturedFrame) -> bool:
 
     A remark about a whole session passes for any API.
     """
-    where, frame = captured.session.labels, captured.frame
-    if filter_.cluster not in (None, where.cluster) or filter_.node not in (None, where.node):
+    labels, frame = captured.session.labels, captured.frame
+    if filter_.cluster not in (None, labels.cluster) or filter_.node not in (None, labels.node):
         return False
     if filter_.api is not None and frame.api and filter_.api.lower() != frame.api.lower():
         return False
     return filter_.client is None or any(
-        filter_.client in text for text in (where.client, frame.client_id, frame.software)
+        filter_.client in text for text in (labels.client, frame.client_id, frame.software)
     )
 
 

@@ -37,12 +37,12 @@ def format_line(observed: ObservedExchange) -> bytes:
 
     Client ids and other names were escaped when they were read.
     """
-    exchange, where = observed.exchange, observed.labels
+    exchange, labels = observed.exchange, observed.labels
     value: dict[str, Any] = {
         "time": round(observed.time, 6),
-        "cluster": where.cluster,
-        "node": where.node,
-        "client": where.client,
+        "cluster": labels.cluster,
+        "node": labels.node,
+        "client": labels.client,
         "client_id": exchange.client_id,
         "software": exchange.software,
         "api": exchange.api,

@@ -133,7 +133,7 @@ class Live:
             "reloads": status.reloads,
             "draining": status.draining,
             "clusters": clusters,
-            "findings": [_finding(since, one) for since, one in findings_now],
+            "findings": [_finding(since, finding) for since, finding in findings_now],
             "events": [_event(event) for event in self._events.last()],
         }
         self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
@@ -152,7 +152,7 @@ class Live:
         value["bootstrap_traffic"] = self._shown(tally.nodes.get((cluster.name, "bootstrap"), _NOTHING))
         value["bootstrap_sessions"] = sum(session.node == "bootstrap" for session in sessions)
         apis = [(node, api, rates) for (name, node, api), rates in tally.apis.items() if name == cluster.name]
-        apis.sort(key=lambda one: -one[2].requests)
+        apis.sort(key=lambda entry: -entry[2].requests)
         value["apis"] = [{"node": node, "api": api, **self._shown(rates)} for node, api, rates in apis[:_APIS]]
         return value | self._clients(tally, cluster.name, sessions) | _groups(tally, cluster.name)
 
@@ -162,16 +162,16 @@ class Live:
             of_client[ClientKey(name, session.client.rpartition(":")[0], session.client_id, session.software)].append(
                 session
             )
-        clients = {client: doing for client, doing in tally.clients.items() if client.cluster == name}
+        clients = {client: activity for client, activity in tally.clients.items() if client.cluster == name}
         busiest = sorted(
             of_client.keys() | clients.keys(),
-            key=lambda one: (-_rates(clients.get(one)).requests, -len(of_client[one]), one),
+            key=lambda client: (-_rates(clients.get(client)).requests, -len(of_client[client]), client),
         )
         shown = []
         for client in busiest[:_CLIENTS]:
             nodes: dict[str, int] = defaultdict(int)
-            for one in of_client[client]:
-                nodes[one.node] += 1
+            for session in of_client[client]:
+                nodes[session.node] += 1
             shown.append(
                 {
                     "address": client.address,
@@ -179,7 +179,7 @@ class Live:
                     "software": client.software,
                     "sessions": len(of_client[client]),
                     "nodes": nodes,
-                    "since": min((one.since for one in of_client[client]), default=None),
+                    "since": min((session.since for session in of_client[client]), default=None),
                     "traffic": self._shown(_rates(clients.get(client))),
                 }
             )
@@ -211,14 +211,14 @@ def _upstream(upstream: UpstreamStatus) -> dict[str, Any]:
     return {**value, "nodes": len(nodes), "lost": sum(node.problem is not None for node in nodes)}
 
 
-def _rates(doing: ClientActivity | None) -> Rates:
-    return _NOTHING if doing is None else doing.rates
+def _rates(activity: ClientActivity | None) -> Rates:
+    return _NOTHING if activity is None else activity.rates
 
 
 def _groups(tally: Tally, name: str) -> dict[str, Any]:
     groups = sorted(
         ((key[1], group) for key, group in tally.groups.items() if key[0] == name),
-        key=lambda one: (-len(one[1].members), one[0]),
+        key=lambda entry: (-len(entry[1].members), entry[0]),
     )
     shown = [
         {

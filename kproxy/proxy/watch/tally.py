@@ -79,29 +79,29 @@ class Tally:
 
     def offer(self, observed: ObservedExchange) -> None:
         """Count an exchange."""
-        where, exchange = observed.labels, observed.exchange
+        labels, exchange = observed.labels, observed.exchange
         api = exchange.api
         sizes = exchange.request_size, exchange.response_size, exchange.seconds
-        node = self.nodes.get((where.cluster, where.node))
+        node = self.nodes.get((labels.cluster, labels.node))
         if node is None:
-            node = self.nodes[where.cluster, where.node] = Rates()
+            node = self.nodes[labels.cluster, labels.node] = Rates()
         counted = [node]
-        by_api = _get_or_add(self.apis, (where.cluster, where.node, api), Rates, "api")
+        by_api = _get_or_add(self.apis, (labels.cluster, labels.node, api), Rates, "api")
         if by_api is not None:
             counted.append(by_api)
-        client = ClientKey(where.cluster, _host(where.client), exchange.client_id, exchange.software)
-        doing = _get_or_add(self.clients, client, ClientActivity, "client")
-        if doing is not None:
-            counted.append(doing.rates)
-            doing.last_seen = observed.time
-            doing.nodes.add(where.node)
+        client = ClientKey(labels.cluster, _host(labels.client), exchange.client_id, exchange.software)
+        activity = _get_or_add(self.clients, client, ClientActivity, "client")
+        if activity is not None:
+            counted.append(activity.rates)
+            activity.last_seen = observed.time
+            activity.nodes.add(labels.node)
             if api == "Metadata":
-                doing.metadata_times.append(observed.time)
-                doing.rewritten = dict(exchange.rewritten) or doing.rewritten
+                activity.metadata_times.append(observed.time)
+                activity.rewritten = dict(exchange.rewritten) or activity.rewritten
                 if exchange.metadata:
-                    doing.metadata = exchange.version, exchange.metadata
+                    activity.metadata = exchange.version, exchange.metadata
             elif api == "SaslAuthenticate" and exchange.error:
-                doing.refusal_times.append(observed.time)
+                activity.refusal_times.append(observed.time)
         for rates in counted:
             rates.add(*sizes)
         if exchange.error:
@@ -112,15 +112,15 @@ class Tally:
             self._note_group(observed)
 
     def _note_group(self, observed: ObservedExchange) -> None:
-        where, exchange = observed.labels, observed.exchange
-        group = _get_or_add(self.groups, (where.cluster, exchange.group), GroupActivity, "group")
+        labels, exchange = observed.labels, observed.exchange
+        group = _get_or_add(self.groups, (labels.cluster, exchange.group), GroupActivity, "group")
         if group is None:
             return
-        group.node, group.last_seen = where.node, observed.time
+        group.node, group.last_seen = labels.node, observed.time
         if exchange.api == "LeaveGroup":
-            group.members.pop(where.client, None)
-        elif where.client in group.members or len(group.members) < _MEMBERS:
-            group.members[where.client] = exchange.client_id
+            group.members.pop(labels.client, None)
+        elif labels.client in group.members or len(group.members) < _MEMBERS:
+            group.members[labels.client] = exchange.client_id
 
     def tick(self, now: float, sessions: Iterable[SessionStatus]) -> None:
         """Close a period of about one second, with these open sessions; forget clients and groups that have gone."""
@@ -134,12 +134,12 @@ class Tally:
             open_now.add(session.client)
             clients_now.add(ClientKey(session.cluster, _host(session.client), session.client_id, session.software))
         for client in clients_now:
-            doing = _get_or_add(self.clients, client, ClientActivity, "client")
-            if doing is not None:
-                doing.last_seen = now
-        for client, doing in list(self.clients.items()):
-            doing.rates.tick(elapsed, now)
-            if now - doing.last_seen > _FORGET:
+            activity = _get_or_add(self.clients, client, ClientActivity, "client")
+            if activity is not None:
+                activity.last_seen = now
+        for client, activity in list(self.clients.items()):
+            activity.rates.tick(elapsed, now)
+            if now - activity.last_seen > _FORGET:
                 del self.clients[client]
         for key, group in list(self.groups.items()):
             group.members = {member: name for member, name in group.members.items() if member in open_now}
@@ -148,13 +148,13 @@ class Tally:
         self._read_metadata()
 
     def _read_metadata(self) -> None:
-        unread = [doing for doing in self.clients.values() if doing.metadata is not None]
-        for doing in unread[:_READ]:
-            assert doing.metadata is not None
-            metadata = contents.parse_metadata(*doing.metadata)
-            doing.metadata = None
+        unread = [activity for activity in self.clients.values() if activity.metadata is not None]
+        for activity in unread[:_READ]:
+            assert activity.metadata is not None
+            metadata = contents.parse_metadata(*activity.metadata)
+            activity.metadata = None
             if metadata is not None:
-                doing.unusable = tuple(_unusable(metadata))[:_MAX_UNUSABLE]
+                activity.unusable = tuple(_unusable(metadata))[:_MAX_UNUSABLE]
 
 
 def _unusable(metadata: contents.ClusterContents) -> Iterable[tuple[str, int]]:

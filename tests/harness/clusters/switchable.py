@@ -37,10 +37,13 @@ class _Unseen:
     def __init__(self, peer: Address) -> None:
         self.peer = peer
 
-    def wants(self, key: NodeKey) -> None:
+    def set_node(self, key: NodeKey) -> None:
         pass
 
-    def over(self) -> None:
+    def set_waiting(self, give_way: object) -> None:
+        pass
+
+    def release(self) -> None:
         pass
 
 

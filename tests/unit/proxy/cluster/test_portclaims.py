@@ -357,7 +357,7 @@ def test_a_gateway_that_must_not_begin_claims_nothing() -> None:
     async def scenario(selector: RelaySelector) -> None:
         port = free_window(12)
 
-        def begin(sharing: ProcessClaims, **options: object) -> Doorway:
+        def begin(sharing: ProcessClaims, **options: Any) -> Doorway:
             return Doorway(
                 selector,
                 "127.0.0.1:1",

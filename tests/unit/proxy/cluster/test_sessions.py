@@ -105,13 +105,13 @@ class Running:
 
     peer = Address("127.0.0.1", 1)
 
-    def wants(self, key: NodeKey) -> None:
+    def set_node(self, key: NodeKey) -> None:
         raise AssertionError("no client names a node")
 
-    def waits(self, give_way: Callable[[], None] | None) -> None:
+    def set_waiting(self, give_way: Callable[[], None] | None) -> None:
         self.gives_way = give_way
 
-    def over(self) -> None:
+    def release(self) -> None:
         self.done += 1
 
     def carry(self) -> End:
@@ -344,11 +344,11 @@ def test_a_node_must_answer_the_client_that_alone_can_ask(answers: bool, monkeyp
             update={"connect_timeout": 0.2}
         )
 
-        async def check(ask: object) -> None:
+        async def verify(channel: object) -> None:
             raise AssertionError("it has not logged in")
 
         async def unasked(key: NodeKey | None) -> VerifiedConnection:
-            return one.upstream(key, check=check)
+            return one.upstream(key, verify=verify)
 
         one.dial = unasked
         client, far = await one.session()

@@ -17,7 +17,7 @@ from kproxy.cli.group import kproxy
 @click.option("--node", metavar="ID", help="Only this node: 2, controller-3000, bootstrap.")
 @click.option("--api", metavar="NAME", help="Only this API: Produce, Fetch, Metadata, and so on.")
 @click.option("--client", metavar="TEXT", help="Only clients with this text in their address, client id or software.")
-@click.option("--slow", metavar="DURATION", help="Only responses that took at least so long: 50ms.")
+@click.option("--slow", metavar="DURATION", help="Only responses that took at least this long: 50ms.")
 @click.option("--errors", is_flag=True, help="Only responses with an error code.")
 @click.option("--json", "as_json", is_flag=True, help="Print each as JSON.")
 @click.option(

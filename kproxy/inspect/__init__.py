@@ -1,6 +1,6 @@
-"""Asks a live cluster, or looks for one, and shows what is there.
+"""Commands that ask a live cluster, or search for one, and show the result.
 
-discover  where brokers could be
+discover  possible Kafka clusters
 doctor    why a client fails
-listing   what is in a cluster
+listing   the contents of a cluster
 """

@@ -27,7 +27,7 @@ from kproxy.cli.profiles import paths
 from kproxy.proxy.admin.client import AdminClient
 
 _FILE, _LOG, _FORMER_LOG = "running.json", "log", "log.1"
-# A log that has become longer begins anew at the next start; the former one stays beside it.
+# A longer log is replaced at the next start; the former one stays beside it.
 _LONG_LOG = 10 * 1024 * 1024
 _SHOWN_OF_LOG = 20
 _LOOK_EVERY = 0.1

@@ -44,7 +44,7 @@ def up(profile: str, timeout: float, write_unit: str | None, **values: object) -
       kproxy down @staging
 
     A profile is a configuration file in ~/.config/kproxy. 'kproxy run @staging' runs it in this terminal; kproxy up
-    goes on when the terminal is closed. If the profile has no listen and no admin, it gets ports of its own, the same
+    continues when the terminal is closed. If the profile has no listen and no admin, it gets ports of its own, the same
     ones each time, so that several can run at once. The options are those of 'kproxy run'.
 
     The exit code is 0 if kproxy is ready, 1 if it has ended or is not ready in time.
@@ -219,5 +219,5 @@ def _admin_access_of(name: str, kproxy_process: BackgroundKproxy) -> AdminAccess
             **({"admin_tls_cert": kproxy_process.cert} if kproxy_process.cert else {}),
         }
         return _admin_access(load(flags, os.environ, paths.profile(f"@{name}")))
-    except (ConfigError, click.UsageError):  # the configuration has become wrong since: go on without it
+    except (ConfigError, click.UsageError):  # the configuration has become wrong since: continue without it
         return AdminAccess()

@@ -35,7 +35,7 @@ _BY_NAME = {
         "only pods of that Kubernetes cluster can resolve this name",
     ),
 }
-# What a hop says of an address that it does not connect to, whatever is there.
+# Reasons of a hop that does not connect to an address, whatever listens there.
 _OF_HOPS = ("ssh-forbidden", "proxy", "kubernetes", "kubernetes-forbidden", "docker", "other")
 _NOT_KAFKA = {
     PortProtocol.HTTP: "a web server or an HTTP proxy listens there (it speaks HTTP)",

@@ -41,7 +41,7 @@ Load = Callable[[CommandLine], ClusterConfig]
 _FILES = 4096
 # How long a trial waits for kproxy to find its nodes, beyond the time for one connection, in seconds.
 _MORE = 1.0
-# After so many seconds no further line is tried.
+# After this many seconds no further command line is tried.
 _LONGEST = 5.0
 # The running kproxy may have the ports of forwards. The client of a trial speaks plaintext, whatever others must speak.
 _FOR_A_TRIAL: Mapping[str, object] = {

@@ -100,7 +100,7 @@ def _at_advertised(contact: Contact) -> str:
 def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
     for group in _grouped(examination.bootstrap, examination, now, _at_address):
         fault = group.cause.fault
-        # Others have answered: a client goes on to the next server, with a delay.
+        # Others have answered: a client continues with the next server, after a delay.
         problem = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
         why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
         fix = fixes.bootstrap(fault, group.contacts[0], examination)

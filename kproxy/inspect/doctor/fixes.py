@@ -13,7 +13,7 @@ from kproxy.inspect.doctor import advertised_lines, name_advice
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 
-# Faults of an advertised address that another advertised address mends.
+# Faults of an advertised address that another advertised address fixes.
 _OF_ADDRESSES = frozenset(
     {
         Fault.NAME_NOT_RESOLVED,
@@ -30,7 +30,7 @@ _OF_ADDRESSES = frozenset(
         Fault.MIXING_LOAD_BALANCER,
     }
 )
-# Those that this machine, or what lies between, mends as well.
+# Faults that can also be fixed on this machine, or in the network.
 _OF_THE_WAY = frozenset(
     {
         Fault.FILTERED,

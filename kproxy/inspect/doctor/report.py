@@ -221,7 +221,7 @@ def _working_line(report: DoctorReport) -> Iterator[str]:
     yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ", "   ")
     yield f"   {tried.line}"
     if tried.line.has_masked:
-        yield "   (put the password in the place of ***)"
+        yield "   (replace *** by the password)"
     if tried.line.options.get("tls_server_name") == ANY_NAME:
         yield _wrapped(_ANY_NAME, "   ", "   ")
     if tried.listen is not None:

@@ -113,7 +113,7 @@ class DoctorRun:
                 corrected = with_right_tls(again or first, line)
                 if corrected is None:
                     break
-                # What a client meets that has mended that.
+                # Examine as a client would that has fixed this.
                 right = load_one(corrected)
                 before, contacts = contacts, ContactMaker(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)

@@ -12,7 +12,7 @@ from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
 
-# Between two looks leaders may move and topics come: a difference counts if it is there each time.
+# Between two snapshots leaders may move and topics appear: a difference counts if each comparison has it.
 _LOOKS = 3
 # What is for the way to the brokers, and not to kproxy.
 _DIRECTLY = {"map": (), "via": (), "tls": False, "tls_ca": None, "tls_cert": None, "tls_key": None, "cluster_id": None}

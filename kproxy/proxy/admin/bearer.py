@@ -101,7 +101,7 @@ class TokenFile:
             self._state = state
             try:
                 if not state:
-                    raise ConfigError(f"{self._path} is gone, or not a file any more")
+                    raise ConfigError(f"{self._path} does not exist, or is no longer a regular file")
                 self._token = _read(self._path, lambda: regularfile.open_regular(self._path))
                 log.info("admin: the token file has changed; requests must show the new token")
             except ConfigError as error:

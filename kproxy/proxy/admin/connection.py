@@ -73,7 +73,7 @@ class AdminConnection:
         self._complain = complain
         self._pages = pages
         self._closing = closing
-        address = writer.get_extra_info("peername")  # None: it is gone already
+        address = writer.get_extra_info("peername")  # None: it has closed already
         self._peer = str(address[0]) if address else ""
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         # So that `drain` waits until the peer has taken everything, and WRITE_SECONDS bounds all of it.
@@ -94,7 +94,7 @@ class AdminConnection:
                 # requests in one go would keep the data plane waiting.
                 await asyncio.sleep(0)
             await self._discard_rest()
-        except OSError as error:  # TimeoutError among them: the peer is gone, or takes nothing
+        except OSError as error:  # TimeoutError among them: the peer has closed, or takes nothing
             logger.debug("an admin connection was lost: %s", error)
             self.abort()
         except asyncio.CancelledError:  # the loop ends; this coroutine is the whole task, and ends with it

@@ -29,7 +29,7 @@ milliseconds."""
 _MOST_COMMAND = 40 * 1024
 
 ReadBody: TypeAlias = Callable[[int], Awaitable[bytes]]
-"""The whole body of the request, of at most so many bytes. Raises Refused."""
+"""Returns the whole body of the request; raises RequestRefused if it is larger than the argument, in bytes."""
 
 
 class TokenRule(Enum):

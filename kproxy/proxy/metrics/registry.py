@@ -17,7 +17,7 @@ MAX_REASONS = 64
 from what a peer sent would run into this and count as "other" instead of growing without end."""
 
 BOOTSTRAP = "bootstrap"
-"""The label of the bootstrap servers in the place of a node's."""
+"""The node label of the bootstrap servers."""
 
 _REASON = re.compile(r"[a-z][a-z0-9-]{0,39}")
 

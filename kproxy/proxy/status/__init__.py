@@ -1,6 +1,6 @@
 """The state of a running kproxy, as one value. The start table, `/status` and `/readyz` read it.
 
-    model      that value: frozen dataclasses, built anew for each request
+    model      that value: frozen dataclasses, built for each request
     readiness  whether clients can use a cluster, and what to do about nodes that kproxy cannot reach
     asjson     converts the value to JSON and back
 

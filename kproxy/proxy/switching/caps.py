@@ -31,7 +31,7 @@ NEWEST_WITH_TOPIC_NAMES: Mapping[int, int] = MappingProxyType(
 
 CAPS: Mapping[int, int] = MappingProxyType({**NEWEST_WITH_TOPIC_NAMES, 26: 4})
 """API key → the newest version that clients may use. With EndTxn 4 there is no transaction.version 2 (KIP-890), in
-which a producer cannot go on after an abort without a producer id that the broker gives it: see `transactions`."""
+which a producer cannot continue after an abort without a producer id that the broker gives it: see `transactions`."""
 
 _PRODUCE, _WITHOUT_LEADERS = 0, 9
 _METADATA, _WITHOUT_IDS = 3, 9

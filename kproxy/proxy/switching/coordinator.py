@@ -297,7 +297,7 @@ def _done_phases(state: CoordinatorState) -> frozenset[KnownPhase]:
     return _DONE[state.stage]
 
 
-# Where what goes wrong is undone. RELEASE and UNDO are decided, whatever a kproxy says.
+# The stages in which a failure undoes the switch. RELEASE and UNDO are decided, whatever a kproxy replies.
 _UNDECIDED = frozenset({Stage.ASK, Stage.HOLD, Stage.WORK, Stage.FLIP, Stage.COMMIT})
 _NEXT = {Stage.ASK: Stage.HOLD, Stage.HOLD: Stage.WORK, Stage.FLIP: Stage.COMMIT, Stage.COMMIT: Stage.RELEASE}
 _COMMAND = {
@@ -319,13 +319,13 @@ _CANNOT_BE_RELEASED = frozenset(
 _DONE = {
     Stage.ASK: frozenset({KnownPhase.SERVING}),
     Stage.HOLD: frozenset({KnownPhase.HELD}),
-    Stage.WORK: frozenset[KnownPhase](),  # it is looked after all the time
+    Stage.WORK: frozenset[KnownPhase](),  # its kproxies are asked for their state all the time
     Stage.FLIP: frozenset({KnownPhase.FLIPPED}),
     Stage.COMMIT: frozenset({KnownPhase.COMMITTED}),
     Stage.RELEASE: frozenset({KnownPhase.RELEASED}),
     Stage.UNDO: frozenset({KnownPhase.UNDONE}),
 }
-# Where a kproxy may be in a stage; elsewhere, the switch goes back, or cannot reach this kproxy any more.
+# The allowed phases of a kproxy in a stage; in another phase, the switch is undone, or the kproxy is ODD.
 _ALLOWED = {
     Stage.ASK: frozenset({KnownPhase.SERVING}),
     Stage.HOLD: frozenset({KnownPhase.SERVING, KnownPhase.HOLDING, KnownPhase.HELD}),

@@ -269,7 +269,7 @@ def _again(state: ParticipantState, command: Command, conditions: SwitchConditio
 def _flip(state: ParticipantState, command: Command, conditions: SwitchConditions, now: float) -> Transition:
     if state.phase in (Phase.FLIPPED, Phase.COMMITTED):
         return Transition(state)
-    problem = conditions.flip_refusal or conditions.upstreams.get(state.to, f"there is no upstream {state.to} any more")
+    problem = conditions.flip_refusal or conditions.upstreams.get(state.to, f"upstream {state.to} no longer exists")
     if state.phase is Phase.HOLDING or problem:
         return _refused(state, problem or "it is not held yet")
     return Transition(replace(state, phase=Phase.FLIPPED, active=state.to), (Effect.FLIP,))

@@ -218,7 +218,7 @@ class SessionPositions:
         self._client = client
         self.partitions: dict[Partition, float] = {}  # when it has asked for each by name
         self._all = float("-inf")  # when it has asked for all of its fetch session
-        self._forgotten: set[Partition] = set()  # those that are no part of that any more
+        self._forgotten: set[Partition] = set()  # the partitions that have left the fetch session
         client.open.add(self)
 
     def lacks_offsets(self, positions: Iterable[Position]) -> bool:

@@ -87,7 +87,7 @@ class Live:
                         await self._new.wait()
                     yield self._snapshot
                     continue
-                yield b": kproxy is there\n\n"
+                yield b": kproxy is alive\n\n"
         finally:
             self._viewers -= 1
             if not self._viewers and self._task is not None:

@@ -140,7 +140,7 @@ def test_an_upstream_that_is_gone_since_is_not_flipped_to() -> None:
     )
     assert (
         apply(HELD, Command(CommandType.FLIP, "x", "1"), SwitchConditions({"blue": ""}), 110.0).problem
-        == "there is no upstream green any more"
+        == "upstream green no longer exists"
     )
 
 

@@ -273,7 +273,7 @@ async def test_a_channel_ends_in_both_directions(api: Forwarding) -> None:
 async def test_a_node_that_passes_on_no_end(closes: bool, api: Forwarding, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod hears of it at once when nobody is there any more, and else when it has been silent for long."""
     if not closes:
-        monkeypatch.setattr(kubeforward, "_LAST_WORDS", 0.2)
+        monkeypatch.setattr(kubeforward, "_HALF_CLOSED_SECONDS", 0.2)
     api.passes_ends = False
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

@@ -40,7 +40,7 @@ def test_the_version_says_which_runs() -> None:
 def test_compiled_modules_are_left_out(suffix: str, tmp_path: Path) -> None:
     """One that cannot be loaded stands beside its source."""
     (tmp_path / "kproxy/base").mkdir(parents=True)
-    for name in ("__init__", "base/__init__", "base/compiled", "base/printable"):
+    for name in ("__init__", "base/__init__", "base/compilation", "base/printable"):
         shutil.copy(PACKAGE / f"{name}.py", tmp_path / f"kproxy/{name}.py")
     (tmp_path / f"kproxy/base/printable{suffix}").write_bytes(b"")
 

@@ -92,7 +92,7 @@ def test_the_number_is_said_though_no_other_line_comes(log: Log) -> None:
 
 
 def test_the_table_is_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "MOST", 3)
+    monkeypatch.setattr(repeats, "MAX_REMEMBERED", 3)
     for number in range(100):
         log.refuse(f"10.0.0.{number}", 1)
     log.logger.warning("something else")

@@ -107,7 +107,7 @@ async def test_an_answer_that_is_too_large_is_told_from_nonsense(ends: tuple[Con
     with pytest.raises(ResponseTooLarge, match=f"the answer has {LIMIT + 1} bytes, and kproxy reads {LIMIT} at most"):
         await question.ask(ask)
     for first in ((LIMIT + 1, 8), (-1, 7), (2**31 - 1, 7)):
-        assert not isinstance(NotAResponse(*first, LIMIT).to(7), ResponseTooLarge)
+        assert not isinstance(NotAResponse(*first, LIMIT).for_request(7), ResponseTooLarge)
 
 
 @pytest.mark.parametrize("end", range(len(frame(FIRST))))

@@ -23,7 +23,7 @@ async def test_values_and_errors() -> None:
 
 
 async def test_what_never_ends_is_given_up_and_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockingcalls, "_AT_ONCE", 2)
+    monkeypatch.setattr(blockingcalls, "_MAX_THREADS", 2)
     let_go, began = threading.Event(), threading.Semaphore(0)
 
     def hangs() -> None:

@@ -130,7 +130,7 @@ def test_an_expired_token() -> None:
 
 def test_a_broker_that_agrees_without_proving_itself() -> None:
     exchange = SaslExchange(Scram("SCRAM-SHA-256", "user", "hunter2"))
-    with pytest.raises(UpstreamError, match="this is not the broker that knows the user"):
+    with pytest.raises(UpstreamError, match="the server is not the broker of this user"):
         exchange.next_request(answer(begin(exchange), broker.authenticate(2)))
     assert exchange.result is None
 

@@ -91,7 +91,7 @@ def test_a_broker_that_does_not_know_the_password(final: bytes) -> None:
     one = scram()
     one.step(b"")
     one.step(FIRST)
-    with pytest.raises(UpstreamError, match="this is not the broker that knows the user"):
+    with pytest.raises(UpstreamError, match="the server is not the broker of this user"):
         one.step(final)
     assert not one.finished
 

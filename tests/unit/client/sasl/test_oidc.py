@@ -91,12 +91,12 @@ async def test_trouble_is_tried_again(server: Answering) -> None:
         (400, '{"error": "invalid scope hunter2"}', 1, "answers 400; check"),
         (302, "http://127.0.0.1:1/elsewhere", 1, "answers 302; check"),
         (503, "hunter2", 3, "answers 503$"),
-        (200, "hunter2", 1, "gives no token"),
-        (200, "[]", 1, "gives no token"),
-        (200, "{}", 1, "gives no token"),
-        (200, '{"access_token": 7}', 1, "gives no token"),
-        (200, '{"access_token": "two words"}', 1, "gives no token"),
-        (200, '{"access_token": "a\\u0001b=c"}', 1, "gives no token"),
+        (200, "hunter2", 1, "returned no usable token"),
+        (200, "[]", 1, "returned no usable token"),
+        (200, "{}", 1, "returned no usable token"),
+        (200, '{"access_token": 7}', 1, "returned no usable token"),
+        (200, '{"access_token": "two words"}', 1, "returned no usable token"),
+        (200, '{"access_token": "a\\u0001b=c"}', 1, "returned no usable token"),
     ],
 )
 async def test_no_token(server: Answering, code: int, answer: str, asked: int, text: str) -> None:

@@ -39,10 +39,10 @@ async def test_a_command_has_no_shell(tmp_path: Path) -> None:
         ("true", "the command 'true' contains neither a password nor a token"),
         ("/no/such/command hunter2", "the command '/no/such/command' cannot be run: No such file"),
         ("printf '\\377'", "the command 'printf' has bytes that are not UTF-8"),
-        ("printf 'hunter2\\000'", "the command 'printf' has no password"),
+        ("printf 'hunter2\\000'", "the command 'printf' contains neither a password"),
         ("head -c 1100000 /dev/zero", "the command 'head' has more than 1024 KiB"),
-        ("echo 'hunter2", "look at its quotes"),
-        ("", "look at its quotes"),
+        ("echo 'hunter2", "check its quotes"),
+        ("", "check its quotes"),
     ],
 )
 async def test_a_command_that_gives_nothing(command: str, text: str) -> None:
@@ -61,7 +61,7 @@ async def test_a_command_that_takes_too_long(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.parametrize(
-    ("content", "text"), [(None, "No such file"), (b"", "has no password"), (b"\xff", "not UTF-8")]
+    ("content", "text"), [(None, "No such file"), (b"", "contains neither a password"), (b"\xff", "not UTF-8")]
 )
 async def test_a_file_that_gives_nothing(content: bytes | None, text: str, tmp_path: Path) -> None:
     if content is not None:

@@ -113,6 +113,6 @@ async def test_what_cannot_be_opened_leaves_nothing_behind() -> None:
 
         with pytest.raises(ConnectionRefusedError):
             await bridge(open_far)  # type: ignore[arg-type]  # a coroutine
-    near = ends[0].other.transport
+    near = ends[0].peer.transport
     assert near is not None
     assert near.is_closing()

@@ -142,7 +142,7 @@ async def test_a_name_that_leads_somewhere_else_is_noticed(system: Watched, cloc
 
 
 async def test_the_names_that_are_remembered_are_bounded(system: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.net.dial.resolver._MOST_NAMES", 3)
+    monkeypatch.setattr("kproxy.net.dial.resolver._MAX_NAMES", 3)
     resolver = Resolver()
     for number in range(10):
         with pytest.raises(UpstreamError):
@@ -240,7 +240,7 @@ async def test_the_number_of_an_interface_is_not_remembered(monkeypatch: pytest.
         return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 0, 0, next(numbers)))]
 
     monkeypatch.setattr(resolver, "_look_up", look_up)
-    found = [Resolver().numeric(Address("fe80::1%eth0", 9092)) for _ in range(2)]
+    found = [Resolver().parse_ip(Address("fe80::1%eth0", 9092)) for _ in range(2)]
     assert [info[4] for (info,) in found] == [("fe80::1", 9092, 0, 2), ("fe80::1", 9092, 0, 3)]
 
 

@@ -27,7 +27,7 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engi
     """An engine, the only one here."""
     made = Engine(tmp_path / "docker.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{made.path}")
-    monkeypatch.setattr(engine, "sockets", lambda: [("Docker", made.path)])
+    monkeypatch.setattr(engine, "find_sockets", lambda: [("Docker", made.path)])
     yield made
     made.close()
 
@@ -108,9 +108,9 @@ async def test_a_network_that_is_not_there(containers: Engine) -> None:
 
 
 async def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engine, "sockets", lambda: [])
+    monkeypatch.setattr(engine, "find_sockets", lambda: [])
     assert "no engine of Docker or Podman was found" in str(await fails("kafka"))
-    monkeypatch.setattr(engine, "sockets", lambda: [("Docker", tmp_path / "gone.sock")])
+    monkeypatch.setattr(engine, "find_sockets", lambda: [("Docker", tmp_path / "gone.sock")])
     assert "gone.sock: No such file or directory" in str(await fails("kafka"))
 
 
@@ -120,7 +120,7 @@ async def test_the_second_engine_has_it(
     """The first one cannot even be asked."""
     containers.add("kafka", "x", address="127.0.0.2")
     sockets = [("Docker", tmp_path / "gone.sock"), ("Podman", containers.path)]
-    monkeypatch.setattr(engine, "sockets", lambda: sockets)
+    monkeypatch.setattr(engine, "find_sockets", lambda: sockets)
     assert await connect("kafka", port) == ("127.0.0.2", port)
 
 

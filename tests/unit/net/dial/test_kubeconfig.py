@@ -98,7 +98,7 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-    monkeypatch.setattr(kubeconfig, "ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
     (tmp_path / "token").write_text(f"{SECRET}\n")
     (tmp_path / "namespace").write_text("kafka")
     server = read_kube_server(None)

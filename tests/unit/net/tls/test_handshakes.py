@@ -494,7 +494,7 @@ async def test_a_client_that_does_not_trust_kproxy(authority: Authority, tmp_pat
 
 
 async def test_a_client_that_stops_in_its_handshake(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.net.tls.handshakes._CLIENT_PATIENCE", 0.05)
+    monkeypatch.setattr("kproxy.net.tls.handshakes._CLIENT_TIMEOUT", 0.05)
     cert, key = authority.files("kproxy.internal")
     theirs, ours = connected()
     with theirs:

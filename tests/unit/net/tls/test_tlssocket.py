@@ -227,7 +227,7 @@ def test_a_close_notify_after_data_is_seen_on_an_open_connection(authority: Auth
         finish_handshake(ours)
         thread.join(30)
         send(theirs, b"last")
-        theirs._say_goodbye()  # no FIN
+        theirs._send_close_notify()  # no FIN
         assert receive(ours, 4) == b"last"
         wait(ours)
         assert ours.recv_into(bytearray(SMALLEST_BUFFER)) == 0

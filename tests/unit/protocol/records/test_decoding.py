@@ -45,7 +45,7 @@ def test_a_wrapper_at_0_of_an_old_librdkafka() -> None:
 
 
 def test_many_records_are_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "AT_ONCE", 3)
+    monkeypatch.setattr(decoding, "MAX_RECORDS_AT_ONCE", 3)
     many = [Record(number, NOW + number, b"k", b"v", ()) for number in range(10)]
     for log in (v2(many), wrapper(many, 1, 1)):
         (batch,) = read(log)

@@ -217,9 +217,9 @@ def test_what_is_good_arrives(codec: int) -> None:
 
 BOMB = """
 import sys
-from kproxy.protocol.records.jointdecompression import together
+from kproxy.protocol.records.jointdecompression import decompress_jointly
 codec, frames = int(sys.argv[1]), [memoryview(bytes.fromhex(line)) for line in sys.stdin]
-print(sum(len(content or b"") for content in together(frames, codec)))
+print(sum(len(content or b"") for content in decompress_jointly(frames, codec)))
 """
 
 

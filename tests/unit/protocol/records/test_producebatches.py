@@ -204,8 +204,8 @@ def test_a_record_that_is_too_large() -> None:
 
 
 def test_many_records_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producebatches, "AT_ONCE", 7)
-    monkeypatch.setattr(decoding, "AT_ONCE", 7)
+    monkeypatch.setattr(producebatches, "MAX_RECORDS_AT_ONCE", 7)
+    monkeypatch.setattr(decoding, "MAX_RECORDS_AT_ONCE", 7)
     inside = numbered(50, 50, step=3)
     for log in (v2(inside, codec=1), v2(inside), wrapper(inside, 1, 1)):
         log += v2(numbered(300, 4), codec=read(log)[0].codec)

@@ -94,7 +94,7 @@ def test_a_walk_may_pause_at_every_step(call: tuple[int, int], at_once: int, dat
     body = (b"\x00" if plan(call).compact else b"") + body
     whole, walk = Walk(plan(call)), Walk(plan(call))
     whole.advance_all(body, 0, len(body))
-    with patch("kproxy.protocol.rewrite.walk.AT_ONCE", at_once):
+    with patch("kproxy.protocol.rewrite.walk.MAX_STEPS", at_once):
         at = walk.advance(body, 0, len(body))
         assert walk.paused or (at_once > 1 and walk.done)  # the smallest messages take three steps
         while walk.paused:

@@ -86,7 +86,7 @@ def all_known() -> Iterator[None]:
 
 
 @given(
-    data=st.lists(
+    said=st.lists(
         st.tuples(
             st.sampled_from([(api.METADATA, 1), (api.METADATA, 8), (api.METADATA, 12), (api.DESCRIBE_CLUSTER, 1)]),
             BROKERS,

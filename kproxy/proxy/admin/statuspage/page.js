@@ -50,7 +50,7 @@ function receive(text) {
 
 // ---------------------------------------------------------------- connection
 
-let stream = null, heard = 0, lostAt = null, paused = false, retry = 0, wait = 2000, asked = 0;
+let stream = null, lastSeen = 0, lostAt = null, paused = false, retry = 0, wait = 2000, asked = 0;
 
 function state(kind, word, words) {
   cls($("connection"), `live ${kind}`);
@@ -63,9 +63,9 @@ function start() {
   clearTimeout(retry);
   if (stream || paused || document.hidden) return;
   stream = new EventSource("live");
-  heard = Date.now();
+  lastSeen = Date.now();
   stream.onmessage = (event) => {
-    heard = Date.now();
+    lastSeen = Date.now();
     if (lostAt !== null) announce("kproxy answers again");
     if (lostAt !== null || now === null || $("connection").kproxyText !== "live") state("on", "live", "");
     lostAt = null;
@@ -100,7 +100,7 @@ async function lost() {
   else if (status === 404) state("off", "refused", `What answers at this address now has no /live: it is another kproxy, or no kproxy at all.${old()}`);
 }
 setInterval(() => {
-  if (stream && lostAt === null && Date.now() - heard > 6000) lost(); // the connection is there, and nothing comes
+  if (stream && lostAt === null && Date.now() - lastSeen > 6000) lost(); // the connection is there, and nothing comes
 }, 1000);
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) stop();

@@ -163,13 +163,13 @@ function showFindings() {
     cls(row, problem ? "finding problem" : "finding");
     cls(part.badge, problem ? "badge problem" : "badge hint");
     put(part.badge, problem ? "Problem" : "Hint");
-    told(part.title, f.title);
+    setText(part.title, f.title);
     const c = now.clusters.find((one) => one.name === f.cluster), node = c?.nodes.find((one) => one.node === f.node);
     const where = [now.clusters.length > 1 && `cluster ${shown(f.cluster)}`, f.node && labelName(f.node), f.client && name(f.client), `since ${clock(f.since)}`];
     rich(part.where, where.filter(Boolean).join(" · "));
-    told(part.text, f.text);
+    setText(part.text, f.text);
     for (const key of ["cause", "check", "fix"]) {
-      told(part[key], f[key] ?? "");
+      setText(part[key], f[key] ?? "");
       hide(part[key], !f[key]);
       hide(part[key].previousSibling, !f[key]);
     }

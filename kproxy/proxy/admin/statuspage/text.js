@@ -59,7 +59,7 @@ function rich(node, text) {
   }));
 }
 /** The same for a text of kproxy, in which a peer's names may be. */
-const told = (node, text) => rich(node, shown(text, 2000));
+const setText = (node, text) => rich(node, shown(text, 2000));
 function paragraphs(parent, texts) {
   while (parent.children.length > texts.length) parent.lastChild.remove();
   while (parent.children.length < texts.length) parent.append(el("p"));

@@ -148,7 +148,7 @@ function showEvents() {
     row.append(part.time, el("span", `badge ${level}`, { INFO: "Info", WARNING: "Warning", ERROR: "Error" }[level]), el("p", "", part.text, part.times));
     for (const [label, words] of [["It means: ", e.meaning], ["What to do: ", e.fix]]) if (words) {
       const line = el("p", "meaning");
-      told(line, label + words);
+      setText(line, label + words);
       row.append(line);
     }
     return row;
@@ -156,7 +156,7 @@ function showEvents() {
     const { time, text, times } = row.kproxyPart, often = e.times > 1;
     put(time, clock(e.time));
     attr(time, "datetime", new Date(e.time * 1000).toISOString());
-    told(text, e.text);
+    setText(text, e.text);
     hide(times, !often);
     put(times, often ? ` ×${e.times.toLocaleString("en")} since ${clock(e.since)}` : "");
   });

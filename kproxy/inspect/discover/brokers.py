@@ -19,7 +19,7 @@ _PLAIN = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedPort:
+class ContainerPort:
     """A container's port that is published on this machine.
 
     `host`: the address on which it is published, "" for all.
@@ -38,7 +38,7 @@ class ContainerBroker:
     listens: Mapping[str, int]
     advertised_endpoint: Mapping[str, ListenerEndpoint]
     protocols: Mapping[str, str]
-    published: Sequence[PublishedPort]
+    published: Sequence[ContainerPort]
     address: str = ""
     """The address at which this machine can connect to the container itself, "" if it cannot."""
 
@@ -53,7 +53,7 @@ class _ReachableAddress:
 
 
 def broker_from_properties(
-    name: str, settings: Mapping[str, str], published: Sequence[PublishedPort], address: str = ""
+    name: str, settings: Mapping[str, str], published: Sequence[ContainerPort], address: str = ""
 ) -> ContainerBroker | None:
     """Return a broker from its properties; None if it has no listener for clients."""
     listens, advertises = (
@@ -72,7 +72,7 @@ def broker_from_properties(
     return ContainerBroker(name, ports, advertises, protocols, published, address)
 
 
-def broker_with_port(name: str, published: Sequence[PublishedPort], address: str, port: int) -> ContainerBroker:
+def broker_with_port(name: str, published: Sequence[ContainerPort], address: str, port: int) -> ContainerBroker:
     """Return a broker of which only Kafka's port is known."""
     return ContainerBroker(name, {"": port}, {}, {}, published, address)
 

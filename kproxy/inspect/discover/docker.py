@@ -15,8 +15,8 @@ from typing import Any
 from kproxy.advice.lint import images
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
-from kproxy.inspect.discover.brokers import ContainerBroker, PublishedPort
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.brokers import ContainerBroker, ContainerPort
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 from kproxy.net.dial import engine
 
 _MOST_CONTAINERS = 200
@@ -29,7 +29,7 @@ _NOT_BROKERS = re.compile(
 _PROJECT = "com.docker.compose.project"
 
 
-def search_docker(name: str, path: Path) -> SearchResult:
+def search_docker(name: str, path: Path) -> PlaceResult:
     """Search the containers behind this socket for brokers."""
     try:
         listed = engine.get(path, "/containers/json")
@@ -41,8 +41,8 @@ def search_docker(name: str, path: Path) -> SearchResult:
             engine.get(path, f"/containers/{engine.check_id(container.get('Id'))}/json") for container in likely
         ]
     except engine.EngineError as error:
-        return SearchResult(name, problem=str(error))
-    return SearchResult(name, list(_clusters(descriptions)))
+        return PlaceResult(name, problem=str(error))
+    return PlaceResult(name, list(_clusters(descriptions)))
 
 
 def _clusters(descriptions: Sequence[Any]) -> Iterator[ClusterCandidate]:
@@ -124,9 +124,9 @@ def _flag(command: Sequence[str], flag: str) -> str:
     return ""
 
 
-def _published(ports: Mapping[str, Any]) -> Iterator[PublishedPort]:
+def _published(ports: Mapping[str, Any]) -> Iterator[ContainerPort]:
     for private, bound in ports.items():
         number, _, protocol = str(private).partition("/")
         for binding in bound or ():
             if protocol == "tcp":
-                yield PublishedPort(int(number), int(binding["HostPort"]), str(binding.get("HostIp") or ""))
+                yield ContainerPort(int(number), int(binding["HostPort"]), str(binding.get("HostIp") or ""))

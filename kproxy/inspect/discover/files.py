@@ -13,15 +13,15 @@ from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.advice.lint.variables import parse_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
-from kproxy.inspect.discover.brokers import PublishedPort
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.brokers import ContainerPort
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 
 _MOST_FILES = 200
 _LARGEST = 1024 * 1024
 _COMPOSE, _CLIENT = ("*.yml", "*.yaml"), ("*.properties", "*.conf", "*.config")
 
 
-def search_files(directory: Path) -> SearchResult:
+def search_files(directory: Path) -> PlaceResult:
     """Search the files of this directory, but not those of its subdirectories."""
     candidates: list[ClusterCandidate] = []
     for source in _sources(directory, (*_COMPOSE, *_CLIENT)):
@@ -31,7 +31,7 @@ def search_files(directory: Path) -> SearchResult:
             case FileKind.CLIENT:
                 name = Path(source.name).name
                 candidates += client_candidates(source, name, name)
-    return SearchResult("files here", candidates)
+    return PlaceResult("files here", candidates)
 
 
 def _sources(directory: Path, patterns: tuple[str, ...]) -> Iterator[SourceFile]:
@@ -78,7 +78,7 @@ def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
     if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
-        PublishedPort(endpoint.container_port, endpoint.host_port, endpoint.host_ip)
+        ContainerPort(endpoint.container_port, endpoint.host_port, endpoint.host_ip)
         for endpoint in broker.service.published_ports
         if endpoint.container_port is not None and endpoint.host_port is not None
     ]

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kproxy.base.errors import UpstreamError
 from kproxy.base.packages import install_command
 from kproxy.base.printable import one_line
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.direct import DirectConnector
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
@@ -34,10 +34,10 @@ _NOT_KAFKA = re.compile(r"metrics|jmx|controller|replication|exporter|admin|rest
 _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
-async def search_kubernetes(context: str | None, namespace: str | None) -> SearchResult:
+async def search_kubernetes(context: str | None, namespace: str | None) -> PlaceResult:
     """Search one namespace, or all namespaces that the user may see."""
     if importlib.util.find_spec("websockets") is None:
-        return SearchResult(_NAME, problem=f"needs the package websockets: {install_command('websockets')}")
+        return PlaceResult(_NAME, problem=f"needs the package websockets: {install_command('websockets')}")
     from kproxy.net.dial.kubeapi import KubeApi  # few have its library
     from kproxy.net.dial.kubehttp import KubeStatusError
 
@@ -52,17 +52,17 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Searc
             cfk = await resources.listed(api, _CFK, "kafkas", limit)
             services = await resources.listed(api, "/api/v1", "services", limit)
         except UpstreamError as error:
-            return SearchResult(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
+            return PlaceResult(_NAME, problem=one_line(str(error).removeprefix(f"{_NAME}: "), 300))
         except KubeStatusError as error:
             why = "name one namespace with --namespace" if namespace is None else "ask for the right to list them"
-            return SearchResult(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
+            return PlaceResult(_NAME, problem=f"{one_line(str(error), 300)}: {why}")
         finally:
             await api.close()
     candidates = [*resources.strimzi(strimzi), *resources.cfk(cfk), *resources.services(services)]
     more = ""
     if resources.left_out or len(candidates) > _MOST:
         more = f"too many {' and '.join(resources.left_out) or 'clusters'}: name one namespace with --namespace"
-    return SearchResult(_NAME, candidates[:_MOST], left_out=more)
+    return PlaceResult(_NAME, candidates[:_MOST], left_out=more)
 
 
 class _ResourceSearch:
@@ -200,6 +200,6 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def search_kubernetes_now(context: str | None, namespace: str | None) -> SearchResult:
+def search_kubernetes_now(context: str | None, namespace: str | None) -> PlaceResult:
     """Search without an event loop, see `search_kubernetes`."""
     return asyncio.run(search_kubernetes(context, namespace))

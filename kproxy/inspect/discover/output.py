@@ -6,10 +6,10 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 
 
-def text(places: Sequence[SearchResult]) -> Iterator[str]:
+def text(places: Sequence[PlaceResult]) -> Iterator[str]:
     """Yield lines for a person. Commands are not wrapped, so that they can be copied."""
     for place in places:
         for candidate in place.candidates:
@@ -34,7 +34,7 @@ def command(candidate: ClusterCandidate) -> str:
     return shlex.join(("kproxy", *candidate.words))
 
 
-def as_json(places: Sequence[SearchResult]) -> str:
+def as_json(places: Sequence[PlaceResult]) -> str:
     """Return the results as JSON."""
     values = [
         {

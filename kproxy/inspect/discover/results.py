@@ -18,7 +18,7 @@ class ClusterCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
+class PlaceResult:
     """The result of one place."""
 
     name: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.inspect.discover import docker, files, kubernetes, sockets, tools
-from kproxy.inspect.discover.results import SearchResult
+from kproxy.inspect.discover.results import PlaceResult
 from kproxy.net.dial import engine
 
 KUBERNETES, DOCKER, FILES, TOOLS, HERE = "kubernetes", "docker", "files", "tools", "here"
@@ -16,7 +16,7 @@ PLACES = (KUBERNETES, DOCKER, FILES, TOOLS, HERE)
 
 def search_places(
     directory: Path, context: str | None, namespace: str | None, only: tuple[str, ...]
-) -> Iterator[SearchResult]:
+) -> Iterator[PlaceResult]:
     """Yield the result of each place, as soon as it has been searched."""
     if KUBERNETES in only and (_has_kubeconfig() or context or namespace):
         yield kubernetes.search_kubernetes_now(context, namespace)
@@ -28,7 +28,7 @@ def search_places(
     if TOOLS in only:
         place = tools.search_tools(Path(os.path.expanduser("~")), directory, os.environ)
         if place is not None or only == (TOOLS,):
-            yield place or SearchResult(tools.NAME)
+            yield place or PlaceResult(tools.NAME)
     if HERE in only:
         yield sockets.search_sockets()
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kproxy.base.printable import one_line
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 
 _LISTENS = "0A"
 _USUAL = (9092, 9093, 9094, 9095, 9096, 9097, 9098, 19092, 29092, 39092)
@@ -24,11 +24,11 @@ _KAFKA = "kafka.Kafka"
 _NOT_THESE = ("docker-proxy", "rootlessport")
 
 
-def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
+def search_sockets(proc: Path = Path("/proc")) -> PlaceResult:
     """Search this machine for ports on which a broker may listen."""
     inodes = _listening(proc)
     if not inodes:
-        return SearchResult("this machine")
+        return PlaceResult("this machine")
     owners = _owners(proc, inodes)
     forwards: dict[str, list[int]] = {}
     kafkas: dict[tuple[str, ...], list[int]] = {}
@@ -45,7 +45,7 @@ def search_sockets(proc: Path = Path("/proc")) -> SearchResult:
             kafkas.setdefault(words, []).append(port)
         elif port in _USUAL:
             plain.append(port)
-    return SearchResult("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
+    return PlaceResult("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
 
 
 def _is_kafka(words: Sequence[str], port: int) -> bool:

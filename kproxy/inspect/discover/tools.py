@@ -21,7 +21,7 @@ from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import files
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 
 NAME = "configurations of tools"
 _LARGEST = 1024 * 1024
@@ -89,7 +89,7 @@ class _YamlValue:
         return tuple(item.text for item in self.items() if item.text)
 
 
-def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> SearchResult | None:
+def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> PlaceResult | None:
     """Search the configurations of this user's tools; None if there is none.
 
     Mistakes in them raise nothing.
@@ -111,7 +111,7 @@ def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) ->
         except (OSError, UnreadableError, MalformedError) as error:
             problems.append(f"{at}: {one_line(str(error), 100)}")
     more = f"{len(candidates) - _MOST} clusters after these" if len(candidates) > _MOST else ""
-    return SearchResult(NAME, candidates[:_MOST], "; ".join(problems), more) if paths else None
+    return PlaceResult(NAME, candidates[:_MOST], "; ".join(problems), more) if paths else None
 
 
 def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

@@ -75,7 +75,7 @@ async def _at_the_same_host(
         right = identity is not None and identity.key == contact.expected and identity.cluster_id == asked.cluster_id
         return address if right and attempt.is_right else None
 
-    async def look(contact: Contact) -> tuple[NodeKey, Address | None]:
+    async def find_address(contact: Contact) -> tuple[NodeKey, Address | None]:
         assert contact.expected is not None
         address = await leads(contact, (contact.advertised or contact.address).port)
         if address is None and first is not None and first.node_id in ids:
@@ -86,6 +86,6 @@ async def _at_the_same_host(
 
     return {
         key: address
-        for key, address in await asyncio.gather(*[look(contact) for contact in failed])
+        for key, address in await asyncio.gather(*[find_address(contact) for contact in failed])
         if address is not None
     }

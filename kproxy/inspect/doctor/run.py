@@ -93,7 +93,7 @@ class DoctorRun:
 
         kproxy_options = kproxy_only_options(cluster)
 
-        async def look(
+        async def examine_with(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
             first = await examine(config, contacts, on_step, self._wish, of_nodes)
@@ -107,7 +107,7 @@ class DoctorRun:
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
             contacts = ContactMaker(config, tasks, on_step)
             closing.push_async_callback(contacts.close)
-            first = await look(line, config, contacts, contacts)
+            first = await examine_with(line, config, contacts, contacts)
             findings = diagnose(first)
             for _ in range(_CORRECTIONS):
                 corrected = with_right_tls(again or first, line)
@@ -118,7 +118,7 @@ class DoctorRun:
                 before, contacts = contacts, ContactMaker(right, tasks, on_step)
                 closing.push_async_callback(contacts.close)
                 # Of the nodes, a client expects what they advertise, and not the name in the line.
-                again = await look(corrected, right, contacts, before if right.tls == config.tls else contacts)
+                again = await examine_with(corrected, right, contacts, before if right.tls == config.tls else contacts)
                 line, config = corrected, right
                 known_faults = {finding.fault for finding in findings}
                 findings += [

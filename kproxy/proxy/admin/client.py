@@ -185,24 +185,24 @@ class AdminClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         connection = http.client.HTTPConnection(host, self.address.port, timeout=seconds)
-        limit = _Deadline(seconds)
+        deadline = _Deadline(seconds)
         try:
             connection.connect()
-            with limit.of(connection.sock):
+            with deadline.applied_to(connection.sock):
                 if self._tls is not None:
                     tls = self._tls.wrap_socket(
                         connection.sock, server_hostname=self._server_name, do_handshake_on_connect=False
                     )
-                    connection.sock = limit.sock = tls
+                    connection.sock = deadline.sock = tls
                     tls.do_handshake()
                 connection.request(method, target, body, headers)
                 with connection.getresponse() as response:
                     received = response.read(MAX_REPLY + 1)
-                    if limit.has_passed or (len(received) <= MAX_REPLY and response.length):
+                    if deadline.has_passed or (len(received) <= MAX_REPLY and response.length):
                         raise http.client.IncompleteRead(b"")
         except (OSError, http.client.HTTPException) as error:
-            # The socket's own limit and that of all may end together.
-            late = limit.has_passed or isinstance(error, TimeoutError)
+            # The socket's own limit and the deadline may end together.
+            late = deadline.has_passed or isinstance(error, TimeoutError)
             why = f"no complete answer within {seconds:g} s" if late else self._why(error)
             raise AdminError(f"no kproxy answers at {self.address} (--admin): {why}") from None
         finally:
@@ -266,7 +266,7 @@ class _Deadline:
         """The current socket: TLS wraps it in another one."""
 
     @contextmanager
-    def of(self, sock: socket.socket) -> Iterator[None]:
+    def applied_to(self, sock: socket.socket) -> Iterator[None]:
         self.sock = sock
 
         def hang_up() -> None:

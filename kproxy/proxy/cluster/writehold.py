@@ -82,7 +82,7 @@ class WriteHold:
         """
         assert not self._holds, "writes are held"
         part_hold = WriteHold()
-        part_hold._doubts = self._doubts.split(belongs)
+        part_hold._doubts = self._doubts.split_off(belongs)
         part_hold._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
         return part_hold
 
@@ -90,7 +90,7 @@ class WriteHold:
         """Take over the writes of a part that is dissolved. Writes must not be held, in neither of the two."""
         assert not self._holds, "writes are held"
         assert not other._holds, "writes are held there"
-        self._doubts.unite(other._doubts)
+        self._doubts.merge(other._doubts)
         self._writers |= other._writers
         other._writers = {}
 
@@ -141,7 +141,7 @@ class WriteHold:
 
     def _on_held_write(self, session: Session) -> None:
         """Note that a client has sent a write, which waits now."""
-        if self._doubts.of(self._identity(session)):
+        if self._doubts.is_in_doubt(self._identity(session)):
             self._let_pass(session)
         else:
             self._held.add(session)
@@ -173,8 +173,8 @@ class WriteHold:
         if self._doubts:
             for session in list(self._writers):
                 self._review(session)
-        doubts = self._doubts.left(_now())
-        for session in [session for session in self._exempt if not self._doubts.of(self._identity(session))]:
+        doubts = self._doubts.remaining(_now())
+        for session in [session for session in self._exempt if not self._doubts.is_in_doubt(self._identity(session))]:
             self._exempt.discard(session)
             self._unsettled.add(session)
             self._hold_writes(session)
@@ -183,7 +183,7 @@ class WriteHold:
     def _review(self, session: Session) -> None:
         """Clear a doubt that this session clears."""
         identity = self._identity(session)
-        if self._doubts.of(identity):
+        if self._doubts.is_in_doubt(identity):
             used, writer = session.conversation.used_calls, self._writers[session]
             if used is not None and used.has_used(HARMFUL_IF_REPEATED):
                 self._doubts.clear_if_repeated(identity, writer.node, writer.session_opened, _now())

@@ -77,11 +77,11 @@ class DoubtTracker:
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def of(self, identity: ClientIdentity) -> bool:
+    def is_in_doubt(self, identity: ClientIdentity) -> bool:
         """Return True if this client is in doubt, at any node."""
         return identity in self._identities
 
-    def split(self, is_in_part: Callable[[ClientIdentity], bool]) -> DoubtTracker:
+    def split_off(self, is_in_part: Callable[[ClientIdentity], bool]) -> DoubtTracker:
         """Move the doubts of the clients of a part into a tracker of its own, and return it.
 
         Doubts of clients without a client id, and those that are not kept one by one, are then in both trackers.
@@ -95,7 +95,7 @@ class DoubtTracker:
                 other.note(identity, node, since, until - since)
         return other
 
-    def unite(self, other: DoubtTracker) -> None:
+    def merge(self, other: DoubtTracker) -> None:
         """Take over the doubts of a part that has ended."""
         self._uncounted_until = max(self._uncounted_until, other._uncounted_until)
         for (identity, node), (since, until) in other._since.items():
@@ -112,7 +112,7 @@ class DoubtTracker:
         self._forget(identity, node)
         return True
 
-    def left(self, now: float) -> tuple[Doubt, ...]:
+    def remaining(self, now: float) -> tuple[Doubt, ...]:
         """Return the doubts that remain, the oldest first.
 
         If more exist than are kept, one without an address stands for the others.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kproxy.inspect.discover import docker, files, kubernetes, output, sockets
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 from kproxy.net.dial import engine as engines
 from tests.harness.servers.engine import Engine, ok
 from tests.harness.servers.kube_forward import Forwarding, forwarding
@@ -166,7 +166,7 @@ def test_a_container_that_is_none(told: Any, engine: Engine) -> None:
 def test_the_name_of_a_container_is_escaped(engine: Engine) -> None:
     engine.add("a\x1b[31m", "apache/kafka:4\x1b[0m", {"KAFKA_LISTENERS": "PLAINTEXT://:9092"})
     (one,) = found(engine)
-    assert "\x1b" not in "".join(output.text([SearchResult("Docker", [one])]))
+    assert "\x1b" not in "".join(output.text([PlaceResult("Docker", [one])]))
 
 
 def test_an_engine_that_says_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ STRIMZI, CFK, SERVICES = (
 
 async def asked(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, namespace: str | None = None
-) -> SearchResult:
+) -> PlaceResult:
     async with forwarding() as api:
         api.documents, api.forbidden = cluster.documents, cluster.forbidden
         monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path / "config")))
@@ -437,9 +437,9 @@ def test_this_machine_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_and_json() -> None:
     places = [
-        SearchResult("Docker", [ClusterCandidate("kafka", ("run", "-b", "localhost:9092"), ("a note",))]),
-        SearchResult("Kubernetes", problem="no right"),
-        SearchResult("files here"),
+        PlaceResult("Docker", [ClusterCandidate("kafka", ("run", "-b", "localhost:9092"), ("a note",))]),
+        PlaceResult("Kubernetes", problem="no right"),
+        PlaceResult("files here"),
     ]
     assert list(output.text(places)) == [
         "Docker: kafka", "  kproxy run -b localhost:9092", "  # a note", "not searched: Kubernetes: no right",

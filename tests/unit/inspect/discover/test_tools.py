@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.inspect.discover import search, tools
-from kproxy.inspect.discover.results import ClusterCandidate, SearchResult
+from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 from tests.unit.deploy.deployed import try_command
 
 RPK = """\
@@ -105,7 +105,7 @@ def write(home: Path, name: str, text: str) -> Path:
     return path
 
 
-def look(home: Path) -> SearchResult:
+def look(home: Path) -> PlaceResult:
     place = tools.search_tools(home, home, {})
     assert place is not None
     return place
@@ -199,7 +199,7 @@ def test_a_user_without_files_and_a_user_who_asks_only_for_them(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KCAT_CONFIG", "KAFKACAT_CONFIG", "KAFKA_CTL_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    assert list(search.search_places(tmp_path, None, None, (search.TOOLS,))) == [SearchResult(tools.NAME)]
+    assert list(search.search_places(tmp_path, None, None, (search.TOOLS,))) == [PlaceResult(tools.NAME)]
     assert [one.name for one in search.search_places(tmp_path, None, None, (search.FILES, search.TOOLS))] == [
         "files here"
     ]

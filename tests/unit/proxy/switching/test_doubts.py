@@ -20,15 +20,15 @@ OTHER = ClientIdentity("10.1.2.3", "other")
 
 def test_a_doubt_ends_when_the_client_has_given_up() -> None:
     doubts = DoubtTracker()
-    assert not doubts.left(0.0)
+    assert not doubts.remaining(0.0)
     doubts.note(APP, "1", 100.0, 130.0)
-    assert doubts.of(APP)
-    assert not doubts.of(OTHER)
-    (doubt,) = doubts.left(140.0)
+    assert doubts.is_in_doubt(APP)
+    assert not doubts.is_in_doubt(OTHER)
+    (doubt,) = doubts.remaining(140.0)
     assert (doubt.client, doubt.address, doubt.node, doubt.seconds_ago, doubt.left) == ("app", "10.1.2.3", "1", 40, 90)
-    assert doubts.left(229.9)
-    assert not doubts.left(230.0)
-    assert not doubts.of(APP)
+    assert doubts.remaining(229.9)
+    assert not doubts.remaining(230.0)
+    assert not doubts.is_in_doubt(APP)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_only_the_same_client_at_the_same_node_clears_it(
     doubts = DoubtTracker()
     doubts.note(APP, "1", 100.0, 1000.0)
     assert doubts.clear_if_repeated(identity, node, opened, opened + seconds) is clears
-    assert doubts.of(APP) is not clears
+    assert doubts.is_in_doubt(APP) is not clears
 
 
 def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
@@ -56,27 +56,27 @@ def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
     doubts.note(APP, "1", 100.0, 10.0)
     doubts.note(APP, "2", 101.0, 10.0)
     doubts.note(APP, "1", 102.0, 10.0)
-    assert [doubt.node for doubt in doubts.left(103.0)] == ["2", "1"]
+    assert [doubt.node for doubt in doubts.remaining(103.0)] == ["2", "1"]
     assert not doubts.clear_if_repeated(APP, "1", 101.0, 200.0), "this connection is from before the second time"
     assert doubts.clear_if_repeated(APP, "1", 103.0, 200.0)
-    assert doubts.of(APP)
-    assert [doubt.node for doubt in doubts.left(110.0)] == ["2"]
-    assert not doubts.left(111.0)
-    assert not doubts.of(APP)
+    assert doubts.is_in_doubt(APP)
+    assert [doubt.node for doubt in doubts.remaining(110.0)] == ["2"]
+    assert not doubts.remaining(111.0)
+    assert not doubts.is_in_doubt(APP)
 
 
 def test_many_short_lived_clients_use_bounded_memory() -> None:
     doubts = DoubtTracker()
     for number in range(3 * MAX_DOUBTS):
         doubts.note(ClientIdentity("10.0.0.1", str(number)), "1", number / 1000, 100.0)
-    left = doubts.left(10.0)
+    left = doubts.remaining(10.0)
     assert len(left) == MAX_DOUBTS + 1
     assert left[0].client == "and others"
-    assert not doubts.of(ClientIdentity("10.0.0.1", "0"))
+    assert not doubts.is_in_doubt(ClientIdentity("10.0.0.1", "0"))
     end = 100.0 + (2 * MAX_DOUBTS - 1) / 1000  # of the last that is not kept
-    assert [doubt.client for doubt in doubts.left(end - 0.001)][:1] == ["and others"]
-    assert "and others" not in [doubt.client for doubt in doubts.left(end)]
-    assert not doubts.left(200.0)
+    assert [doubt.client for doubt in doubts.remaining(end - 0.001)][:1] == ["and others"]
+    assert "and others" not in [doubt.client for doubt in doubts.remaining(end)]
+    assert not doubts.remaining(200.0)
 
 
 @pytest.mark.parametrize(

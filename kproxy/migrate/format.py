@@ -23,6 +23,24 @@ def format_duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
+_PAST_TENSE = {
+    "add": "added",
+    "alter": "altered",
+    "create": "created",
+    "delete": "deleted",
+    "raise": "raised",
+    "record": "recorded",
+    "restore": "restored",
+    "set": "set",
+}
+
+
+def describe_action(action: str, *, dry_run: bool = False) -> str:
+    """Return "would create …" in a dry run, else "created …", for an action such as "create …"."""
+    verb, _, rest = action.partition(" ")
+    return f"would {action}" if dry_run else f"{_PAST_TENSE[verb]} {rest}"
+
+
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as "1 record" or "1,200 records"."""
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"

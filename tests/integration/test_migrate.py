@@ -92,8 +92,8 @@ def test_the_whole_way(move: Move) -> None:
     planned = move.run("plan")
     assert "eu.orders" in planned
     assert max(map(len, planned.splitlines())) <= 80
-    assert "did: create topic eu.orders" in move.run("prepare")
-    assert "nobody has copied yet" in move.run("status")
+    assert "created topic eu.orders" in move.run("prepare")
+    assert "not copied yet" in move.run("status")
 
     assert "100.0%" in move.run("copy")
     verified = json.loads(move.run("verify", "--json", "--report", "report.html"))

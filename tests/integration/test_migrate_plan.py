@@ -36,6 +36,7 @@ from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.format import describe_action
 from kproxy.migrate.spec import document
 from tests.harness.clusters.steady import STEADY
 from tests.harness.process import wait_until
@@ -219,14 +220,14 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     assert [change["kind"] for change in plan["changes"]] == ["state", *["topic"] * 3, *["acl"] * 2, "quota"]
     warnings = plan["findings"]["warning"]
     assert warnings == [{"about": f"user {user}", "text": warnings[0]["text"]}]
-    assert "Kafka gives no passwords" in warnings[0]["text"]
+    assert "Kafka does not return passwords" in warnings[0]["text"]
     dry = migrate("prepare", file, "--dry-run")
     assert as_seen(new) == before
 
     said = migrate("prepare", file)
     for change in plan["changes"]:
-        assert f"would: {change['text']}\n" in dry
-        assert f"did: {change['text']}\n" in said
+        assert f"would {change['text']}\n" in dry
+        assert f"{describe_action(change['text'])}\n" in said
     topics = admin(new).list_topics(timeout=30).topics
     assert [len(topics[name].partitions) for name in (f"eu.{orders}", accounts, stamped)] == [3, 2, 1]
     held = config_of(new, f"eu.{orders}")
@@ -242,11 +243,11 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     }  # fmt: skip
     assert f"user-principal '{user}' are producer_byte_rate=1048576" in quotas(new)
 
-    (floor,) = re.findall(r"the target hands out (\d+) and higher", said)
+    (floor,) = re.findall(r"the target assigns (\d+) and higher", said)
     once = as_seen(new)
     again = migrate("prepare", file)
-    assert "nothing to do: the target is prepared" in again
-    assert "did:" not in again
+    assert "Nothing to do: the target is prepared" in again
+    assert not re.search("^(added|altered|created|raised|set) ", again, re.MULTILINE)
     assert as_seen(new) == once
 
     produce(new, stamped)
@@ -255,7 +256,7 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     assert "10 offsets on the target that this migration has not written" in str(planned(file, code=1))
 
     kept = migrate("undo", file, code=1)
-    assert f"stays: topic {stamped} has 10 records or more that kproxy did not copy: --force deletes it" in kept
+    assert f"stays: topic {stamped} has at least 10 records that kproxy did not copy: --force deletes it" in kept
     assert set(as_seen(new)["topics"]) - set(before["topics"]) == {
         stamped, f"kproxy-migration-{yaml.safe_load(file.read_text())['name']}",
     }  # fmt: skip
@@ -276,7 +277,7 @@ def test_a_topic_that_is_there_is_held_open_and_restored(old: DevCluster, new: D
     text = " ".join(" ".join(lines).split())
     assert "has LogAppendTime on the target, which would replace timestamps" in text
     assert "is compacted on the target and not on the source" in text
-    assert f"did: add partitions to topic {topic}: 1 to 2" in migrate("prepare", file)
+    assert f"added partitions to topic {topic}: 1 to 2" in migrate("prepare", file)
     held = {key: value for key, (value, set_) in config_of(new, topic).items() if set_}
     assert held == {
         "cleanup.policy": "delete", "max.message.bytes": "2000000", "message.timestamp.type": "CreateTime",
@@ -286,8 +287,8 @@ def test_a_topic_that_is_there_is_held_open_and_restored(old: DevCluster, new: D
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin(new).incremental_alter_configs([resource])[resource].result(30)
     text = migrate("undo", file)
-    assert f"stays: topic {topic}: somebody has changed retention.ms" in text
-    assert "Kafka cannot take them back" in text
+    assert f"stays: topic {topic}: retention.ms was changed since" in text
+    assert "Kafka cannot remove partitions" in text
     assert config_of(new, topic) == {**before, "retention.ms": ("5000000", True)}
     assert len(admin(new).list_topics(topic, timeout=30).topics[topic].partitions) == 2
 
@@ -310,15 +311,15 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
         assert outcome.records == 10, outcome
     source.close()
     target.close()
-    assert "nothing to do: the target is prepared" in migrate("prepare", file)
+    assert "Nothing to do: the target is prepared" in migrate("prepare", file)
     produce(new, topic, 1)
     text = migrate("undo", file, code=1)
-    assert f"stays: topic {topic} has 1 record or more that kproxy did not copy: --force deletes it" in text
-    assert f"stays: topic {there} was there before, and has records that kproxy copied: they stay" in text
-    assert "the journal of what is left" in text
+    assert f"stays: topic {topic} has at least 1 record that kproxy did not copy: --force deletes it" in text
+    assert f"stays: topic {there} existed before, and has records that kproxy copied: they stay" in text
+    assert "the journal of the remaining changes" in text
     assert set(as_seen(new)["topics"]) >= {topic, there, migration.state_topic}
     text = migrate("undo", file, "--force")
-    assert f"did: delete topic {topic}\n" in text
+    assert f"deleted topic {topic}\n" in text
     assert as_seen(new) == before
 
 
@@ -335,7 +336,7 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
     assert first.keys() == {topic, other}
     assert all(len(one.origin.split("/")[1]) == len(one.destination.split("/")[1]) == 32 for one in first.values())
     delete(new, topic)
-    assert f"did: create topic {topic}" in migrate("prepare", file)
+    assert f"created topic {topic}" in migrate("prepare", file)
     second = topic_identities.read_migrated_topics(new.direct_bootstrap, migration.name)
     assert second[other] == first[other]
     assert second[topic].origin == first[topic].origin
@@ -348,11 +349,11 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
     source.close()
     target.close()
     delete(new, topic)
-    why = f"{topic}, to which 10 records were copied, is not on the target any more: it was deleted; give the migration"
+    why = f"{topic}, to which 10 records were copied, no longer exists on the target: it was deleted; to start again"
     assert [one["about"] for one in planned(file, code=1)["findings"]["stop"]] == [topic]
     said = migrate("prepare", file, code=1)
     assert f"stop: {topic}: {why}" in said
-    assert "nothing was changed" in said
+    assert "Nothing was changed" in said
     assert why in migrate("status", file, code=1)
     create(new, topic)
     assert f"stop: {topic}: {topic} on the target is not the topic to which 10 records" in migrate(
@@ -395,7 +396,7 @@ def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, ne
     for missing in ("Describe on the cluster, needed to see the ACLs", "needed to see the SCRAM users",
                     "DescribeConfigs on the cluster, needed to see the quotas"):  # fmt: skip
         assert missing in warnings
-    assert "nothing was changed" in migrate("prepare", file, code=1)
+    assert "Nothing was changed" in migrate("prepare", file, code=1)
     assert as_seen(new) == before
 
 
@@ -404,7 +405,7 @@ def test_what_the_target_would_refuse_stops_it(old: DevCluster, new: DevCluster,
     create(old, topic)
     file = written({"include": [topic], "replication": 3, "configs": {"retention.ms": "soon"}})
     stops = str(planned(file, code=1)["findings"]["stop"])
-    assert "is to have 3 replicas, and the target has 2 brokers; allowed: topics.replication: 2" in stops
+    assert "would have 3 replicas, and the target has 2 brokers; allowed: topics.replication: 2" in stops
     assert "the target would refuse to create it: " in stops
     file = written({"include": [topic], "configs": {"no.such.config": "1"}})
     assert "no.such.config" in str(planned(file, code=1)["findings"]["stop"])

@@ -321,7 +321,7 @@ class Spark(_Process):
     def _translate(self) -> None:
         old, site = self._checkpoint, self.place.site
         self._checkpoints += 1
-        back = ["--back"] if site.active == BLUE else []
+        back = ["--reverse"] if site.active == BLUE else []
         words = ["offsets", *back, "--spark-checkpoint", str(old), str(self._checkpoint)]
         code, driver = site.command(*words, codes=(0, 2))
         if code:

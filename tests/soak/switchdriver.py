@@ -18,21 +18,21 @@ from tests.harness.process import wait_until
 
 SAYS: Mapping[str, str] = {
     "preflight": ": rehearsed in ",
-    "ask": "asks all kproxies where they are",
-    "hold": "holds writes",
+    "ask": "reading the state of all kproxies",
+    "hold": "holding writes",
     "work": "all writes are held",
-    "drain": "ends open transactions",
-    "copy": "copies what was written last",
-    "verify": "compares it",
-    "translate": "translates the last positions",
-    "flip": "leads sessions to",
-    "commit": " commits",
-    "release": "releases writes",
+    "drain": "ending open transactions",
+    "copy": "copying the last records",
+    "verify": "comparing them",
+    "translate": "translating the last positions",
+    "flip": "moving sessions to",
+    "commit": " committing",
+    "release": "releasing writes",
 }
 """What it says when it begins each stage."""
 DONE, UNDONE, STOPPED, INCOMPLETE = 0, 3, 1, 4
 _KILLED = -signal.SIGKILL
-_GOES_ON = "copies back what is written to the target"
+_GOES_ON = "copying records from the target back to the source"
 _PATIENCE = 400.0
 
 

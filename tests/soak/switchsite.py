@@ -98,7 +98,7 @@ class Site:
             "target": {"bootstrap-servers": self.direct[GREEN]},
             "topics": {"include": ["soak-*"]},
             "switch": {
-                "kproxies": [one.admin for one in self.kproxies], "token-file": str(token), "to": GREEN,
+                "kproxies": [one.admin for one in self.kproxies], "token-file": str(token), "target-upstream": GREEN,
                 "hold-seconds": 25,
             },
         }  # fmt: skip

@@ -28,5 +28,5 @@ def test_all_kinds_at_full_size(tmp_path: Path, figures: list[str]) -> None:
         assert said["differences"] == []
         assert sum(one["records"] for one in said["partitions"]) == move.records
         move.spoil()
-        move.named(move.verify("--again", code=1))
+        move.named(move.verify("--full", code=1))
         move.memory()

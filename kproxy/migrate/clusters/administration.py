@@ -35,7 +35,7 @@ class Admin:
                 request_timeout_ms=_REQUEST,
             )
         except KafkaError as error:
-            raise UpstreamError("other", f"{bootstrap}: no broker answers: {_message_of(error)}") from None
+            raise UpstreamError("other", f"{bootstrap}: no broker replied: {_message_of(error)}") from None
 
     def __enter__(self) -> Admin:
         return self
@@ -59,7 +59,7 @@ class Admin:
             raise UnsupportedRequestError(type(request).__name__.removesuffix("Request")) from None
         except KafkaError as error:
             name = type(request).__name__.removesuffix("Request")
-            raise UpstreamError("other", f"{self.bootstrap}: no answer to {name}: {_message_of(error)}") from None
+            raise UpstreamError("other", f"{self.bootstrap}: no reply to {name}: {_message_of(error)}") from None
 
     def ask_controller(self, request: Any) -> Any:
         """Send a request to the controller and return the response.
@@ -92,7 +92,7 @@ class Admin:
 
         answer = self.ask(MetadataRequest(topics=[], min_version=2))
         if not answer.cluster_id:
-            raise WireError("protocol", f"{self.bootstrap} gives no cluster id: it must be Kafka 0.10.1 or later")
+            raise WireError("protocol", f"{self.bootstrap} returned no cluster id; allowed: Kafka 0.10.1 or later")
         return str(answer.cluster_id)
 
 

@@ -72,7 +72,7 @@ class GroupOffsetsClient:
         try:
             return self._with_retries(name, lambda: self._read_share(name) if kind == SHARE else self._read(name))
         except UnsupportedRequestError as error:
-            raise GroupRefusedError(f"these brokers have no {error}") from None
+            raise GroupRefusedError(f"these brokers do not support {error}") from None
 
     def write_positions(
         self, name: str, kind: str, positions: Mapping[TopicPartition, CommittedOffset]
@@ -86,7 +86,7 @@ class GroupOffsetsClient:
         try:
             return self._with_retries(name, lambda: write(name, positions))
         except UnsupportedRequestError as error:
-            raise GroupRefusedError(f"the target's brokers have no {error}") from None
+            raise GroupRefusedError(f"the target's brokers do not support {error}") from None
 
     # Which there are
 
@@ -97,7 +97,7 @@ class GroupOffsetsClient:
         for node in sorted(self._admin.nodes()):
             answer = self._admin.ask(ListGroupsRequest(), node)
             if answer.error_code:
-                raise UpstreamError("other", f"broker {node} does not list its groups: {error_name(answer.error_code)}")
+                raise UpstreamError("other", f"broker {node} did not list its groups: {error_name(answer.error_code)}")
             for group in answer.groups:
                 if is_selected(group.group_id):
                     kind = (getattr(group, "group_type", "") or "classic").lower()
@@ -238,10 +238,10 @@ def _raise_for_code(code: int, text: str | None = None) -> None:
         return
     if code in _HAS_MEMBERS:
         raise GroupRefusedError(
-            "the group has members there: end its consumers, or wait until their sessions have ended"
+            "the group has members there: stop its consumers, or wait until their sessions have ended"
         )
     if code == _UNSTABLE:
-        raise _RetriableError("a transaction that has positions of this group has not ended")
+        raise _RetriableError("a transaction with positions of this group has not ended")
     raise (_RetriableError if code in _RETRIABLE else GroupRefusedError)(text or error_name(code))
 
 

@@ -35,7 +35,7 @@ class PermissionAwareQueries:
         except NotAllowedError:
             self.gaps.append(InventoryGap(subject, f"not allowed: {operation} on {resource}", operation, resource))
         except UnsupportedRequestError as error:
-            self.gaps.append(InventoryGap(subject, f"these brokers have no {error}"))
+            self.gaps.append(InventoryGap(subject, f"these brokers do not support {error}"))
         except UpstreamError as error:
             self.gaps.append(InventoryGap(subject, str(error)))
         return None

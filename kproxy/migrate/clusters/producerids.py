@@ -165,7 +165,7 @@ class _BrokerLinks:
                         ids[node].append(producer_id)
             if retriable_error and time.monotonic() > until:
                 raise UpstreamError(
-                    "timeout", f"the brokers give no producer ids: {BrokerError(retriable_error, 'InitProducerId')}"
+                    "timeout", f"the brokers assigned no producer ids: {BrokerError(retriable_error, 'InitProducerId')}"
                 )
             if any(not ids[node] for node in wanted):
                 time.sleep(_RETRY_INTERVAL)

@@ -40,7 +40,7 @@ _PROPAGATION, _RETRY_INTERVAL = 3.0, 0.2
 # While a leader moves, in seconds.
 _TIMEOUT = 30.0
 _LEADER_NOT_AVAILABLE = 5
-_RENAME_ADVICE = "give the migration another name to begin again"
+_RENAME_ADVICE = "to start again, give the migration another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +206,15 @@ def describe_change(topic: MigratedTopic, side: str, layout: ClusterMetadata) ->
     if not error and not identities_differ(before, identity_in(layout, name)):
         return ""
     if not topic.ends:
-        change = "is not there any more" if error else "is not the topic that was prepared: its topic id is another"
+        change = "no longer exists" if error else "is not the topic that was prepared: its topic id has changed"
         return f"{name} on the {side} {change}: run kproxy migrate prepare"
     relation = f"{'to' if side == TARGET else 'from'} which {format_count(topic.records, 'record')} were copied"
     relation = relation if topic.records else "with which the copy began"
     if error:
-        return f"{name}, {relation}, is not on the {side} any more: it was deleted; {_RENAME_ADVICE}"
+        return f"{name}, {relation}, no longer exists on the {side}: it was deleted; {_RENAME_ADVICE}"
     return (
-        f"{name} on the {side} is not the topic {relation}: its topic id is another, so it was deleted and made anew,"
-        f" or the file names another cluster; {_RENAME_ADVICE}"
+        f"{name} on the {side} is not the topic {relation}: its topic id has changed, so it was deleted and"
+        f" recreated, or the file names another cluster; {_RENAME_ADVICE}"
     )
 
 

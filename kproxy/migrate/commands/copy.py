@@ -23,17 +23,19 @@ _INCOMPLETE = 1
 
 @click.command("copy")
 @FILE
-@click.option("--follow", is_flag=True, help="Go on with what comes, until the command is ended.")
-@click.option("--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="For the whole job.")
-@click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's numbers for Prometheus there, at /metrics.")
+@click.option("--follow", is_flag=True, help="Continue with new records until the command is stopped.")
+@click.option(
+    "--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="The limit of the whole job."
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's metrics for Prometheus there, at /metrics.")
 @click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
-@click.option("--back", is_flag=True, help="After a switch that is reversible: copy from the target to the source.")
-@click.option("--take-over", is_flag=True, help="Take the place of a driver that copies already.")
+@click.option("--reverse", is_flag=True, help="After a reversible switch: copy from the target to the source.")
+@click.option("--take-over", is_flag=True, help="Replace a driver that is already copying.")
 @click.option(
     "--skip-deleted",
     multiple=True,
     metavar="TOPIC:PARTITION:OFFSET",
-    help="Go on from this offset although the source has deleted records before it that were not copied. [repeatable]",
+    help="Continue at this offset although the source has deleted records before it that were not copied. [repeatable]",
 )
 def copy(
     file: Path,
@@ -51,10 +53,11 @@ def copy(
       kproxy migrate copy move.yaml
       spark-submit --master yarn kproxy-move.py copy move.yaml --follow
 
-    The command begins where the last one ended, however it ended: what has been copied stands on the target. Without
-    --follow it ends when everything is copied that was there. Run 'kproxy migrate prepare' before.
+    The command resumes where the last one ended, however it ended: the target has the state of the copy. Without
+    --follow it ends when all records that existed at its start are copied. Run 'kproxy migrate prepare' before.
 
-    The exit code is 0, or 1 if not everything is copied (the last lines say why), or 2 if the copy cannot begin.
+    The exit code is 0 if all records are copied, 1 if not (the last lines have the reason), and 2 if the copy cannot
+    begin.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.copyrun import CopyRun
@@ -138,14 +141,14 @@ def _parse_skip(text: str) -> tuple[tuple[str, int], int]:
 @click.command("pause")
 @FILE
 def pause(file: Path) -> int:
-    """Pause the copy: tasks that run end within half a minute, and no new ones begin."""
+    """Pause the copy: running tasks end within half a minute, and no new ones start."""
     return _send_order(file, paused=True)
 
 
 @click.command("resume")
 @FILE
 def resume(file: Path) -> int:
-    """Go on with a copy that was paused."""
+    """Resume a paused copy."""
     return _send_order(file, paused=False)
 
 
@@ -166,7 +169,7 @@ def _send_order(file: Path, *, paused: bool) -> int:
             cluster.close()
         job = Job(migration.name, migration.state_topic, partitions)
         write_once(target, job, {ORDER_KEY: DriverOrder(paused).to_record()}, "orders")
-    click.echo(f"{migration.name}: {'paused: tasks that run end within half a minute' if paused else 'goes on'}")
+    click.echo(f"{migration.name}: {'paused: running tasks end within half a minute' if paused else 'resumed'}")
     return 0
 
 
@@ -174,10 +177,9 @@ def _send_order(file: Path, *, paused: bool) -> int:
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(file: Path, as_json: bool) -> int:
-    """Say where the migration stands, from the target cluster alone.
+    """Show the status of the migration, read from the target cluster alone.
 
-    The exit code is 0, or 1 if a topic of the target is not there any more, or is not the one to which records were
-    copied.
+    The exit code is 0, or 1 if a topic of the target no longer exists, or is not the one to which records were copied.
     """
     from kproxy.migrate.clusters.endpoints import open_target
     from kproxy.migrate.commands.status import read_status, status_lines

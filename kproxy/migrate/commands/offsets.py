@@ -20,19 +20,19 @@ AS_END = click.option(
     "--as-end",
     multiple=True,
     metavar="GROUP",
-    help="A position of this group beyond the end of a log is translated as the end. [repeatable]",
+    help="Translate positions of this group beyond the end of a log as the end. [repeatable]",
 )
 
 
 @click.command("offsets")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
-@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups with such a name. [repeatable]")
+@click.option("--dry-run", is_flag=True, help="Only print what would be written.")
+@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups whose names match. [repeatable]")
 @AS_END
 @click.option("--force", is_flag=True, help="Overwrite positions on the target that kproxy did not write.")
-@click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a checkpoint of Spark for the target.")
+@click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a Spark checkpoint for the target.")
 @click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
-@click.option("--back", is_flag=True, help="With a checkpoint: after a rollback, make it for the source again.")
+@click.option("--reverse", is_flag=True, help="With a checkpoint, after a rollback: make it for the source.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def offsets(
     file: Path,
@@ -51,24 +51,28 @@ def offsets(
       kproxy migrate offsets move.yaml --dry-run
       kproxy migrate offsets move.yaml --group 'billing-*'
       kproxy migrate offsets move.yaml --spark-checkpoint /old/checkpoint /new/checkpoint
-      kproxy migrate offsets move.yaml --back --spark-checkpoint /of/target /of/source
+      kproxy migrate offsets move.yaml --reverse --spark-checkpoint /of/target /of/source
 
-    Groups that have members on the target stay as they are, and so do positions there that somebody else has written.
-    The command can be given again, as the copy goes on. With --spark-checkpoint or --starting-offsets, groups are left
-    alone. 'kproxy migrate rollback' has translated their positions: --back is for checkpoints only.
+    Groups that have members on the target keep their positions, and so do groups with positions there that kproxy did
+    not write. Run the command again while the copy continues. With --spark-checkpoint or --starting-offsets, no group
+    is changed. --reverse is for checkpoints only: 'kproxy migrate rollback' translates the positions of groups.
 
-    The exit code is 0 if every position was translated, 1 if some were not (the last lines say why), 2 if the command
-    cannot begin.
+    The exit code is 0 if every position was translated, 1 if not (the last lines have the reasons), and 2 if the
+    command cannot begin.
     """
     from kproxy.base.errors import ConfigError
     from kproxy.migrate.spec.document import read_migration
 
     if (spark_checkpoint is not None or starting_offsets is not None) and (dry_run or groups or as_end or force):
-        raise ConfigError("--dry-run, --group, --as-end and --force are about groups: not with a checkpoint of Spark")
+        raise ConfigError(
+            "--dry-run, --group, --as-end and --force are for groups: not allowed with a Spark checkpoint"
+        )
     if spark_checkpoint is not None and starting_offsets is not None:
         raise ConfigError("give --spark-checkpoint or --starting-offsets, not both")
     if reverse and spark_checkpoint is None and starting_offsets is None:
-        raise ConfigError("--back is for checkpoints of Spark: kproxy migrate rollback translates groups itself")
+        raise ConfigError(
+            "--reverse is for Spark checkpoints only: kproxy migrate rollback translates the positions of groups"
+        )
     migration = read_migration(file).with_as_end(as_end)
     if spark_checkpoint is not None:
         return _translate_checkpoint(
@@ -138,7 +142,7 @@ def _print_table(results: list[GroupResult]) -> None:
     from kproxy.migrate.offsets.groupsync import LOST
 
     if not results:
-        _echo("no group has a position")
+        _echo("no group has committed offsets")
         return
     heads = ("group", "topic", "partition", "source", "target", "how", "")
     lines = [heads]
@@ -183,7 +187,7 @@ def _translate_checkpoint(
         click.echo(json.dumps(to_record(translated), indent=2))
         return _FINE
     _echo(
-        f"{new_checkpoint}: goes on after batch {translated.batch}"
+        f"{new_checkpoint}: the query continues after batch {translated.batch}"
         if not translated.rerun
         else _rerun_text(new_checkpoint, translated.batch)
     )
@@ -191,12 +195,12 @@ def _translate_checkpoint(
         if before != after:
             _echo(f"the query must subscribe to {after} instead of {before}")
     if translated.left_out:
-        _echo(f"batches {translated.left_out[0]} to {translated.left_out[-1]} are left out: Spark does not need them")
+        _echo(f"batches {translated.left_out[0]} to {translated.left_out[-1]} are omitted: Spark does not need them")
     return _FINE
 
 
 def _rerun_text(new_checkpoint: str, batch: int) -> str:
-    return f"{new_checkpoint}: batch {batch} was begun and is not done: it is run again, with the same records"
+    return f"{new_checkpoint}: batch {batch} was started and not committed: Spark runs it again, with the same records"
 
 
 def _print_starting_offsets(maps: dict[tuple[str, int], CopiedPartition], checkpoint: str, as_json: bool) -> int:

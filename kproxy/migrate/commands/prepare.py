@@ -37,13 +37,13 @@ def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
     show_default=True,
     metavar="DURATION",
     callback=_sample,
-    help="How long the rates of the source are measured.",
+    help="How long to measure the rates of the source.",
 )
 def plan(file: Path, as_json: bool, sample: float) -> int:
-    """Say what a migration would do, what it cannot keep, and how long it takes.
+    """Show what a migration would do, what it cannot keep, and how long it takes.
 
-    FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can go on,
-    1 if something stops it, and 2 if the file is wrong.
+    FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can
+    continue, 1 if a finding blocks it, and 2 if the file is wrong.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.plan.display import show_plan
@@ -63,17 +63,19 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
 
 @click.command()
 @file_argument
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 def prepare(file: Path, dry_run: bool) -> int:
     """Make the target ready: topics, ACLs, quotas, producer ids, the state of the migration.
 
-    FILE is the YAML file of the migration. What is on the target already stays, but for what would spoil records while
-    they are copied: retention, compaction and bounds of timestamps are held open until the switch. A second run does
-    what is missing. 'kproxy migrate undo' takes back what was done.
+    FILE is the YAML file of the migration. Existing topics of the target keep their configurations, except those that
+    would spoil records while they are copied: retention, compaction and bounds of timestamps are held open until the
+    switch. A second run makes the missing changes. 'kproxy migrate undo' reverts the changes.
 
-    The exit code is 0 if all is done, 1 if something stops it or was refused, and 2 if the file is wrong.
+    The exit code is 0 if all changes are made, 1 if a finding blocks them or the target refuses one, and 2 if the file
+    is wrong.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
+    from kproxy.migrate.format import describe_action
     from kproxy.migrate.plan.finding import STOP, WARNING
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.prepare.preparation import Preparation
@@ -86,33 +88,33 @@ def prepare(file: Path, dry_run: bool) -> int:
             for finding in examination.plan.findings_with(severity):
                 _echo(f"{severity}: {finding.subject}: {finding.text}")
         if examination.plan.is_blocked:
-            _echo("nothing was changed")
+            _echo("Nothing was changed. Resolve the items marked 'stop'.")
             return _STOPPED
         if dry_run:
             for change in examination.plan.changes:
-                _echo(f"would: {change}")
-            _echo("would: raise the target's producer ids above the source's, if they are not")
+                _echo(describe_action(str(change), dry_run=True))
+            _echo("would raise the target's producer ids above the source's, if they are not higher already")
             return _FINE
         result = Preparation(clusters, examination, _echo).run()
     for text in result.failed:
         _echo(text)
     if not result.applied and not result.failed:
-        _echo("nothing to do: the target is prepared")
+        _echo("Nothing to do: the target is prepared.")
     return _STOPPED if result.failed else _FINE
 
 
 @click.command()
 @file_argument
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @click.option("--force", is_flag=True, help="Also delete topics with records that kproxy did not copy.")
 def undo(file: Path, dry_run: bool, force: bool) -> int:
-    """Take back what 'kproxy migrate prepare' did, by its journal on the target.
+    """Revert the changes of 'kproxy migrate prepare', by its journal on the target.
 
     FILE is the YAML file of the migration. Topics that prepare created are deleted, with the records that were copied
-    to them; a topic that has other records stays, and so does what somebody has changed since.
+    to them; a topic with other records stays, and so does a value that was changed since.
 
-    The exit code is 0 if nothing is left, 1 if something stays or was refused, and 2 if the file is wrong or there is
-    nothing to undo.
+    The exit code is 0 if all changes are reverted, 1 if one stays or the target refuses it, and 2 if the file is wrong
+    or there is nothing to undo.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.prepare.cluster_pair import ClusterPair

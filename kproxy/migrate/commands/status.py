@@ -136,14 +136,14 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
     """Yield the lines for a terminal."""
     driver = migration_status.driver
     if not driver:
-        yield f"{migration_status.name}: nobody has copied yet: kproxy migrate copy"
+        yield f"{migration_status.name}: not copied yet. Next: kproxy migrate copy FILE"
     else:
-        activity = "ended" if driver.get("ended") else "copies (when this was written)"
+        activity = "ended" if driver.get("ended") else "was copying at its last report"
         yield f"{migration_status.name}: process {driver.get('pid')} on {driver.get('host')} {activity}"
     if migration_status.last_switch is not None:
         yield _switch_line(migration_status.last_switch)
     if migration_status.paused:
-        yield "paused; to continue, run kproxy migrate resume"
+        yield "paused. Next: kproxy migrate resume FILE"
     topics: dict[str, list[tuple[int, PartitionState]]] = {}
     for (topic, partition), state in sorted(migration_status.partitions.items()):
         topics.setdefault(topic, []).append((partition, state))
@@ -159,8 +159,8 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
         skipped = sum(state.skipped for _, state in parts)
         if skipped:
             yield (
-                f"  {skipped:,} offsets were left out, which the source had deleted: somebody allowed it, or a Kafka"
-                " Streams application had read and deleted them"
+                f"  {skipped:,} offsets were skipped that the source had deleted: --skip-deleted allowed it, or a"
+                " Kafka Streams application had read and deleted them"
             )
         if topic in migration_status.lost_topics:
             yield f"  {migration_status.lost_topics[topic]}"
@@ -173,7 +173,7 @@ def status_lines(migration_status: MigrationStatus) -> Iterator[str]:
 
 def _switch_line(last: SwitchEntry) -> str:
     upstream = last.to if last.decision is JournalDecision.RELEASED else last.origin
-    hint = "" if last.ended else "; it is not over: kproxy migrate switch --resume or --abort"
+    hint = "" if last.ended else "; not finished: run kproxy migrate switch FILE --resume or --abort"
     return f"{last.what} {last.switch} from {last.origin} to {last.to}: clients are on {upstream}{hint}"
 
 
@@ -195,4 +195,4 @@ def _verification_text(migration_status: MigrationStatus, topic: str, parts: lis
         return "verified up to all that is copied"
     pairs = zip(verified_upto, parts, strict=True)
     behind = sum(state.source_next - (offset or state.source_begin) for offset, (_, state) in pairs)
-    return f"verified but for the last {behind:,} offsets"
+    return f"verified except for the last {behind:,} offsets"

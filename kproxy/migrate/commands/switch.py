@@ -18,27 +18,33 @@ if TYPE_CHECKING:
 
 FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 MASTER = click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
-LOST = click.option("--gone", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+LOST = click.option("--lost", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
 _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 
 
 @click.command("switch")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Do all that comes before writes are held, and nothing else.")
+@click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
 @click.option(
-    "--reversible", is_flag=True, help="Copy back what is written to the target, so that there is a way back."
+    "--reversible",
+    is_flag=True,
+    help="Copy records from the target back to the source, so that a rollback is possible.",
 )
 @click.option(
     "--only",
     multiple=True,
     metavar="WHICH=NAME",
-    help="Switch these clients alone: group=GROUP, client-id=ID (it may end with *). [repeatable]",
+    help="Switch only these clients: group=GROUP, client-id=ID (it may end with *). [repeatable]",
 )
-@click.option("--allow-split-readers", is_flag=True, help="With --only: others may go on reading on the source.")
+@click.option(
+    "--allow-split-readers", is_flag=True, help="With --only: other clients may continue to read on the source."
+)
 @AS_END
-@click.option("--resume", is_flag=True, help="Go on with a switch or rollback whose driver has died.")
-@click.option("--abort", is_flag=True, help="Take such a one back, if nobody may write to the other cluster yet.")
+@click.option("--resume", is_flag=True, help="Continue a switch or rollback whose driver has died.")
+@click.option(
+    "--abort", is_flag=True, help="Undo such a switch or rollback, if no client may write to the other cluster yet."
+)
 @LOST
 @JSON
 @MASTER
@@ -61,19 +67,20 @@ def switch(
       kproxy migrate switch move.yaml --dry-run
       kproxy migrate switch move.yaml
 
-    Writes are held everywhere, what was written last is copied and compared, the last positions are translated, and all
-    sessions are led to the target. Clients see a pause of some seconds, and their connections end once. If anything
-    fails, or a kproxy does not answer, all of it is undone.
+    All kproxies hold writes, the last records are copied and compared, the last positions are translated, and all
+    sessions are moved to the target. Clients observe a pause of some seconds, and their connections end once. If a step
+    fails, or a kproxy does not reply, everything is undone.
 
-    With --reversible the command goes on when clients are on the target: it copies back what they write there, until it
-    is ended. 'kproxy migrate copy --back --follow' does that too.
+    With --reversible the command continues after the switch: it copies records from the target back to the source until
+    it is stopped. 'kproxy migrate copy --reverse --follow' does that too.
 
     With --only, the clients of these groups or with these client ids are moved, and all others stay: consumers first,
-    then producers. 'kproxy migrate switch' without it moves all that are left. What is open of transactions of these
-    clients is ended if it is named too: --only transactional-id=ID.
+    then producers. 'kproxy migrate switch' without it moves all others. Open transactions of these clients are ended if
+    they are named too: --only transactional-id=ID.
 
-    The exit code is 0 if it is done (with --dry-run: if it could be), 1 if something stops it before writes are held, 2
-    if it cannot begin, 3 if it was undone, and 4 if it is not over: then --resume or --abort goes on.
+    The exit code is 0 if the switch is done (with --dry-run: if it can be done), 1 if a finding blocks it before writes
+    are held, 2 if it cannot begin, 3 if it was undone, and 4 if it has not finished: then run it with --resume or
+    --abort.
     """
     from kproxy.base.errors import ConfigError
     from kproxy.migrate.spec.document import read_migration
@@ -82,7 +89,7 @@ def switch(
 
     if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (lost and not (resume or abort)):
         raise ConfigError(
-            "allowed: one of --dry-run, --resume and --abort; --gone with one of the last two, --reversible with none"
+            "allowed: one of --dry-run, --resume and --abort; --lost with one of the last two, --reversible with none"
         )
     chosen = parse_selection(only, allow_split_readers=allow_split_readers)
     if chosen is not None and (reversible or resume or abort):
@@ -111,9 +118,12 @@ def switch(
 
 @click.command("rollback")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Do all that comes before writes are held, and nothing else.")
+@click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
 @click.option(
-    "--only", multiple=True, metavar="WHICH=NAME", help="Of clients that were switched with --only: these. [repeatable]"
+    "--only",
+    multiple=True,
+    metavar="WHICH=NAME",
+    help="Roll back only these of the clients that were switched with --only. [repeatable]",
 )
 @AS_END
 @LOST
@@ -128,12 +138,13 @@ def rollback(
     as_json: bool,
     master: str | None,
 ) -> int:
-    """Lead the clients back to the source.
+    """Move the clients back to the source.
 
-    While a switch is not over, this is 'kproxy migrate switch --abort'. After it, what clients have written to the
-    target must have been copied back ('switch --reversible'); then the same is done in the other direction.
+    While a switch has not finished, this is 'kproxy migrate switch --abort'. After it, the records that clients have
+    written to the target must have been copied back ('switch --reversible'); then the steps of a switch are done in the
+    other direction.
 
-    Clients that were switched with --only, and have only read on the target, are led back by themselves.
+    Clients that were switched with --only, and have only read on the target, are moved back by themselves.
 
     The exit codes are those of 'kproxy migrate switch'.
     """
@@ -151,16 +162,16 @@ def rollback(
 
 @click.command("finish")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Also if the source or a kproxy does not answer.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@click.option("--force", is_flag=True, help="Finish even if the source or a kproxy does not reply.")
 def finish(file: Path, dry_run: bool, force: bool) -> int:
-    """End the migration: there is no way back then.
+    """End the migration. A rollback is impossible afterwards.
 
-    The topics of the target get the configurations that 'kproxy migrate prepare' held open, and what keeps the state of
-    the migration is deleted. The last lines say what to remove from the configuration of kproxy, and how clients reach
-    the target without it.
+    The topics of the target get the configurations that 'kproxy migrate prepare' held open, and the state of the
+    migration is deleted. The last lines show what to remove from the configuration of kproxy, and how clients connect
+    to the target without it.
 
-    The exit code is 0 if all is done, 1 if something stays, and 2 if a switch is not over.
+    The exit code is 0 if all is done, 1 if something stays, and 2 if a switch has not finished.
     """
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.finish import run_finish

@@ -39,9 +39,9 @@ def _read_lag_samples(target: str, name: str) -> list[LagSample]:
     "--sample",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="SHARE",
-    help="Compare only this share of the blocks. Nothing counts as verified then.",
+    help="Compare only this share of the blocks; nothing counts as verified then.",
 )
-@click.option("--again", is_flag=True, help="Compare also what was verified before.")
+@click.option("--full", is_flag=True, help="Also compare what was verified before.")
 @click.option("--show-bytes", is_flag=True, help="Show the first bytes of keys and values that differ.")
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML report."
@@ -63,11 +63,11 @@ def verify_command(
       kproxy migrate verify move.yaml --report verified.html
 
     Spark reads both clusters with its own Kafka source, and compares counts and hashes of keys, values, headers,
-    timestamps, order and places. What is verified stays so: the next run compares what was copied since, and with
-    --again everything once more. Of what differs, the first record of each partition is named.
+    timestamps, order and partitions. Verified records stay verified: the next run compares the records that were copied
+    since, and with --full all records again. The first differing record of each partition is shown.
 
-    The exit code is 0 if all that was copied is the same, 1 if something differs or could not be compared, and 2 if
-    the verification cannot begin.
+    The exit code is 0 if all copied records are equal, 1 if records differ or could not be compared, and 2 if the
+    verification cannot begin.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.sparksession import spark_session

@@ -135,7 +135,7 @@ class SourceLog:
                 raise CopyBlocked(
                     f"{self._partition_name}: the source has no offsets {expected} to"
                     f" {first_offset - 1}, and the topic is not compacted; the copy leaves out no offsets by"
-                    " itself: if the topic was compacted before, set topics.gaps in the file"
+                    " itself: if the topic was compacted before, set topics.allow-offset-gaps in the file"
                 )
             expected = batch.last_offset + 1
 

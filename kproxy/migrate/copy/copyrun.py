@@ -179,7 +179,7 @@ class CopyRun:
         if last is not None and last.is_moved:
             raise ConfigError(
                 f"clients of {self._spec.name} are on {last.target_upstream} now:"
-                " the source is not copied any more; allowed: kproxy migrate copy --back, rollback or finish"
+                " the source is not copied any more; allowed: kproxy migrate copy --reverse, rollback or finish"
             )
 
     # Rounds

@@ -160,8 +160,8 @@ class CopyDriver:
             current = self.read_record()
             if current and current.get("beat") != record.get("beat") and not current.get("ended"):
                 raise CopyAlreadyRunning(
-                    f"{self._job.name} is being copied already, by process {current.get('pid')} on"
-                    f" {current.get('host')}: end it first, or take its place with --take-over"
+                    f"{self._job.name} is already being copied, by process {current.get('pid')} on"
+                    f" {current.get('host')}: stop that copy first, or replace it with --take-over"
                 )
             record = current
         retry(self._target, lambda: self._producer.init_transactions(time.monotonic() + _PATIENCE), _PATIENCE)

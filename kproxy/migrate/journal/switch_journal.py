@@ -157,8 +157,8 @@ class SwitchEntry:
             return cls(**{**record, "parts": parts, "decisions": decisions})
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
-                "the state topic has a record of a switch that this kproxy cannot read: use the kproxy that began it,"
-                " or a newer one"
+                "the state topic has a record of a switch that this kproxy cannot read: use the version that started"
+                " it, or a newer one"
             ) from None
 
 
@@ -256,6 +256,5 @@ class SwitchJournal:
 
     def _taken_over(self) -> ConfigError:
         return ConfigError(
-            f"another kproxy has taken over the switch of {self._job.name}: this one does nothing more; the other one"
-            " goes on"
+            f"another driver has taken over the switch of {self._job.name}: this one stops, the other one continues"
         )

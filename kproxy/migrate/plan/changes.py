@@ -120,7 +120,7 @@ class AlterTopic:
 
     def __str__(self) -> str:
         if not self.after:
-            return f"note for topic {self.topic}{_describe_configs({}, self.final_configs)}"
+            return f"record for topic {self.topic}{_describe_configs({}, self.final_configs)}"
         return f"alter topic {self.topic}{_describe_configs(self.after, self.final_configs)}"
 
 

@@ -17,7 +17,7 @@ from kproxy.migrate.plan.finding import NOTE, SEVERITIES, STOP, WARNING, round_d
 from kproxy.migrate.plan.plan import MigrationPlan
 
 _STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
-_HEADINGS = {STOP: "What stops it", WARNING: "Warnings", NOTE: "Notes"}
+_HEADINGS = {STOP: "Blocking problems", WARNING: "Warnings", NOTE: "Notes"}
 # More than that nobody reads; JSON has all.
 _MAX_ROWS = 60
 _SHORTEST = 60.0
@@ -36,7 +36,7 @@ def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
     yield from _estimate_section(plan)
     if plan.changes:
         yield Text(
-            f"\n'kproxy migrate prepare' would do {format_count(len(plan.changes), 'thing')} on the target",
+            f"\n'kproxy migrate prepare' would make {format_count(len(plan.changes), 'change')} on the target",
             style="bold",
         )
         for change in plan.changes[:_MAX_ROWS]:
@@ -44,7 +44,7 @@ def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
         if len(plan.changes) > _MAX_ROWS:
             yield Text(f"  … and {len(plan.changes) - _MAX_ROWS} more: --json shows them all")
     else:
-        yield Text("\nThe target is prepared: nothing to do there but to raise producer ids", style="bold")
+        yield Text("\nThe target is prepared: only producer ids may have to be raised", style="bold")
     for severity in SEVERITIES:
         if findings := plan.findings_with(severity):
             yield Text(f"\n{_HEADINGS[severity]}", style="bold")
@@ -54,10 +54,10 @@ def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
                 yield Text(f"  … and {len(findings) - _MAX_ROWS} more: --json shows them all")
     if plan.is_blocked:
         yield Text(
-            f"\n{len(plan.findings_with(STOP))} of these stop the migration. Nothing was changed.", style="bold red"
+            f"\n{len(plan.findings_with(STOP))} of these block the migration. Nothing was changed.", style="bold red"
         )
     else:
-        yield Text("\nIt can go on: kproxy migrate prepare. Nothing was changed.", style="bold")
+        yield Text("\nThe migration can continue. Nothing was changed. Next: kproxy migrate prepare FILE", style="bold")
 
 
 def _finding_line(sign: str, text: str, style: str) -> RenderableType:
@@ -110,9 +110,7 @@ def _topic_table(plan: MigrationPlan) -> Table:
 
 
 # Under the table.
-_OFFSETS_NOTE = (
-    "Offsets: records are fewer where a topic is compacted or has transactions, and brokers do not tell their number."
-)
+_OFFSETS_NOTE = "Offsets: an upper bound of the records; a topic that is compacted or has transactions has fewer."
 
 
 def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
@@ -121,7 +119,7 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
     heading = (
         f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
     )
-    yield Text(f"{heading}{round_size(estimate.rate)}/s more", style="bold")
+    yield Text(f"{heading}growing by {round_size(estimate.rate)}/s", style="bold")
     if estimate.size is not None:
         table = Table(box=None, pad_edge=False)
         table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
@@ -140,8 +138,8 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
 
 def _duration_text(seconds: float | None) -> str:
     if seconds is None:
-        return "for ever: more is written meanwhile"
-    return f"about {round_duration(seconds)}" if seconds >= _SHORTEST else "less than a minute, and Spark's start"
+        return "never ends: records are written faster"
+    return f"about {round_duration(seconds)}" if seconds >= _SHORTEST else "less than a minute, plus Spark's start"
 
 
 def round_size(count: float) -> str:

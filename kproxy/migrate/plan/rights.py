@@ -23,9 +23,9 @@ def check_rights(inputs: PlanInputs) -> Iterator[MigrationFinding]:
             yield MigrationFinding(NOTE, f"right on the {side}", text)
         for gap in inventory.gaps:
             if gap.operation:
-                yield _missing_right(inputs, WARNING, side, gap.operation, gap.resource, f"to see {gap.subject}")
+                yield _missing_right(inputs, WARNING, side, gap.operation, gap.resource, f"to read {gap.subject}")
             else:
-                yield MigrationFinding(NOTE, f"{side}: {gap.subject}", f"could not be seen: {gap.reason}")
+                yield MigrationFinding(NOTE, f"{side}: {gap.subject}", f"could not be read: {gap.reason}")
 
 
 def _topic_rights(
@@ -38,7 +38,7 @@ def _topic_rights(
             purpose = "to hold its retention open"
             yield _missing_right(inputs, STOP, TARGET, "DescribeConfigs", f"topic {existing.name}", purpose)
     if not topic.effective_configs:
-        text = "its configurations cannot be seen on the source: the target's defaults are taken"
+        text = "its configurations cannot be read on the source: the target's defaults apply"
         yield MigrationFinding(WARNING, topic.name, text)
 
 

@@ -39,7 +39,9 @@ def _clusters(inputs: PlanInputs) -> Iterator[MigrationFinding]:
             shown = ".".join(map(str, inventory.version))
             yield MigrationFinding(STOP, side, f"is Kafka {shown}; allowed: 0.11 or later")
     if not any(True for _ in inputs.topic_pairs()):
-        text = "no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
+        text = (
+            "no topic of the source is selected, or the right Describe on all of them is missing; allowed: other globs"
+        )
         yield MigrationFinding(STOP, "topics.include", text)
     for glob in inputs.migration.topics.include:
         if not set("*?[") & set(glob) and glob not in inputs.source.topics:
@@ -70,7 +72,7 @@ def _topics(inputs: PlanInputs) -> Iterator[MigrationFinding]:
         leaderless = [n for n, partition in enumerate(topic.partitions) if partition.end is None]
         if leaderless:
             shown = ", ".join(map(str, leaderless[:5]))
-            yield MigrationFinding(STOP, topic.name, f"nobody leads partition {shown} on the source: repair it first")
+            yield MigrationFinding(STOP, topic.name, f"partition {shown} has no leader on the source: repair it first")
         if name in inputs.refused_topics:
             yield MigrationFinding(STOP, name, f"the target would refuse to create it: {inputs.refused_topics[name]}")
         if existing is None:
@@ -173,12 +175,13 @@ def _replicas(inputs: PlanInputs) -> Iterator[MigrationFinding]:
             in_sync = (inputs.target.defaults or {}).get("min.insync.replicas", "1")
             least = int(change.configs.get("min.insync.replicas", in_sync))
             if replicas > brokers:
-                text = f"is to have {format_count(replicas, 'replica')}, and the target has"
+                text = f"would have {format_count(replicas, 'replica')}, and the target has"
                 text += f" {format_count(brokers, 'broker')}; allowed: topics.replication: {brokers}"
                 yield MigrationFinding(STOP, change.topic, text)
             elif replicas and least > replicas:
                 text = (
-                    f"is to have {format_count(replicas, 'replica')} and min.insync.replicas={least}: nothing could be"
+                    f"would have {format_count(replicas, 'replica')} and min.insync.replicas={least}: no record could"
+                    " be"
                 )
                 yield MigrationFinding(
                     STOP, change.topic, f"{text} written; allowed: topics.replication, topics.configs"
@@ -220,7 +223,8 @@ def _other_entities(inputs: PlanInputs) -> Iterator[MigrationFinding]:
         lacking = [f"{mechanism}" for mechanism, _ in credentials if mechanism not in dict(target_users.get(user, ()))]
         if lacking:
             text = (
-                f"is missing on the target ({', '.join(lacking)}), and Kafka gives no passwords: create it there with"
+                f"is missing on the target ({', '.join(lacking)}), and Kafka does not return passwords: create it"
+                " there with"
             )
             yield MigrationFinding(WARNING, f"user {user}", f"{text} kafka-configs --alter --entity-type users")
     text = "Kafka does not show them: applications keep their ids, transactions that are open at the switch are aborted"
@@ -231,35 +235,41 @@ def _other_entities(inputs: PlanInputs) -> Iterator[MigrationFinding]:
         target_group = inputs.target.groups.get(name)
         if target_group is not None and target_group.state.lower().replace("_", "") in _ACTIVE_STATES:
             yield MigrationFinding(
-                WARNING, f"group {name}", "is in use on the target: positions go to empty groups only"
+                WARNING,
+                f"group {name}",
+                "is in use on the target: positions can only be written to groups without members",
             )
         if group.kind in ("share", "streams"):
             yield MigrationFinding(
-                NOTE, f"group {name}", f"is a {group.kind} group: what is kept of it, 'offsets' says"
+                NOTE,
+                f"group {name}",
+                f"is a {group.kind} group: 'kproxy migrate offsets' shows which positions are kept",
             )
     uncopied = cluster_acls(inputs.migration, inputs.source)
     if inputs.migration.acls and uncopied:
         text = (
-            f"not copied are rights over the cluster itself, {format_count(len(uncopied), 'rule')}, such as:"
+            f"rights over the cluster itself are not copied: {format_count(len(uncopied), 'rule')}, such as:"
             f" {uncopied[0]}"
         )
         yield MigrationFinding(NOTE, "ACLs", text)
     writers = idempotent_writers(inputs.source)
     if inputs.migration.acls and writers and inputs.target.version < _IDEMPOTENT_FOR_ALL:
         shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
-        text = "the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as"
-        text += f" {shown} on the source: create it there for those of them who write to these topics"
+        text = "the target's brokers require IdempotentWrite on the cluster from idempotent producers, a right of"
+        text += f" {shown} on the source: create it on the target for those that write to these topics"
         yield MigrationFinding(WARNING, "ACLs", text)
     if (
         inputs.migration.acls
         and translate_acls(inputs.migration, inputs.source)
         and inputs.target.has_authorizer is False
     ):
-        text = "the target has no authorizer: the source's rules cannot be created there; allowed: acls: false"
+        text = "the target has no authorizer: the source's ACLs cannot be created there; allowed: acls: false"
         yield MigrationFinding(WARNING, "ACLs", text)
     if inputs.migration.quotas:
         for entity, key, source_value, target_value in conflicting_quotas(inputs.source, inputs.target):
-            text = f"{key} is {source_value:g} on the source and {target_value:g} on the target, where it stays"
+            text = (
+                f"{key} is {source_value:g} on the source and {target_value:g} on the target: the target's value stays"
+            )
             yield MigrationFinding(WARNING, f"quota of {describe_entity(entity)}", text)
 
 

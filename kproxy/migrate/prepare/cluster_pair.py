@@ -21,7 +21,7 @@ from kproxy.migrate.prepare.change_journal import ChangeJournal, history_of
 from kproxy.migrate.prepare.target_admin import TargetAdmin
 from kproxy.migrate.spec.migration import Migration
 
-Say = Callable[[str], None]
+LogWriter = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class ClusterPair:
         factors = [broker.configs.get("default.replication.factor", "1") for broker in target.brokers]
         return TargetAdmin(self.target, max((int(number) for number in factors), default=1))
 
-    def examine(self, sample: float, say: Say = lambda _: None) -> Examination:
+    def examine(self, sample: float, log: LogWriter = lambda _: None) -> Examination:
         """Read both clusters and make the plan, without changing anything. Raises UpstreamError and WireError."""
         migration = self.migration
-        say("looking at the source")
+        log("reading the source")
         source = read_inventory(self.source, migration.selects_topic, sample)
         names = {migration.target_name(topic.name) for topic in selected_topics(migration, source)}
-        say("looking at the target")
+        log("reading the target")
         target = read_inventory(self.target, lambda topic: topic in names or topic == migration.state_topic)
         values = self._read_state(target)
         history = MigrationHistory() if values is None else history_of(values)
@@ -105,7 +105,7 @@ class ClusterPair:
             return None
         if state.effective_configs and state.effective_configs.get("cleanup.policy") != "compact":
             raise ConfigError(
-                f"{state.name} on the target is not compacted, so kproxy did not make it: delete it, or give the"
+                f"{state.name} on the target is not compacted, so kproxy did not create it: delete it, or give the"
                 " migration another name"
             )
         with ChangeJournal(self.endpoints.target, self.migration.name, state.name) as journal:

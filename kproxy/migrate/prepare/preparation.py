@@ -11,9 +11,10 @@ from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topi
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.format import describe_action
 from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
-from kproxy.migrate.prepare.cluster_pair import ClusterPair, Examination, Say
+from kproxy.migrate.prepare.cluster_pair import ClusterPair, Examination, LogWriter
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin, raise_first_error
 
 # Of the margin, the share that may be used up before a further run raises producer ids again.
@@ -33,9 +34,9 @@ class PreparationResult:
 class Preparation:
     """One run of `prepare`."""
 
-    def __init__(self, sides: ClusterPair, examined: Examination, say: Say) -> None:
-        self._clusters, self._examination, self._say = sides, examined, say
-        self._admin: TargetAdmin = sides.target_admin(examined.plan.target)
+    def __init__(self, clusters: ClusterPair, examination: Examination, log: LogWriter) -> None:
+        self._clusters, self._examination, self._log = clusters, examination, log
+        self._admin: TargetAdmin = clusters.target_admin(examination.plan.target)
         self._failed: list[str] = []
         self._applied = 0
 
@@ -70,7 +71,7 @@ class Preparation:
 
     def _report(self, change: Change | RaiseProducerIds) -> None:
         self._applied += 1
-        self._say(f"did: {change}")
+        self._log(describe_action(str(change)))
 
     def _record_topics(self, journal: ChangeJournal) -> None:
         """Record topic identities, so that a topic which is deleted and recreated later is recognized."""
@@ -100,7 +101,7 @@ class Preparation:
     def _raise_producer_ids(self, journal: ChangeJournal) -> None:
         usage = producerids.read_usage(self._examination.plan.source, self._clusters.source.nodes())
         for why in usage.unknown_reasons:
-            self._say(f"on the source could not be seen: {why}")
+            self._log(f"producer ids of the source could not be read: {why}")
         target = self._clusters.target.nodes()
         try:
             lowest = producerids.take_one_id_each(target)
@@ -108,8 +109,8 @@ class Preparation:
             self._failed.append(f"could not raise producer ids: {error}")
             return
         if min(lowest.values()) >= usage.floor + int(producerids.MARGIN * (1 - _MAX_USED_MARGIN)):
-            self._say(
-                f"producer ids: the target hands out {min(lowest.values())} and higher, the source's are below"
+            self._log(
+                f"producer ids: the target assigns {min(lowest.values())} and higher, the source's are below"
                 f" {usage.floor}: nothing to do"
             )
             return
@@ -118,9 +119,9 @@ class Preparation:
         journal.append([RaiseProducerIds(floor)])
         self._applied += 1
         speed = f"{raised.ids_used} ids in {raised.seconds:.1f} s"
-        self._say(
-            f"did: raise producer ids: the source's are below {usage.floor}, and {producerids.MARGIN} more may come;"
-            f" every broker of the target hands out {floor} and higher now ({speed})"
+        self._log(
+            f"raised producer ids: every broker of the target assigns {floor} and higher now; the source's are below"
+            f" {usage.floor}, with a margin of {producerids.MARGIN} for new ones ({speed})"
         )
 
 

@@ -16,7 +16,7 @@ from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import parse_copied_partitions
-from kproxy.migrate.format import format_count
+from kproxy.migrate.format import describe_action, format_count
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
 from kproxy.migrate.offsets.unknown_records import count_unknown_records
 from kproxy.migrate.plan.changes import (
@@ -30,7 +30,7 @@ from kproxy.migrate.plan.changes import (
     describe_entity,
 )
 from kproxy.migrate.prepare.change_journal import ChangeJournal, JournaledChange, RaiseProducerIds, read_changes
-from kproxy.migrate.prepare.cluster_pair import ClusterPair, Say
+from kproxy.migrate.prepare.cluster_pair import ClusterPair, LogWriter
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, ChangeErrors, TargetAdmin
 
 _POLL_INTERVAL = 0.5
@@ -50,8 +50,8 @@ class UndoResult:
 class Undo:
     """One run of `undo`; with `force`, it deletes topics with any records."""
 
-    def __init__(self, sides: ClusterPair, say: Say, *, force: bool, dry_run: bool) -> None:
-        self._clusters, self._say, self._force, self._dry_run = sides, say, force, dry_run
+    def __init__(self, clusters: ClusterPair, log: LogWriter, *, force: bool, dry_run: bool) -> None:
+        self._clusters, self._log, self._force, self._dry_run = clusters, log, force, dry_run
         self._result = UndoResult()
 
     def run(self) -> UndoResult:
@@ -94,7 +94,7 @@ class Undo:
             if current.get("beat") != before.get("beat") and not current.get("ended"):
                 raise ConfigError(
                     f"{self._clusters.migration.name} is being copied, by process {current.get('pid')} on"
-                    f" {current.get('host')}: end it first"
+                    f" {current.get('host')}: stop it first"
                 )
             time.sleep(_POLL_INTERVAL)
 
@@ -109,7 +109,7 @@ class Undo:
             {copied_partition.target_topic for copied_partition in states.values() if copied_partition.records}
             - created
         ):
-            self._add_remaining(f"topic {topic} was there before, and has records that kproxy copied: they stay")
+            self._add_remaining(f"topic {topic} existed before, and has records that kproxy copied: they stay")
         for topic in sorted(created & inventory.topics.keys()):
             partitions = {
                 copied_partition.partition: copied_partition
@@ -120,7 +120,7 @@ class Undo:
             if count:
                 kept_topics.add(topic)
                 self._add_remaining(
-                    f"topic {topic} has {format_count(count, 'record')} or more that kproxy did not copy: --force"
+                    f"topic {topic} has at least {format_count(count, 'record')} that kproxy did not copy: --force"
                     " deletes it"
                 )
         return kept_topics
@@ -148,7 +148,9 @@ class Undo:
                     created.add(change.topic)
         is_state_topic = isinstance(batch[0].change, CreateState)
         if is_state_topic and (self._result.remaining or self._result.failed):
-            self._add_remaining(f"topic {self._clusters.migration.state_topic}: it has the journal of what is left")
+            self._add_remaining(
+                f"topic {self._clusters.migration.state_topic}: it contains the journal of the remaining changes"
+            )
             return
         answers = [""] * len(undoable) if self._dry_run else _undo_changes(admin, [change for _, change in undoable])
         for (_, change), answer in zip(undoable, answers, strict=True):
@@ -157,7 +159,7 @@ class Undo:
                 self._result.failed.append(f"could not {text}: {answer}")
             else:
                 self._result.undone += 1
-                self._say(f"{'would' if self._dry_run else 'did'}: {text}")
+                self._log(describe_action(text, dry_run=self._dry_run))
         undone = [entry.number for (entry, _), answer in zip(undoable, answers, strict=True) if not answer]
         failed = {
             getattr(change, "topic", None) for (_, change), answer in zip(undoable, answers, strict=True) if answer
@@ -175,7 +177,9 @@ class Undo:
                 return self._undoable_configs(change, inventory) if topic in inventory.topics and change.after else None
             case AddPartitions():
                 if change.topic in inventory.topics:
-                    self._say(f"stays: topic {change.topic} has {change.after} partitions: Kafka cannot take them back")
+                    self._log(
+                        f"stays: topic {change.topic} keeps {change.after} partitions: Kafka cannot remove partitions"
+                    )
                 return None
             case CreateAcl(acl):
                 return change if inventory.acls is None or acl in inventory.acls else None
@@ -183,10 +187,10 @@ class Undo:
                 current = (inventory.quotas or {}).get(entity, {})
                 unchanged = {key: value for key, value in after.items() if current.get(key) == value}
                 for key in after.keys() - unchanged.keys():
-                    self._say(f"stays: quota of {describe_entity(entity)}: somebody has changed {key}")
+                    self._log(f"stays: quota of {describe_entity(entity)}: {key} was changed since")
                 return replace(change, after=unchanged) if unchanged else None
             case RaiseProducerIds():
-                self._say(f"stays: producer ids are {change.floor} and higher: they never go down, and harm nobody")
+                self._log(f"stays: producer ids of {change.floor} and higher: they cannot be lowered, and do no harm")
                 return None
             case CreateState():
                 return change
@@ -195,7 +199,7 @@ class Undo:
         current = inventory.topics[change.topic].configs
         unchanged = {key: value for key, value in change.after.items() if current.get(key) == value}
         for key in change.after.keys() - unchanged.keys():
-            self._say(f"stays: topic {change.topic}: somebody has changed {key}")
+            self._log(f"stays: topic {change.topic}: {key} was changed since")
         return replace(change, after=unchanged) if unchanged else None
 
 
@@ -236,7 +240,7 @@ def _describe_undo(change: Change) -> str:
         case CreateAcl():
             return f"delete ACL: {change.acl}"
         case SetQuota():
-            return f"set quota of {describe_entity(change.entity)} as before: {', '.join(change.after)}"
+            return f"restore quota of {describe_entity(change.entity)}: {', '.join(change.after)}"
         case AddPartitions():
             return str(change)
 

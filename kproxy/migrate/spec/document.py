@@ -129,11 +129,15 @@ class _DocumentReader:
 
     def _topics(self, node: yaml.MappingNode) -> TopicSelection:
         values: dict[str, Any] = {}
-        globs = ("include", "exclude", "gaps")
+        globs = ("include", "exclude", "allow-offset-gaps")
         for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
             path = f"topics.{key.value}"
             if key.value in globs:
-                self._put(values, key.value, self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"))
+                self._put(
+                    values,
+                    key.value.replace("-", "_"),
+                    self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"),
+                )
             elif key.value == "replication":
                 kind = quantities.count(1, 32767)
                 self._put(values, "replication", self.scalar(value, path, kind.parse, kind.allowed))

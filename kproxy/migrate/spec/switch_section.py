@@ -77,7 +77,7 @@ def read_switch_section(reader: SectionReader, node: yaml.MappingNode) -> Switch
     """Read the section; None if a required key is missing, which is then among the reader's problems."""
     hold, lag = quantities.duration(1, LONGEST_HOLD), quantities.count(0, _MAX_LAG)
     scalars: dict[str, tuple[Callable[[str], Any], str]] = {
-        "to": (kinds.name().parse, kinds.name().allowed),
+        "target-upstream": (kinds.name().parse, kinds.name().allowed),
         "cluster": (kinds.name().parse, kinds.name().allowed),
         "token-file": (_parse_file, "a file"),
         "ca": (_parse_file, "a file"),
@@ -96,10 +96,10 @@ def read_switch_section(reader: SectionReader, node: yaml.MappingNode) -> Switch
         if parsed is not None:
             values[key.value.replace("-", "_")] = parsed
     words = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
-    for word, example in (("kproxies", _LIST), ("to", "the name of an upstream, such as green")):
+    for word, example in (("kproxies", _LIST), ("target-upstream", "the name of an upstream, such as green")):
         if word not in words:
             reader.problem(node, f"switch.{word}", f"is missing; allowed: {example}")
-    return SwitchSection(**values) if {"kproxies", "to"} <= values.keys() else None
+    return SwitchSection(**values) if {"kproxies", "target_upstream"} <= values.keys() else None
 
 
 def _read_kproxies(reader: SectionReader, node: yaml.Node, path: str) -> KproxySelection | None:

@@ -33,9 +33,9 @@ def read_inverse_maps(
     """
     last = read_last_switch(endpoints.target, migration.name)
     if last is None:
-        raise ConfigError("clients were not switched: their positions are those of the source; leave out --back")
+        raise ConfigError("clients were not switched: their positions are those of the source; omit --reverse")
     if last.is_moved:
-        raise ConfigError("clients are on the target: first, kproxy migrate rollback leads them back")
+        raise ConfigError("clients are on the target: run kproxy migrate rollback FILE first")
     target, source = ClusterClient(endpoints.target), ClusterClient(endpoints.source)
     try:
         # The logs' ends first: what is copied later is not taken for what somebody else has written.
@@ -49,8 +49,8 @@ def read_inverse_maps(
             if count:
                 topic, partition = partition_id
                 raise ConfigError(
-                    f"partition {partition} of {topic} on the target has {count} records or more that were not copied"
-                    " back: a query that has read them cannot go on at the source"
+                    f"partition {partition} of {topic} on the target has at least {count} records that were not"
+                    " copied back: a query that has read them cannot continue on the source"
                 )
         empty_begins = _read_offsets(source, places - maps.keys(), requests.EARLIEST)
         return invert_maps(maps, ends, empty_begins)
@@ -70,7 +70,7 @@ def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], timestamp
         offsets.update(cluster.list_offsets(places - offsets.keys(), timestamp, committed=False))
         if missing := places - offsets.keys():
             topic, partition = min(missing)
-            raise UpstreamError("other", f"nobody tells where partition {partition} of {topic} begins or ends")
+            raise UpstreamError("other", f"no broker returned offsets for {topic}-{partition}")
 
     if places:
         retry(cluster, ask, _TIMEOUT)

@@ -21,18 +21,16 @@ _ACCEPTS_NO_EPOCH = re.compile(r"rdkafka[- ]v?(?:2\.(?:[89]|\d\d)|[3-9]|\d\d)(?:
 _CHANGELOG = "-changelog"
 _CONNECT = "connect"
 _LIBRDKAFKA, _KAFKA_PYTHON, _OTHERS = "librdkafka", "kafka-python", "producers"
-# What an idempotent producer sees that is led back to where it has written before, and meets its own former sequence
-# numbers; by library. Java's and franz-go's take a new epoch or id, and go on.
+# By library, the effect on an idempotent producer that is moved back to a cluster where it has written before, and
+# meets its own former sequence numbers. Java's and franz-go's take a new epoch or id, and continue.
 _SEQUENCE_CONFLICTS = {
-    _LIBRDKAFKA: "an idempotent producer of librdkafka that has written to both sides ends with a fatal error where it"
-    " is led back, since it meets its own former sequence numbers: start it again then. No record that it was told is"
-    " written is lost",
-    _KAFKA_PYTHON: "an idempotent producer of kafka-python that has written to both sides fails what it sends first"
-    " where it is led back, with OutOfOrderSequenceNumberError, and goes on: these records are not written, so the"
-    " application must send them again. No record that it was told is written is lost",
-    _OTHERS: "an idempotent producer that has written to both sides meets its own former sequence numbers where it is"
-    " led back; with this library nobody has tried what it does then: look after it, and start it again if it does not"
-    " go on",
+    _LIBRDKAFKA: "an idempotent librdkafka producer that has written to both sides fails with a fatal error after it is"
+    " moved back, since the brokers know its former sequence numbers: restart it then. No acknowledged record is lost",
+    _KAFKA_PYTHON: "an idempotent kafka-python producer that has written to both sides fails its first sends after it"
+    " is moved back, with OutOfOrderSequenceNumberError, and then continues: these records are not written, so the"
+    " application must send them again. No acknowledged record is lost",
+    _OTHERS: "an idempotent producer that has written to both sides meets its own former sequence numbers after it is"
+    " moved back; the reaction of this library was not tested: watch it, and restart it if it does not continue",
 }
 _RECOVERS_ITSELF = re.compile(r"(apache-kafka-java|kgo)\b")
 
@@ -48,7 +46,7 @@ def check_topics_and_groups(
         yield MigrationFinding(
             STOP,
             "topics",
-            f"{_abbreviate(renamed)} would have other names on the target, and clients ask for the old ones:"
+            f"{_abbreviate(renamed)} would have other names on the target, and clients request the former names:"
             " migrate them without rename, or move their clients by hand",
         )
     omitted = [
@@ -62,12 +60,12 @@ def check_topics_and_groups(
         yield MigrationFinding(
             WARNING,
             "topics",
-            f"{_abbreviate(omitted)} not migrated: their clients find nothing of them on the target",
+            f"{_abbreviate(omitted)} not migrated: their clients find no records of them on the target",
         )
     for group in sorted(source.groups.values(), key=lambda group: group.name):
         if not migration.selects_group(group.name):
             yield MigrationFinding(
-                WARNING, f"group {group.name}", "is left out by the file: it begins by auto.offset.reset"
+                WARNING, f"group {group.name}", "is excluded by the file: its members start by auto.offset.reset"
             )
         elif (text := _group_effect(group, topics)) is not None:
             yield MigrationFinding(WARNING, f"group {group.name}", text)
@@ -77,21 +75,21 @@ def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
     """Return what members of the group observe beyond a rebalance; None if nothing."""
     if group.kind == "share":
         return (
-            "is a share group: only its start offsets are kept, so what was acknowledged beyond them, or is in flight,"
-            " is delivered again"
+            "is a share group: only its start offsets are kept, so records that were acknowledged beyond them, or"
+            " are in flight, are delivered again"
         )
     if group.kind == "streams" or any(
         topic.startswith(f"{group.name}-") and topic.endswith(_CHANGELOG) for topic in topics
     ):
         return (
-            "is a Kafka Streams application: instances that run take up their tasks again by themselves; of one that"
-            " does not run during the switch, delete the state.dir before it starts: it has offsets of the old"
-            " changelogs"
+            "is a Kafka Streams application: running instances resume their tasks by themselves; if an instance does"
+            " not run during the switch, delete its state.dir before it starts, since that has offsets of the"
+            " source's changelogs"
         )
     if group.protocol == _CONNECT:
         return (
-            "are the workers of Kafka Connect: they read their three topics again; tasks that write in transactions"
-            " begin them again"
+            "is the group of Kafka Connect workers: they read their three topics again; tasks that write in"
+            " transactions restart them"
         )
     return None
 
@@ -105,16 +103,17 @@ def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterat
         yield MigrationFinding(
             WARNING,
             "transactions",
-            "the source's brokers cannot list them (before Kafka 3.0): one that is open while"
-            " writes are held ends the switch, which is then undone",
+            "the source's brokers cannot list them (before Kafka 3.0): the switch is undone if one is open while"
+            " writes are held",
         )
         return
     if transactions:
         yield MigrationFinding(
             NOTE,
             "transactions",
-            f"{len(transactions)} open now, of {_abbreviate([transaction.id for transaction in transactions])}: those"
-            " that are open while writes are held are aborted; the application sees that, and begins it again",
+            f"{len(transactions)} open now, of {_abbreviate([transaction.id for transaction in transactions])}:"
+            " transactions that are open while writes are held are aborted; the application observes the abort, and"
+            " starts its transaction again",
         )
 
 
@@ -127,9 +126,9 @@ def check_transactional_ids(
         yield MigrationFinding(
             WARNING,
             "transactions",
-            f"both sides know {_abbreviate(shared)}, with other producer ids: an application that uses"
-            " such a transactional id now ends with a fatal error at its next transaction (fenced): start it again"
-            " after the switch",
+            f"both sides know {_abbreviate(shared)}, with different producer ids: an application that uses such a"
+            " transactional id fails with a fatal error (fenced) at its next transaction: restart it after the"
+            " switch",
         )
 
 
@@ -148,10 +147,10 @@ def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], 
     return MigrationFinding(
         STOP,
         "producer ids",
-        f"partition {partition} of {topic} on the target has records of producer {low}{others_text}, and"
-        f" the source's ids go up to {floor - 1}: records of a producer of the source that has the same id would be"
-        " taken for repetitions, and be lost. Wait until the target has forgotten it (producer.id.expiration.ms after"
-        " its last record, a day by default), or delete the topic there and copy it again",
+        f"partition {partition} of {topic} on the target has records of producer {low}{others_text}, and the source's"
+        f" ids go up to {floor - 1}: records of a source producer with the same id would be taken for duplicates, and"
+        " be lost. Wait until the target has forgotten the id (producer.id.expiration.ms after its last record, a"
+        " day by default), or delete the topic there and copy it again",
     )
 
 
@@ -181,23 +180,23 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
             "Spark",
             f"{_abbreviate(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
             " group: stop it before the switch, translate the checkpoint (kproxy migrate offsets --spark-checkpoint),"
-            " start it after",
+            " and start it afterwards",
         )
     if franz:
         yield MigrationFinding(
             WARNING,
             "franz-go",
-            f"{_abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both"
-            " upstreams gets nothing after the switch: start such applications again before it",
+            f"{_abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both upstreams"
+            " gets no records after the switch: restart such applications before the switch",
         )
     if librdkafka:
         yield MigrationFinding(
             WARNING,
             "librdkafka",
-            f"{_abbreviate(sorted(librdkafka))}: librdkafka before 2.8 takes no leader whose epoch is"
-            " lower than one it knows. Where a partition has changed its leader more often on the side that"
-            " clients leave, and another broker leads it where they go, they may never find that leader: start them"
-            " again if they do not go on",
+            f"{_abbreviate(sorted(librdkafka))}: librdkafka before 2.8 ignores a leader whose epoch is lower than the"
+            " last one that it knows. If a partition had more leader changes on the side that clients leave, and"
+            " another broker leads it on the other side, they may never find that leader: restart them if they do"
+            " not continue",
         )
     for library, names in sorted(writing.items()):
         yield MigrationFinding(WARNING, library, f"{_abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")

@@ -76,7 +76,7 @@ def select_part(
     """
     missing = [name for name in selection.groups if not members.get(name)]
     if missing:
-        text = f"group {abbreviate(missing)} has no members whose client ids the source tells: name them with {CLIENT}="
+        text = f"the source returns no client ids of members of group {abbreviate(missing)}: name them with {CLIENT}="
         return None, [MigrationFinding(STOP, "only", text)]
     ids = {_client_id_pattern(client_id) for name in selection.groups for client_id in members[name]} | set(
         selection.clients
@@ -113,8 +113,8 @@ def _check_part(
         yield MigrationFinding(
             WARNING,
             "only",
-            "members that read uncommitted records (the default of Java's clients) may get some twice"
-            " on the target when an attempt of the copy is broken off: set isolation.level=read_committed there",
+            "members that read uncommitted records (the default of Java's clients) may get some twice on the target"
+            " if an attempt of the copy is interrupted: set isolation.level=read_committed there",
         )
     part_clients = [client for client in connected if part.has(client.name)]
     connected_ids = {client.name for client in part_clients}
@@ -124,8 +124,8 @@ def _check_part(
             yield MigrationFinding(
                 STOP,
                 f"group {group}",
-                f"its members {abbreviate(staying)} would stay on the source: a group is on one side;"
-                f" name it with {GROUP}=",
+                f"its members {abbreviate(staying)} would stay on the source: a group must be on one side; name it"
+                f" with {GROUP}=",
             )
         away = sorted(client_id for client_id in members[group] - connected_ids if part.has(client_id))
         if away:
@@ -147,9 +147,9 @@ def _check_part(
             yield MigrationFinding(
                 STOP,
                 "only",
-                f"some of these clients write, and {abbreviate(readers)} read on the source: they would not see what"
-                " is written to the target. Lead them there first, or together; or add --allow-split-readers, if"
-                " they read nothing of it",
+                f"some of these clients write, and {abbreviate(readers)} read on the source: they would not see"
+                " records that are written to the target. Move them first, or together with these; or add"
+                " --allow-split-readers, if they do not read these records",
             )
 
 

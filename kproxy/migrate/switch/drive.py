@@ -39,7 +39,7 @@ from kproxy.proxy.switching.twophase import (
 
 HoldTask = Callable[[float], None]
 """A task of the hold. Its argument is its deadline, of time.monotonic. Raises KproxyError."""
-Say = Callable[[str], None]
+LogWriter = Callable[[str], None]
 
 
 class EntryWriter(Protocol):
@@ -74,19 +74,19 @@ _SECONDS_PER_KPROXY = 0.005
 _DECIDED = frozenset({Stage.RELEASE, Stage.UNDO})
 _HOLDING = frozenset({Stage.HOLD, Stage.WORK, Stage.FLIP, Stage.COMMIT})
 _STAGE_TEXTS: Mapping[Stage, str] = {
-    Stage.ASK: "asks all kproxies where they are",
-    Stage.HOLD: "holds writes",
+    Stage.ASK: "reading the state of all kproxies",
+    Stage.HOLD: "holding writes",
     Stage.WORK: "all writes are held",
-    Stage.FLIP: "leads sessions to {to}",
-    Stage.COMMIT: "commits",
-    Stage.RELEASE: "releases writes: clients go on with {to}",
-    Stage.UNDO: "goes back to {former}",
+    Stage.FLIP: "moving sessions to {to}",
+    Stage.COMMIT: "committing",
+    Stage.RELEASE: "releasing writes: clients continue on {to}",
+    Stage.UNDO: "going back to {former}",
 }
 _WORK_TEXTS: Mapping[Work, str] = {
-    Work.DRAIN: "ends open transactions",
-    Work.COPY: "copies what was written last",
-    Work.VERIFY: "compares it",
-    Work.TRANSLATE: "translates the last positions",
+    Work.DRAIN: "ending open transactions",
+    Work.COPY: "copying the last records",
+    Work.VERIFY: "comparing them",
+    Work.TRANSLATE: "translating the last positions",
 }
 
 
@@ -118,7 +118,7 @@ class Drive:
         journal: EntryWriter,
         entry: SwitchEntry,
         works: Mapping[Work, HoldTask],
-        say: Say = lambda _: None,
+        say: LogWriter = lambda _: None,
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
@@ -173,7 +173,10 @@ class Drive:
         try:
             return self._journal.write(replace(entry, ended=True))
         except KproxyError as error:
-            self._log(f"the journal could not be told that it is over ({error}): --resume does that")
+            self._log(
+                f"the end could not be recorded in the journal ({error}): run kproxy migrate switch FILE --resume to"
+                " record it"
+            )
             return entry
 
     # Events

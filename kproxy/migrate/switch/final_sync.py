@@ -194,7 +194,7 @@ class FinalSync:
             return
         self.ended_transactions += transactions
         for transaction in transactions:
-            self.log(f"ends transaction {transaction.id} on the source: its application sees that it is aborted")
+            self.log(f"aborting transaction {transaction.id} on the source: its application observes the abort")
         failed = end_transactions(self.endpoints.source, [transaction.id for transaction in transactions], until)
         if failed:
             name, why = min(failed.items())
@@ -228,7 +228,7 @@ class FinalSync:
             self._wait_until_copied(self.source_ends, until)
             if self._read_final_ends(until) == self.source_ends:
                 return
-            self._check_deadline(until, "the source's logs still grow: somebody writes to it without kproxy")
+            self._check_deadline(until, "the source's logs still grow: a client writes to it without kproxy")
 
     def verify(self, until: float) -> None:
         """Verify what was copied and not verified before. Raises FinalSyncError, UpstreamError and WireError."""
@@ -250,7 +250,7 @@ class FinalSync:
             )
             raise FinalSyncError(
                 f"partition {partition.partition} of {partition.topic} is not verified up to its end:"
-                f" {why}{_more_text(unverified)}; kproxy migrate verify says more"
+                f" {why}{_more_text(unverified)}; kproxy migrate verify FILE shows details"
             )
 
     def translate(self, until: float) -> None:
@@ -276,9 +276,9 @@ class FinalSync:
         if grown:
             (topic, partition), former_end = grown[0], self.source_ends.get(grown[0], 0)
             raise FinalSyncError(
-                f"somebody writes to the source without kproxy: partition {partition} of {topic} ended at"
+                f"a client writes to the source without kproxy: partition {partition} of {topic} ended at"
                 f" {former_end} when all writes were held, and ends at {ends[grown[0]]} now{_more_text(grown)}; stop"
-                " them, or let them go through kproxy"
+                " such clients, or connect them through kproxy"
             )
 
     # Parts
@@ -302,7 +302,7 @@ class FinalSync:
 
         Raises UpstreamError and WireError.
         """
-        if self.force:  # the way back: applications have written there themselves
+        if self.force:  # a rollback: applications have written there themselves
             return []
         return list(find_duplicates(self.endpoints.target, *self._positions))
 
@@ -319,7 +319,7 @@ class FinalSync:
                 f"the copy of partition {partition} of {topic} is stuck: {why}{_more_text(list(stuck))}"
             )
         if self._copy.progress.paused:
-            raise FinalSyncError("the copy is paused: kproxy migrate resume")
+            raise FinalSyncError("the copy is paused: run kproxy migrate resume FILE")
 
     def _check_deadline(self, until: float, text: str) -> None:
         if time.monotonic() >= until:
@@ -344,8 +344,8 @@ class FinalSync:
             topic, partition = behind[0]
             self._check_deadline(
                 patience,
-                f"partition {partition} of {topic} on the source has a transaction that is not"
-                f" ended{_more_text(behind)}: kafka-transactions.sh find-hanging names it",
+                f"partition {partition} of {topic} on the source has an open transaction{_more_text(behind)}:"
+                " kafka-transactions.sh find-hanging names it",
             )
             time.sleep(_RETRY_INTERVAL)
 
@@ -360,7 +360,7 @@ class FinalSync:
             if len(offsets) == len(self.partitions):
                 return offsets
             topic, partition = next(partition_id for partition_id in self.partitions if partition_id not in offsets)
-            self._check_deadline(until, f"the source does not tell where partition {partition} of {topic} ends")
+            self._check_deadline(until, f"no broker of the source returned offsets for {topic}-{partition}")
             time.sleep(_RETRY_INTERVAL)
 
     def _read_states(self) -> dict[TopicPartition, PartitionState]:
@@ -383,7 +383,7 @@ class FinalSync:
                 return
             topic, partition = behind[0]
             self._check_deadline(
-                until, f"partition {partition} of {topic} is not copied to its end in time{_more_text(behind)}"
+                until, f"partition {partition} of {topic} was not copied to its end in time{_more_text(behind)}"
             )
             time.sleep(_RETRY_INTERVAL)
 

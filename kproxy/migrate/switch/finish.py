@@ -11,6 +11,7 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
+from kproxy.migrate.format import describe_action
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
 from kproxy.migrate.plan.changes import AlterTopic, CreateTopic
 from kproxy.migrate.prepare.change_journal import ChangeJournal, read_changes
@@ -24,11 +25,11 @@ from kproxy.migrate.switch.reverse_copy import topic_exists
 from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit
 
-Say = Callable[[str], None]
+LogWriter = Callable[[str], None]
 Configs = Mapping[str, str | None]
 
 
-def run_finish(migration: Migration, say: Say, *, dry_run: bool, force: bool) -> list[str]:
+def run_finish(migration: Migration, log: LogWriter, *, dry_run: bool, force: bool) -> list[str]:
     """Finish the migration, and return what could not be done.
 
     Raises ConfigError if it cannot begin, and KproxyError.
@@ -38,81 +39,85 @@ def run_finish(migration: Migration, say: Say, *, dry_run: bool, force: bool) ->
         target = stack.enter_context(open_target(migration))
         last = read_last_switch(target, migration.name)
         if last is None:
-            raise ConfigError("clients were not switched: kproxy migrate undo takes back what was prepared")
+            raise ConfigError("clients were not switched: run kproxy migrate undo FILE to revert what was prepared")
         if not last.ended:
-            raise ConfigError(f"{last.what} {last.switch} is not over: kproxy migrate switch --resume, or --abort")
+            raise ConfigError(
+                f"{last.what} {last.switch} has not finished: run kproxy migrate switch FILE --resume or --abort first"
+            )
         if last.parts_on_target:
-            raise ConfigError("only some clients were switched (--only): kproxy migrate switch leads all others there")
+            raise ConfigError(
+                "only some clients were switched (--only): run kproxy migrate switch FILE to move all others first"
+            )
         with open_fleet(section) as kproxies:
-            _check_kproxies(kproxies, section.cluster, last, say, force)
-        source = _open_source(stack, migration, say, force) if last.reversible else None
-        return finish_migration(migration, source, target, last, say, dry_run=dry_run)
+            _check_kproxies(kproxies, section.cluster, last, log, force)
+        source = _open_source(stack, migration, log, force) if last.reversible else None
+        return finish_migration(migration, source, target, last, log, dry_run=dry_run)
 
 
-def _open_source(stack: ExitStack, migration: Migration, say: Say, force: bool) -> str | None:
+def _open_source(stack: ExitStack, migration: Migration, log: LogWriter, force: bool) -> str | None:
     try:
         return stack.enter_context(open_endpoints(migration)).source
     except KproxyError as error:
         if not force:
             raise
-        say(f"the source cannot be reached, and stays as it is: {error}")
+        log(f"cannot connect to the source, which stays as it is: {error}")
         return None
 
 
-def _check_kproxies(kproxies: KproxyFleet, cluster: str, last: SwitchEntry, say: Say, force: bool) -> None:
+def _check_kproxies(kproxies: KproxyFleet, cluster: str, last: SwitchEntry, log: LogWriter, force: bool) -> None:
     """Raise ConfigError unless every kproxy routes clients to the right upstream."""
     problems = []
     active = last.target_upstream if last.is_moved else last.source_upstream
     for kproxy, answer in kproxies.request_all(lambda unit: unit.read_units()):
         if isinstance(answer, AdminError):
-            problems.append(f"{kproxy.name} does not answer: {answer}")
+            problems.append(f"{kproxy.name} does not reply: {answer}")
             continue
         for unit in answer:
             if unit.state.phase is not Phase.SERVING or unit.state.active != active:
                 whom = f"part {part} " if (part := split_unit(unit.name)[1]) else ""
                 raise ConfigError(
-                    f"{kproxy.name} leads {whom}to {unit.state.active} ({unit.state.phase}), and not to {active}:"
-                    " finish ends what is known of the switch"
+                    f"{kproxy.name} routes {whom}to {unit.state.active} ({unit.state.phase}), and not to {active}:"
+                    " correct that first, since finish deletes the record of the switch"
                 )
     for text in problems:
         if not force:
-            raise ConfigError(f"{text}; --force goes on without it")
-        say(text)
+            raise ConfigError(f"{text}; --force finishes without it")
+        log(text)
 
 
 def finish_migration(
-    migration: Migration, source: str | None, target: str, last: SwitchEntry, say: Say, *, dry_run: bool
+    migration: Migration, source: str | None, target: str, last: SwitchEntry, log: LogWriter, *, dry_run: bool
 ) -> list[str]:
     """Finish with open connections; `source` is None if it has nothing to change, or cannot be reached."""
-    verb = "would" if dry_run else "did"
+
     remaining: list[str] = []
     if source is not None:
-        remaining += _finish_reverse_copy(migration, source, say, verb, dry_run)
+        remaining += _finish_reverse_copy(migration, source, log, dry_run)
     if not last.is_moved:
-        say("clients are on the source: kproxy migrate undo takes back what was prepared on the target")
+        log("clients are on the source: run kproxy migrate undo FILE to revert what was prepared on the target")
         return remaining
     with Admin(target) as admin, ChangeJournal(target, migration.name, migration.state_topic) as journal:
-        remaining += _set_configs(admin, read_changes(journal.read()), final_configs, say, verb, dry_run)
+        remaining += _set_configs(admin, read_changes(journal.read()), final_configs, log, dry_run)
         if remaining:
-            return [*remaining, f"topic {migration.state_topic} on the target: it has what is to be done still"]
-        say(f"{verb}: delete topic {migration.state_topic} on the target")
+            return [*remaining, f"topic {migration.state_topic} on the target: it contains the remaining changes"]
+        log(describe_action(f"delete topic {migration.state_topic} on the target", dry_run=dry_run))
         if not dry_run:
             remaining += [text for text in TargetAdmin(admin).delete_topics([migration.state_topic]) if text]
     for line in cleanup_advice(migration, last):
-        say(line)
+        log(line)
     return remaining
 
 
-def _finish_reverse_copy(migration: Migration, source: str, say: Say, verb: str, dry_run: bool) -> Iterator[str]:
+def _finish_reverse_copy(migration: Migration, source: str, log: LogWriter, dry_run: bool) -> Iterator[str]:
     reverse = reverse_migration(migration, [])
     if not topic_exists(source, reverse.state_topic):
         return
     with Admin(source) as admin, ChangeJournal(source, reverse.name, reverse.state_topic) as journal:
-        remaining = _set_configs(admin, read_changes(journal.read()), former_configs, say, verb, dry_run)
+        remaining = _set_configs(admin, read_changes(journal.read()), former_configs, log, dry_run)
         if remaining:
-            yield from [*remaining, f"topic {reverse.state_topic} on the source: it has what is to be done still"]
+            yield from [*remaining, f"topic {reverse.state_topic} on the source: it contains the remaining changes"]
             return
-        say(f"{verb}: delete topic {reverse.state_topic} on the source")
+        log(describe_action(f"delete topic {reverse.state_topic} on the source", dry_run=dry_run))
         if not dry_run:
             yield from (text for text in TargetAdmin(admin).delete_topics([reverse.state_topic]) if text)
 
@@ -148,7 +153,7 @@ def former_configs(changes: list[Change]) -> tuple[dict[str, dict[str, str | Non
 
 
 def _set_configs(
-    admin: Admin, changes: list[Change], selector: ConfigSelector, say: Say, verb: str, dry_run: bool
+    admin: Admin, changes: list[Change], selector: ConfigSelector, log: LogWriter, dry_run: bool
 ) -> list[str]:
     """Set the configurations, and return what the brokers refuse."""
     held, values_by_topic = selector(changes)
@@ -162,7 +167,7 @@ def _set_configs(
             }
             for key in values.keys() - altered[topic].keys():
                 if current.get(key) != values[key]:
-                    say(f"stays: topic {topic}: somebody has changed {key}")
+                    log(f"stays: topic {topic}: {key} was changed since")
     altered = {topic: values for topic, values in altered.items() if values}
     refused = []
     target_admin = TargetAdmin(admin)
@@ -175,7 +180,7 @@ def _set_configs(
             if answer:
                 refused.append(f"topic {topic}: {shown}: {answer}")
             else:
-                say(f"{verb}: alter topic {topic}: {shown}")
+                log(describe_action(f"alter topic {topic}: {shown}", dry_run=dry_run))
     return refused
 
 
@@ -191,13 +196,13 @@ def cleanup_advice(migration: Migration, last: SwitchEntry) -> Iterator[str]:
     former, name = last.source_upstream, last.target_upstream
     yield (
         f"kproxy: in cluster {last.cluster} of its configuration, remove 'upstreams', 'active' and upstream {former};"
-        f" put the options of {name} in their place, and reload it: clients stay where they are, and from their next"
-        " connection on may use all versions of requests; it forgets the switch in its --state-dir by itself"
+        f" put the options of {name} in their place, and reload it: clients keep their connections, and may use all"
+        " API versions from their next connection on; kproxy removes the switch from its --state-dir itself"
     )
     yield (
-        f"clients: they need kproxy no more if they reach {addresses} and the addresses that its brokers advertise:"
-        " give each of them bootstrap.servers, TLS and login of the target, one after the other, at any time; groups"
-        " and transactional ids go on"
+        f"clients: they no longer need kproxy if they can connect to {addresses} and to the addresses that its"
+        " brokers advertise: give each client bootstrap.servers, TLS and login of the target, one after the other,"
+        " at any time; groups and transactional ids continue"
     )
     yield (
         "the transactional ids kproxy-migration-… on the target cannot be deleted; brokers forget them after"

@@ -39,7 +39,7 @@ class MissingKproxy(AdminClient):
         super().__init__(Address(name, 0))
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
-        raise AdminError(f"there is no kproxy {self.address.host} any more; --gone leaves it out")
+        raise AdminError(f"kproxy {self.address.host} no longer exists; --lost leaves it out")
 
     def post(self, path: str, value: object, also: Collection[int] = ()) -> object:
         return self.get(path)

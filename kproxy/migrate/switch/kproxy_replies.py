@@ -158,7 +158,7 @@ def read_command_reply(value: object, sender: str) -> ClusterReply:
 
 
 def _foreign_reply(sender: str) -> AdminError:
-    return AdminError(f"{sender} does not answer at /switch as kproxy does; is it the same version everywhere?")
+    return AdminError(f"{sender} returned no valid reply at /switch; is the version of kproxy the same everywhere?")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

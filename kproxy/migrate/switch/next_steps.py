@@ -14,19 +14,19 @@ from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
 from kproxy.proxy.switching.twophase import JournalDecision
 
-_START_SWITCH = "next: kproxy migrate switch FILE begins one"
+_START_SWITCH = "next: kproxy migrate switch FILE starts a switch"
 
 
 def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
     """Yield why no switch can be resumed, and where clients are."""
     if last is None:
-        yield "there is no switch to go on with: none was begun, and clients are on the source"
+        yield "no switch to resume: none was started, and clients are on the source"
         return
     undone = "" if last.decision is JournalDecision.RELEASED else " (undone)"
     upstream = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
-    yield f"there is no switch to go on with: {last.what} {last.switch} is over{undone}, and clients are on {upstream}"
+    yield f"no switch to resume: {last.what} {last.switch} has finished{undone}, and clients are on {upstream}"
     for part in last.parts_on_target:
-        yield f"but these are on {last.target_upstream}, the target: {abbreviate(part.clients)}"
+        yield f"except these clients, which are on {last.target_upstream}, the target: {abbreviate(part.clients)}"
 
 
 def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: ClusterEndpoints) -> Iterator[str]:
@@ -41,16 +41,16 @@ def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: C
     else:
         yield (
             "nothing is copied back: the switch was not --reversible. next: kproxy migrate finish FILE, when all"
-            " consumers have come back"
+            " consumers have reconnected"
         )
 
 
 def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) -> Iterator[str]:
     """Yield the state of the copy to the target; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
-        yield "the copy to the target has ended: kproxy migrate copy FILE --follow goes on with it"
+        yield "the copy to the target has stopped: run kproxy migrate copy FILE --follow to resume it"
     else:
-        yield f"the copy to the target goes on: {_driver_name(driver)}"
+        yield f"the copy to the target is running: {_driver_name(driver)}"
     if last is not None and last.what == ROLLBACK and not last.part:
         yield BEFORE_ANOTHER
     else:
@@ -61,12 +61,15 @@ def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -
     """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
     if driver is None:
         yield (
-            f"what clients write to {last.target_upstream} is not copied back now: kproxy migrate copy FILE --back"
-            " --follow goes on with it"
+            f"records that clients write to {last.target_upstream} are not copied back now: run kproxy migrate copy"
+            " FILE --reverse --follow to resume that"
         )
     else:
-        yield f"what clients write to {last.target_upstream} is copied back: {_driver_name(driver)}"
-    yield "next: kproxy migrate rollback FILE leads clients back; kproxy migrate finish FILE ends the way back"
+        yield f"records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
+    yield (
+        "next: kproxy migrate rollback FILE moves clients back; or kproxy migrate finish FILE ends the migration,"
+        " without a rollback after it"
+    )
 
 
 def _driver_name(driver: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch.client_selection import ClientSelection
-from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, Say
+from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, LogWriter
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
 from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
@@ -59,7 +59,8 @@ def require_switch_section(migration: Migration) -> SwitchSection:
     """Return the section `switch` of the file. Raises ConfigError if the file has none."""
     if migration.switch is None:
         raise ConfigError(
-            "the file has no section 'switch'; allowed: switch: {kproxies: [HOST:PORT, …], token-file: FILE, to: NAME}"
+            "the file has no section 'switch'; allowed: switch:"
+            " {kproxies: [HOST:PORT, …], token-file: FILE, target-upstream: NAME}"
         )
     return migration.switch
 
@@ -81,7 +82,7 @@ def _open_all(
 def run_switch(
     migration: Migration,
     master: str | None,
-    log: Say,
+    log: LogWriter,
     report: ReportFindings,
     print_result: Callable[[SwitchResult], None],
     *,
@@ -112,7 +113,7 @@ def switch_clients(
     endpoints: ClusterEndpoints,
     kproxies: KproxyFleet,
     section: SwitchSection,
-    log: Say,
+    log: LogWriter,
     report: ReportFindings,
     print_result: Callable[[SwitchResult], None],
     *,
@@ -151,7 +152,7 @@ def switch_clients(
     elif result.drive_result.end is CoordinatorOutcome.RELEASED:
         print_result(result)
         result.reported = True
-        log("copies back what is written to the target, until it is ended (Ctrl-C) or kproxy migrate rollback is given")
+        log("copying records from the target back to the source, until Ctrl-C or kproxy migrate rollback")
         try:
             with abort_on_signal(lambda _: reverse_copy.close()):
                 until(reverse_copy)
@@ -164,7 +165,7 @@ def switch_clients(
 def run_rollback(
     migration: Migration,
     master: str | None,
-    log: Say,
+    log: LogWriter,
     report: ReportFindings,
     *,
     dry_run: bool,
@@ -176,7 +177,7 @@ def run_rollback(
         entry = read_last_switch(target, migration.name)
     if entry is not None and not entry.ended:
         if dry_run:
-            return SwitchResult(None, f"{entry.what} {entry.switch} is not over: rollback would abort it")
+            return SwitchResult(None, f"{entry.what} {entry.switch} has not finished: rollback would abort it")
         return resume_or_abort(migration, log, abort=True, lost=lost)
     with _open_all(migration, master) as (spark, endpoints, kproxies, section):
         return roll_back_clients(
@@ -190,7 +191,7 @@ def roll_back_clients(
     endpoints: ClusterEndpoints,
     kproxies: KproxyFleet,
     section: SwitchSection,
-    log: Say,
+    log: LogWriter,
     report: ReportFindings,
     *,
     dry_run: bool,
@@ -207,13 +208,15 @@ def roll_back_clients(
         with abort_on_signal(rollback.abort):
             return _result_of(rollback, rollback.run(selection, dry_run=dry_run))
     if selection is not None:
-        raise ConfigError("--only: no clients are on the target by themselves; rollback without it leads all back")
+        raise ConfigError(
+            "--only: no clients were moved to the target by themselves; run rollback without --only to move all back"
+        )
     if entry is None or not entry.is_moved:
         raise ConfigError("clients are on the source: there is nothing to roll back")
     if not entry.reversible:
         raise ConfigError(
-            "the switch was not --reversible: what clients have written to the target since then is only there, and"
-            " would be missing on the source"
+            "the switch was not --reversible: records that clients have written to the target since then would be"
+            " missing on the source"
         )
     reverse = read_reverse_migration(migration, endpoints)
     continuation = RollbackContinuation(migration, reverse, endpoints)
@@ -230,7 +233,7 @@ def roll_back_clients(
     )
     if not dry_run:
         with ClusterPair(reverse, setup.endpoints) as sides:  # looks after producer ids
-            Preparation(sides, sides.examine(0.0), lambda text: log(f"the way back: {text}")).run()
+            Preparation(sides, sides.examine(0.0), lambda text: log(f"reverse copy: {text}")).run()
     switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
     with abort_on_signal(switch.abort):
         return _result_of(switch, switch.run(dry_run=dry_run, reversible=True))
@@ -243,7 +246,11 @@ def _result_of(run: SwitchRun, driven: DriveResult | None) -> SwitchResult:
             driven, timings=run.timings, ended_transactions=run.ended_transactions, client_lines=clients
         )
     stopped = run.preflight.is_blocked
-    message = "nothing was held: the lines with 'stop' say what has to be done first" if stopped else "it can be done"
+    message = (
+        "Preflight failed; no writes were held. Resolve the items marked 'stop'."
+        if stopped
+        else "Preflight passed; no writes were held. The switch can be done."
+    )
     return SwitchResult(None, message, stopped)
 
 
@@ -261,7 +268,7 @@ def _await_clients(run: SwitchRun) -> list[str]:
         time.sleep(_POLL_INTERVAL)
 
 
-def resume_or_abort(migration: Migration, log: Say, *, abort: bool, lost: Iterable[str]) -> SwitchResult:
+def resume_or_abort(migration: Migration, log: LogWriter, *, abort: bool, lost: Iterable[str]) -> SwitchResult:
     """Resume or abort an interrupted switch or rollback. Raises KproxyError."""
     section = require_switch_section(migration)
     with open_target(migration) as target, open_fleet(section) as kproxies:
@@ -270,7 +277,7 @@ def resume_or_abort(migration: Migration, log: Say, *, abort: bool, lost: Iterab
     if driven is None:
         return SwitchResult(None, "\n".join(describe_idle_state(migration, last)))
     if driven.end is CoordinatorOutcome.RELEASED and driven.entry.reversible and driven.entry.is_moved:
-        log("start the copy back: kproxy migrate copy FILE --back --follow")
+        log("next: start the reverse copy: kproxy migrate copy FILE --reverse --follow")
     return SwitchResult(driven)
 
 
@@ -281,7 +288,7 @@ def describe_idle_state(migration: Migration, last: SwitchEntry | None) -> Itera
         with open_endpoints(migration) as endpoints:
             yield from describe_copies(last, migration, endpoints)
     except KproxyError as error:
-        yield f"whether a copy goes on is not known: {error}"
+        yield f"the state of the copy is not known: {error}"
 
 
 @contextmanager
@@ -292,7 +299,7 @@ def abort_on_signal(abort: Callable[[str], None]) -> Iterator[None]:
     """
 
     def handle(number: int, _: FrameType | None) -> None:
-        abort(f"{signal.Signals(number).name} was given")
+        abort(f"{signal.Signals(number).name} was received")
 
     try:
         before = {
@@ -313,7 +320,7 @@ def resume_drive(
     name: str,
     fleet: KproxyFleet,
     section: SwitchSection,
-    log: Say,
+    log: LogWriter,
     *,
     abort: bool,
     lost: Iterable[str] = (),
@@ -329,10 +336,12 @@ def resume_drive(
         assert entry is not None
         remaining = tuple(kproxy for kproxy in entry.kproxies if kproxy not in set(lost))
         if unknown := set(lost) - set(entry.kproxies):
-            raise ConfigError(f"--gone {min(unknown)}: is not part of it; there are {', '.join(entry.kproxies)}")
+            raise ConfigError(
+                f"--lost {min(unknown)}: is not a participant of this switch; it has {', '.join(entry.kproxies)}"
+            )
         with _fleet_of_switch(fleet, remaining, entry.cluster) as participants:
             if not participants.kproxies:
-                raise ConfigError("--gone names every kproxy: start at least one, or begin a new switch")
+                raise ConfigError("--lost names every kproxy: start at least one, or start a new switch")
             plan = SwitchPlan(
                 entry.switch,
                 driver_id(entry.driver_number + 1, secrets.token_hex(4)),

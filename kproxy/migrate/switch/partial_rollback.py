@@ -33,7 +33,7 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import ClientSelection, abbreviate
-from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, Say
+from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, LogWriter
 from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings
 from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.inverse_offset_map import invert_maps
@@ -55,8 +55,9 @@ def select_moved_part(parts: Sequence[MovedPart], selection: ClientSelection | N
     """Return the part to move back: the named one, or the only one. Raises ConfigError (pure)."""
     if writers := [part for part in parts if part.writes]:
         raise ConfigError(
-            f"clients {abbreviate(writers[0].clients)} were led to the target by themselves (--only) and have written"
-            " there: that is not copied back. Switch all others too; there is no way back from it"
+            f"clients {abbreviate(writers[0].clients)} were moved to the target by themselves (--only) and have"
+            " written there: these records were not copied back, so no rollback is possible. Switch all other"
+            " clients too"
         )
     matching = [
         part
@@ -68,7 +69,7 @@ def select_moved_part(parts: Sequence[MovedPart], selection: ClientSelection | N
         return matching[0]
     names = "; ".join(_part_options(part) for part in parts)
     if selection is not None and not matching:
-        raise ConfigError(f"--only names clients that were not led to the target together; there are {names}")
+        raise ConfigError(f"--only names clients that were not moved to the target together; on the target are {names}")
     raise ConfigError(f"which clients? Name them with --only; on the target are {names}")
 
 
@@ -161,9 +162,7 @@ class TargetPositions:
             if unsettled:
                 if time.monotonic() >= until:
                     topic, partition = min(unsettled)
-                    raise FinalSyncError(
-                        f"partition {partition} of {topic} on the target has a transaction that is open"
-                    )
+                    raise FinalSyncError(f"partition {partition} of {topic} on the target has an open transaction")
                 time.sleep(_RETRY_INTERVAL)
         return ends
 
@@ -185,15 +184,15 @@ class TargetPositions:
             if len(offsets) < len(places):
                 if time.monotonic() >= until:
                     topic, partition = next(partition_id for partition_id in places if partition_id not in offsets)
-                    raise FinalSyncError(f"nobody tells where partition {partition} of {topic} begins or ends")
+                    raise FinalSyncError(f"no broker returned offsets for {topic}-{partition}")
                 time.sleep(_RETRY_INTERVAL)
         return offsets
 
 
 def _foreign_records_error(topic: str, partition: int, count: int) -> FinalSyncError:
     return FinalSyncError(
-        f"partition {partition} of {topic} on the target has {count} records or more that were not copied there:"
-        " somebody has written to it. They are not on the source, and those who go back would not see them there"
+        f"partition {partition} of {topic} on the target has at least {count} records that were not copied there: a"
+        " client has written to it. They are not on the source, and clients that move back would not see them there"
     )
 
 
@@ -207,7 +206,7 @@ class PartialRollback(SwitchRun):
         endpoints: ClusterEndpoints,
         fleet: KproxyFleet,
         section: SwitchSection,
-        say: Say,
+        say: LogWriter,
         show: ReportFindings,
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
@@ -239,7 +238,7 @@ class PartialRollback(SwitchRun):
 
             def told(current: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
                 if current != last:
-                    raise ConfigError("another driver has begun meanwhile: nothing was held")
+                    raise ConfigError("another driver has started meanwhile; no writes were held")
                 other_parts = tuple(other for other in last.parts_on_target if other != part)
                 groups = tuple(sorted(positions.groups))
                 return replace(entry, clients=part.clients, groups=groups, parts=other_parts)
@@ -298,8 +297,8 @@ def check_part(
         yield MigrationFinding(
             STOP,
             "part",
-            f"{abbreviate(writers)} have written to the target since they were led there: that is not copied"
-            " back, and would be missing on the source",
+            f"{abbreviate(writers)} have written to the target since they were moved there: these records were not"
+            " copied back, and would be missing on the source",
         )
     connected_ids = {client.name for client in connected}
     for group in sorted(groups):
@@ -310,8 +309,8 @@ def check_part(
             yield MigrationFinding(
                 STOP,
                 f"group {group}",
-                f"its members {abbreviate(staying)} are on the target, and are not among the clients of"
-                " this part that are connected through these kproxies: they would stay there; end them",
+                f"its members {abbreviate(staying)} are on the target, and are not among the clients of this part"
+                " that are connected through these kproxies: they would stay there; stop them",
             )
 
 

@@ -123,19 +123,19 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
         yield MigrationFinding(STOP, "producer ids", f"cannot be compared: {error}")
         return
     for why in usage.unknown_reasons:
-        yield MigrationFinding(WARNING, "producer ids", f"of the source could not be seen: {why}")
+        yield MigrationFinding(WARNING, "producer ids", f"of the source could not be read: {why}")
     if lowest < usage.floor:
         yield MigrationFinding(
             STOP,
             "producer ids",
-            f"the target hands out {lowest} and higher, and the source has ids up to"
-            f" {usage.floor - 1}: records of two producers would be taken for one's: kproxy migrate prepare",
+            f"the target assigns {lowest} and higher, and the source has ids up to {usage.floor - 1}: records of two"
+            " producers would be taken for records of one: run kproxy migrate prepare FILE",
         )
     if first:
         names = {clusters.migration.target_name(topic) for topic in source.topics}
         logged_ids, gaps = read_logged_producer_ids(clusters.target, lambda topic: topic in names)
         for gap in gaps:
-            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be seen: {gap.reason}")
+            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be read: {gap.reason}")
         if (finding := client_effects.check_producer_ids(logged_ids or {}, usage.floor)) is not None:
             yield finding
 
@@ -150,8 +150,8 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         yield MigrationFinding(
             STOP,
             "copy",
-            f"{lag:,} offsets are still to be copied, and switch.max-lag allows {switch.max_lag:,}: run"
-            " kproxy migrate copy --follow until it has caught up",
+            f"{lag:,} offsets are still to be copied, and switch.max-lag allows {switch.max_lag:,}: run kproxy"
+            " migrate copy FILE --follow until it has caught up",
         )
         return
     problems = sync.rehearse(10 * _TIMEOUT, dry_run=dry_run)
@@ -160,7 +160,7 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         problems = sync.rehearse(_TIMEOUT, dry_run=dry_run)
         if sync.timings.total <= WORK_SHARE * switch.hold_seconds:
             break
-    yield MigrationFinding(NOTE, "verify", "all that was copied is the same on both sides")
+    yield MigrationFinding(NOTE, "verify", "all copied records are the same on both sides")
     for text in problems:
         # While clients go on, they are ahead of the copy by a moment.
         moving = "are not copied yet" in text
@@ -177,13 +177,13 @@ def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -
     )
     if timings.total > WORK_SHARE * switch.hold_seconds:
         hold_hint = (
-            "" if switch.hold_seconds >= LONGEST_HOLD else f", or raise switch.hold-seconds (to {LONGEST_HOLD} at most)"
+            "" if switch.hold_seconds >= LONGEST_HOLD else f", or raise switch.hold-seconds (at most {LONGEST_HOLD})"
         )
         return MigrationFinding(
             STOP,
             "time",
-            f"{parts}: too much for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} are for it:"
-            f" lessen the load, or give Spark more cores{hold_hint}",
+            f"{parts}: too long for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} may be used for"
+            f" it: reduce the load, or give Spark more cores{hold_hint}",
         )
     return MigrationFinding(
         NOTE, "time", f"rehearsed in {round_duration(first)}, then in {round_duration(timings.total)}: {parts}"

@@ -74,22 +74,23 @@ def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[
         )
     skew = max(timed_reply.sent - answer.time, answer.time - timed_reply.received)
     if skew > MAX_CLOCK_SKEW:
-        yield STOP, f"its clock is {skew:.0f} s away from this machine's or more: set both by NTP"
+        yield STOP, f"its clock differs from this machine's by at least {skew:.0f} s: synchronize both by NTP"
     if not answer.state_dir:
-        yield STOP, "has no --state-dir: it would forget in a restart that it holds: start it with one"
+        yield STOP, "has no --state-dir: after a restart it would not know that it holds writes: start it with one"
     cluster = answer.clusters.get(expected.cluster)
     if cluster is None:
         clusters = ", ".join(answer.clusters) or "none"
         yield (
             STOP,
-            f"has no cluster {expected.cluster} that can be switched (it has {clusters}): switch.cluster in the file",
+            f"has no cluster {expected.cluster} that can be switched (it has {clusters}): correct switch.cluster in"
+            " the file",
         )
         return
     yield from _check_cluster(cluster, expected)
 
 
 def _unreachable_text(error: AdminError) -> str:
-    return f"cannot be asked: {error}"
+    return f"cannot be queried: {error}"
 
 
 def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
@@ -97,24 +98,24 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     if state.phase is not Phase.SERVING:
         yield (
             STOP,
-            f"is in switch {state.switch} ({state.phase}): end it first, with kproxy migrate switch --resume or"
-            " --abort",
+            f"is in switch {state.switch} ({state.phase}): finish it first, with kproxy migrate switch FILE --resume"
+            " or --abort",
         )
         return
     if expected.target_upstream not in cluster.upstreams:
         yield (
             STOP,
-            f"has no upstream {expected.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}):"
-            " switch.to in the file",
+            f"has no upstream {expected.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}): correct"
+            " switch.target-upstream in the file",
         )
         return
     if state.active == expected.target_upstream:
-        yield STOP, f"leads to {expected.target_upstream} already"
+        yield STOP, f"already routes to {expected.target_upstream}"
         return
     if cluster.problem:
         yield STOP, f"has a problem: {cluster.problem}"
     if expected.target_upstream in cluster.upstream_problems:
-        yield STOP, f"cannot lead to {expected.target_upstream}: {cluster.upstream_problems[expected.target_upstream]}"
+        yield STOP, f"cannot route to {expected.target_upstream}: {cluster.upstream_problems[expected.target_upstream]}"
     yield from _check_logins(cluster, expected.target_upstream)
     for name, side, expected_id in (
         (state.active, "active", expected.origin_id),
@@ -122,24 +123,24 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     ):
         cluster_id = cluster.upstreams.get(name, "")
         if not cluster_id and name not in cluster.upstream_problems:
-            yield STOP, f"does not reach its upstream {name}: its log and /status say why"
+            yield STOP, f"cannot connect to its upstream {name}: see its log and /status"
         elif cluster_id and cluster_id != expected_id:
             yield (
                 STOP,
-                f"its {side} upstream {name} is cluster {cluster_id}, and the file means {expected_id}: the copy"
-                " would be of other records",
+                f"its {side} upstream {name} is cluster {cluster_id}, and the file names {expected_id}: the copy"
+                " would have other records",
             )
     if cluster.uncertain_seconds > expected.hold_seconds:
         yield (
             STOP,
-            "was started or killed a short time ago, and does not know which clients may repeat writes: wait for"
+            "was started or killed a short time ago, and does not know which clients may retry writes: wait for"
             f" {cluster.uncertain_seconds:.0f} s",
         )
     if cluster.uncertain_writers:
         writers = ", ".join(cluster.uncertain_writers[:_MAX_NAMES])
         yield (
             WARNING,
-            f"clients that lost an answer to a write ({writers}): the hold waits until they have repeated it, for up to"
+            f"clients lost the response to a write ({writers}): the hold waits until they have retried it, for up to"
             " some minutes",
         )
 
@@ -161,7 +162,7 @@ def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState)
     if len(versions) > 1:
         counts = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
         yield MigrationFinding(
-            STOP, "kproxies", f"have several versions: {counts}: update them to one before the switch"
+            STOP, "kproxies", f"have different versions: {counts}: update them to one version before the switch"
         )
     clusters = [cluster for reply in replies.values() if (cluster := reply.clusters.get(expected.cluster)) is not None]
     actives = {cluster.state.active for cluster in clusters}
@@ -169,8 +170,8 @@ def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState)
         yield MigrationFinding(
             STOP,
             "kproxies",
-            f"lead to several upstreams now: {', '.join(sorted(actives))}: kproxy migrate switch"
-            " --resume or --abort ends a switch that was broken off",
+            f"route to different upstreams now: {', '.join(sorted(actives))}: finish the interrupted switch with"
+            " kproxy migrate switch FILE --resume or --abort",
         )
     sharers = {instance for cluster in clusters for instance in cluster.port_sharers}
     missing = sharers - {cluster.instance for cluster in clusters}
@@ -178,8 +179,8 @@ def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState)
         yield MigrationFinding(
             STOP,
             "kproxies",
-            f"{len(missing)} more share these ports (--reuse-port) and would go on leading clients to"
-            " the former upstream: list the admin address of each in switch.kproxies",
+            f"{len(missing)} more share these ports (--reuse-port) and would continue to route clients to the former"
+            " upstream: list the admin address of each in switch.kproxies",
         )
     if timed_replies and len(replies) == len(timed_replies):
-        yield MigrationFinding(NOTE, "kproxies", f"{len(timed_replies)} answer")
+        yield MigrationFinding(NOTE, "kproxies", f"{len(timed_replies)} replied")

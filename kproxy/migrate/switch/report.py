@@ -19,8 +19,8 @@ _MAX_NAMES = 20
 
 
 BEFORE_ANOTHER = (
-    "before another switch: kproxy migrate prepare FILE, as the source hands out producer ids above the target's now;"
-    " and kproxy migrate copy FILE --follow"
+    "before another switch: run kproxy migrate prepare FILE, as the source assigns producer ids above the target's"
+    " now; and kproxy migrate copy FILE --follow"
 )
 
 
@@ -31,13 +31,13 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
     waiting_consumers = sorted({consumer for cluster in now for consumer in cluster.waiting_consumers})
     missing = sorted(f"{name or '(no client id)'} at {address}" for name, address in clients_before - clients_now)
     lines = [
-        f"clients: {len(clients_before & clients_now)} of {len(clients_before)} that were connected before are"
-        " connected again"
+        f"clients: {len(clients_before & clients_now)} of {len(clients_before)} that were connected before have"
+        " reconnected"
     ]
     if missing:
-        lines.append(f"not connected again so far: {_abbreviate(missing)}")
+        lines.append(f"not reconnected yet: {_abbreviate(missing)}")
     if waiting_consumers:
-        lines.append(f"wait until they have asked for their positions again: {_abbreviate(waiting_consumers)}")
+        lines.append(f"get no records until they fetch their positions again: {_abbreviate(waiting_consumers)}")
     return not missing and not waiting_consumers, lines
 
 
@@ -98,15 +98,15 @@ def result_lines(
     """Yield the lines for a terminal."""
     entry = drive_result.entry
     clients_text = f"the clients of part {entry.part}" if entry.part else "all clients"
-    outcome = _OUTCOMES[drive_result.end].format(who=clients_text, to=entry.to, origin=entry.origin)
+    outcome = _OUTCOMES[drive_result.end].format(clients=clients_text, to=entry.to, origin=entry.origin)
     yield f"{entry.what} {entry.switch}: {outcome}"
     if drive_result.held_seconds is not None:
-        yield f"writes were held for {drive_result.held_seconds:.1f} s, from the first hold to the last answer"
+        yield f"writes were held for {drive_result.held_seconds:.1f} s, from the first hold to the last reply"
     elif drive_result.end is not CoordinatorOutcome.INCOMPLETE and not entry.decisions:
-        yield "no write was held"
+        yield "no writes were held"
     if timings is not None and timings.total:
         yield (
-            f"of these: transactions {timings.drain:.1f} s, copy {timings.copy:.1f} s, compare {timings.verify:.1f}"
+            f"of which: transactions {timings.drain:.1f} s, copy {timings.copy:.1f} s, compare {timings.verify:.1f}"
             f" s, positions {timings.translate:.1f} s"
         )
     for name in entry.kproxies[:_MAX_ROWS]:
@@ -116,7 +116,7 @@ def result_lines(
     if len(entry.kproxies) > _MAX_ROWS:
         yield f"  and {len(entry.kproxies) - _MAX_ROWS} more: --json has all of them"
     for transaction in ended:
-        yield f"transaction {transaction.id} was aborted: its application sees that, and begins it again"
+        yield f"transaction {transaction.id} was aborted: its application observes the abort, and starts it again"
     yield from clients
     yield from _next_steps(drive_result)
 
@@ -125,26 +125,26 @@ def _next_steps(drive_result: DriveResult) -> Iterator[str]:
     """Yield the next commands."""
     entry = drive_result.entry
     if drive_result.end is CoordinatorOutcome.RELEASED and entry.part and entry.what == ROLLBACK:
-        yield "next: nothing; what is on the source goes on being copied to the target"
+        yield "next: nothing; the copy from the source to the target continues"
     elif drive_result.end is CoordinatorOutcome.RELEASED and entry.part:
         yield (
-            "next: the copy goes on, for those who are on the source still: kproxy migrate copy FILE --follow; then the"
-            " next clients with --only, or all that are left without it"
+            "next: keep the copy running for the clients that are still on the source: kproxy migrate copy FILE"
+            " --follow; then switch the next clients with --only, or all others without it"
         )
     elif drive_result.end is CoordinatorOutcome.RELEASED:
         if entry.what == ROLLBACK:
             yield BEFORE_ANOTHER
         yield (
-            f"next: set 'active: {entry.to}' in the configuration of every kproxy, before one is begun on another"
+            f"next: set 'active: {entry.to}' in the configuration of every kproxy, before you start one on another"
             " machine"
         )
     elif drive_result.end is CoordinatorOutcome.UNDONE and entry.decisions and entry.what == SWITCHING:
-        yield "next: start the copy again, whose place this command has taken: kproxy migrate copy FILE --follow"
+        yield "next: restart the copy, which this command has replaced: kproxy migrate copy FILE --follow"
 
 
 _OUTCOMES = {
-    CoordinatorOutcome.RELEASED: "done: {who} are led to {to}",
-    CoordinatorOutcome.UNDONE: "undone: {who} are led to {origin}, as before",
-    CoordinatorOutcome.INCOMPLETE: "not finished: kproxy migrate switch --resume or --abort goes on",
+    CoordinatorOutcome.RELEASED: "done: {clients} are routed to {to}",
+    CoordinatorOutcome.UNDONE: "undone: {clients} are routed to {origin}, as before",
+    CoordinatorOutcome.INCOMPLETE: "not finished: run kproxy migrate switch FILE --resume or --abort",
     CoordinatorOutcome.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }

@@ -45,7 +45,7 @@ from kproxy.migrate.switch.inverse_offset_map import (
 )
 from kproxy.migrate.verify.results import parse_verified_ranges
 
-Say = Callable[[str], None]
+LogWriter = Callable[[str], None]
 
 _TIMEOUT = 10.0
 _RETRY_INTERVAL = 5.0
@@ -84,8 +84,8 @@ def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], Par
 class ReverseCopy:
     """The reverse copy of `switch --reversible`."""
 
-    def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, say: Say) -> None:
-        self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, say
+    def __init__(self, spark: Any, migration: Migration, endpoints: ClusterEndpoints, log: LogWriter) -> None:
+        self._spark, self._migration, self._endpoints, self._log = spark, migration, endpoints, log
         self._ended = threading.Event()
         self._copy: CopyRun | None = None
         self._thread: threading.Thread | None = None
@@ -98,15 +98,15 @@ class ReverseCopy:
         self._endpoints_reversed = swap_endpoints(self._endpoints)
         self.is_prepared = True
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
-            prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"the way back: {text}")).run()
+            prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"reverse copy: {text}")).run()
         if prepared.failed:
-            return [MigrationFinding(STOP, "the way back", text) for text in prepared.failed]
+            return [MigrationFinding(STOP, "reverse copy", text) for text in prepared.failed]
         self._partitions, self._values = _read_state(self._endpoints_reversed.target, self.reverse.name)
         scope = build_copy_spec(
             self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
         )
         self._scope = replace(scope, grace=0.0)  # writes are held then
-        return [MigrationFinding(NOTE, "the way back", "the source is ready to be copied to")]
+        return [MigrationFinding(NOTE, "reverse copy", "the source is ready to be copied to")]
 
     def begin_during_hold(self, sync: FinalSync, until: float) -> None:
         """Start the reverse copy while writes are held and everything is copied.
@@ -139,20 +139,20 @@ class ReverseCopy:
                     self.failure = error
                     self._ended.set()
                 except KproxyError as error:
-                    self._log(f"the way back: {error}; tries again")
+                    self._log(f"reverse copy: {error}; retrying")
                     self._ended.wait(_RETRY_INTERVAL)
                 except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
                     self.failure = error
                     self._ended.set()
 
-        self._thread = threading.Thread(target=run, name="kproxy migrate switch: the way back", daemon=True)
+        self._thread = threading.Thread(target=run, name="kproxy migrate switch: reverse copy", daemon=True)
         self._thread.start()
 
     def _check_not_rolled_back(self) -> None:
         """Raise ConfigError when clients have gone back."""
         last = read_last_switch(self._endpoints.target, self._migration.name)
         if last is not None and last.what == ROLLBACK and not last.is_moved:
-            raise ConfigError("clients are on the source again: nothing is copied back to it")
+            raise ConfigError("clients are on the source again: there is nothing to copy back")
 
     def close(self) -> None:
         """End the reverse copy, from any thread."""
@@ -171,9 +171,9 @@ class ReverseCopy:
         """Undo what `prepare` has changed on the source, after the switch was undone."""
         self.close()
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
-            undone = Undo(sides, lambda text: self._log(f"the way back: {text}"), force=False, dry_run=False).run()
+            undone = Undo(sides, lambda text: self._log(f"reverse copy: {text}"), force=False, dry_run=False).run()
         for text in [*undone.remaining, *undone.failed]:
-            self._log(f"the way back: stays: {text}")
+            self._log(f"reverse copy: stays: {text}")
 
 
 def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
@@ -197,8 +197,8 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
             if time.monotonic() > until:
                 topic, partition = unsettled[0]
                 raise FinalSyncError(
-                    f"partition {partition} of {topic} where clients are to go has a transaction that is not ended, or"
-                    " nobody leads it"
+                    f"partition {partition} of {topic}, on the side to which clients are moved, has an open"
+                    " transaction or no leader"
                 )
             time.sleep(0.05)
             cluster.invalidate()
@@ -262,9 +262,9 @@ def check_reverse_copy_allowed(target: str, name: str) -> None:
     """
     last = read_last_switch(target, name)
     if last is None or not last.is_moved:
-        raise ConfigError("clients are on the source: nothing is copied back to it")
+        raise ConfigError("clients are on the source: there is nothing to copy back")
     if not last.reversible:
-        raise ConfigError("the switch was not --reversible: nobody knows from where to copy back")
+        raise ConfigError("the switch was not --reversible: the place from which to copy back was not recorded")
 
 
 def topic_exists(bootstrap: str, topic: str) -> bool:

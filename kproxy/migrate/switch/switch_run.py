@@ -14,7 +14,7 @@ from kproxy.migrate.plan.finding import STOP, MigrationFinding
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import abbreviate
-from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, HoldTask, Say
+from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, HoldTask, LogWriter
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
@@ -59,7 +59,7 @@ class SwitchRun:
         self,
         fleet: KproxyFleet,
         section: SwitchSection,
-        log: Say,
+        log: LogWriter,
         report: ReportFindings,
         timeouts: DriveTimeouts = TIMEOUTS,
     ) -> None:
@@ -94,7 +94,7 @@ class SwitchRun:
             cluster, part = split_unit(name)
             if part and cluster == kproxy.cluster and unit.state.active == clusters[cluster].state.active:
                 if unit.state.holds:
-                    text = f"part {part} is in switch {unit.state.switch} ({unit.state.phase}): end it first"
+                    text = f"part {part} is in switch {unit.state.switch} ({unit.state.phase}): finish it first"
                     self.report_findings([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
                 yield kproxy.for_part(part)
 
@@ -118,15 +118,15 @@ class SwitchRun:
         while occupied := [group for group, ids in read_members(admin, is_selected).items() if ids]:
             if time.monotonic() >= until or self._abort_reason:
                 why = (
-                    "has members where it is to go: end those that reach it without kproxy; the sessions of those that"
-                    " were led away end by themselves (session.timeout.ms)"
+                    "has members on the side to which clients are moved: stop those that connect without kproxy; the"
+                    " sessions of clients that were moved away end by themselves (session.timeout.ms)"
                 )
                 self.report_findings([MigrationFinding(STOP, f"group {abbreviate(occupied)}", why)])
                 return
             if not is_waiting:
                 self.log(
-                    f"waits for the sessions to end that members of group {abbreviate(occupied)} had where they are"
-                    " to go"
+                    f"waiting until the sessions of group {abbreviate(occupied)} end on the side to which clients are"
+                    " moved"
                 )
             is_waiting, is_selected = True, set(occupied).__contains__
             time.sleep(_POLL_INTERVAL)
@@ -145,7 +145,7 @@ class SwitchRun:
         KproxyError.
         """
         if self._abort_reason:
-            raise ConfigError(f"{self._abort_reason}: nothing was held")
+            raise ConfigError(f"{self._abort_reason}: no writes were held")
         last = journal.take_over()
         states = [reply.state for reply in self.unit_replies()]
         former = states[0].active

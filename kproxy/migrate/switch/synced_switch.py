@@ -15,7 +15,7 @@ from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart, select_part
-from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, Say
+from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, LogWriter
 from kproxy.migrate.switch.final_sync import FinalSync
 from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.members import GroupMembers, read_members
@@ -51,8 +51,8 @@ class SwitchSetup:
 
 
 _PARTS_HAVE_WRITTEN = (
-    "clients that were led to the target by themselves have written there, and that would not be copied back: switch"
-    " without it"
+    "clients that were moved to the target by themselves (--only) have written there, and these records would not be"
+    " copied back: switch without --reversible"
 )
 
 
@@ -66,9 +66,8 @@ def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -
                 yield MigrationFinding(
                     STOP,
                     f"group {group}",
-                    "it was led to the target, and has members on the source:"
-                    f" {', '.join(ids[:3])}. They have other client ids than before, or reach the source without"
-                    " kproxy: end them",
+                    f"it was moved to the target, and has members on the source: {', '.join(ids[:3])}. They have"
+                    " other client ids than before, or connect to the source without kproxy: stop them",
                 )
 
 
@@ -81,7 +80,7 @@ class SyncedSwitch(SwitchRun):
         setup: SwitchSetup,
         fleet: KproxyFleet,
         section: SwitchSection,
-        log: Say,
+        log: LogWriter,
         report: ReportFindings,
         timeouts: DriveTimeouts = TIMEOUTS,
     ) -> None:
@@ -123,13 +122,15 @@ class SyncedSwitch(SwitchRun):
         setup = self._setup
         if last is not None and not last.ended:
             raise ConfigError(
-                f"{last.what} {last.switch} was begun on {last.host} and is not over: kproxy migrate switch --resume"
-                " goes on with it, --abort takes it back where that can be done"
+                f"{last.what} {last.switch} was started on {last.host} and has not finished: run kproxy migrate"
+                " switch FILE --resume to continue it, or --abort to undo it if that is still possible"
             )
         is_moved = last is not None and last.is_moved
         if is_moved and setup.kind == SWITCHING:
             assert last is not None
-            raise ConfigError(f"clients are on {last.target_upstream} already: kproxy migrate rollback leads them back")
+            raise ConfigError(
+                f"clients are already on {last.target_upstream}: kproxy migrate rollback FILE moves them back"
+            )
         if not is_moved and setup.kind == ROLLBACK:
             raise ConfigError("clients are on the source: there is nothing to roll back")
 
@@ -195,7 +196,7 @@ class SyncedSwitch(SwitchRun):
         self.fleet = self.fleet.subset([replace(kproxy, cluster=name) for kproxy in self.fleet.kproxies])
         for kproxy, answer in self.fleet.request_all(lambda kproxy: kproxy.make_part(part.clients)):
             if isinstance(answer, AdminError):
-                raise ConfigError(f"{kproxy.name} cannot lead these clients by themselves: {answer}")
+                raise ConfigError(f"{kproxy.name} cannot route these clients by themselves: {answer}")
 
     # The hold
 

@@ -196,7 +196,7 @@ def mixed(directory: Path, scale: Scale, seed: int, figures: list[str]) -> Itera
                     "topics": {
                         "include": sorted(load.partitions),
                         "rename": dict(_RENAMED),
-                        "gaps": ["gaps"],
+                        "allow-offset-gaps": ["gaps"],
                         "replication": scale.brokers,
                     },
                 }

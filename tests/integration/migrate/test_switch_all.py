@@ -374,7 +374,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         assert direct.flush(30) == 0
         assert site.rollback(only=ClientSelection((group,))).drive_result is None
         assert "partition 1" in site.stops()[-1]
-        assert "has 1 records or more that were not copied there: somebody has written to it" in site.stops()[-1]
+        assert "has at least 1 records that were not copied there: a client has written to it" in site.stops()[-1]
         with site.following():
             last = max(acknowledged(producer))
             reader.wait(lambda: int(reader.said("got")[-1][2]) > last, "it has got what was written by now")
@@ -469,7 +469,7 @@ def test_somebody_writes_without_kproxy(site: Site) -> None:
         came = site.switch(reversible=True)
     assert came.drive_result is not None, site.stops()
     assert came.drive_result.end is CoordinatorOutcome.UNDONE
-    assert "somebody writes to the source without kproxy: partition 0" in came.drive_result.reasons[0]
+    assert "a client writes to the source without kproxy: partition 0" in came.drive_result.reasons[0]
     assert site.phases() == {("serving", "blue")}
     there = AdminClient({"bootstrap.servers": site.endpoints.source}).list_topics(timeout=30).topics
     assert f"kproxy-migration-{site.migration.name}-back" not in there  # the way back is taken back
@@ -481,7 +481,7 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         wait_until(lambda: read_status(site.endpoints.target, site.migration.name).driver, "it copies")
         assert site.switch(dry_run=True).blocked is False, site.stops()
         assert following.is_alive()
-        assert "the copy to the target goes on: process" in site.afterwards()[1]
+        assert "the copy to the target is running: process" in site.afterwards()[1]
     assert site.phases() == {("serving", "blue")}
     assert read_last_switch(site.endpoints.target, site.migration.name) is None
     # No copy reaches a position beyond the end of a log.
@@ -503,9 +503,9 @@ def test_a_rehearsal_and_what_stops_it(site: Site) -> None:
         site.rollback()
     assert site.resume() is None
     assert site.afterwards() == [
-        "there is no switch to go on with: none was begun, and clients are on the source",
-        "the copy to the target has ended: kproxy migrate copy FILE --follow goes on with it",
-        "next: kproxy migrate switch FILE begins one",
+        "no switch to resume: none was started, and clients are on the source",
+        "the copy to the target has stopped: run kproxy migrate copy FILE --follow to resume it",
+        "next: kproxy migrate switch FILE starts a switch",
     ]
 
 
@@ -538,7 +538,7 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
         producer.wait_more("acked", 20)
         with dying(stage), pytest.raises(Died):
             raise AssertionError((site.switch(), site.stops()))
-        with pytest.raises(ConfigError, match="is not over: kproxy migrate switch --resume"):
+        with pytest.raises(ConfigError, match="has not finished: run kproxy migrate switch FILE --resume"):
             site.switch()
         assert any("it is not over" in line for line in status(site))
         driven = site.resume(abort=stage is Stage.HOLD)
@@ -577,8 +577,8 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         assert came.drive_result.end is CoordinatorOutcome.RELEASED, came.drive_result.reasons
         producers[0].wait_more("acked", 50)
     assert "clients are on green, the target" in said[0]
-    assert "what clients write to green is copied back: process" in said[1]
-    assert "kproxy migrate copy FILE --back --follow" in site.afterwards()[1], "it has ended"
+    assert "records that clients write to green are copied back: process" in said[1]
+    assert "kproxy migrate copy FILE --reverse --follow" in site.afterwards()[1], "it has ended"
     assert_once(site.values(site.endpoints.target), producers)
     site.consume(group, 10)
     assert site.in_order(group)
@@ -604,7 +604,8 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
     assert site.phases() == {("serving", "blue")}
-    assert any("before another switch: kproxy migrate prepare FILE" in line for line in result_lines(came.drive_result))
+    shown = "\n".join(result_lines(came.drive_result))
+    assert "before another switch: run kproxy migrate prepare FILE" in shown
     assert "rollback" in site.afterwards()[0]
     assert "clients are on blue, the source" in site.afterwards()[0]
     assert_once(site.values(site.endpoints.source), producers)

@@ -371,7 +371,7 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
     third = verify_migration(spark, broker, broker, name, again=True)
     notes = {one.topic: one.note for one in third.partitions}
     assert notes[topics[0]].startswith(
-        f"to.{topics[0]}, to which {2 * COUNT} records were copied, is not on the target"
+        f"to.{topics[0]}, to which {2 * COUNT} records were copied, no longer exists on the target"
     )
     assert notes[topics[1]].startswith(
         f"to.{topics[1]} on the target is not the topic to which {2 * COUNT} records were"

@@ -68,13 +68,13 @@ def test_what_kproxy_did_not_write_says_nothing(record: object) -> None:
         (COPIED, TARGET, layout("d", 0, "u1", "eu.t"), ""),
         (COPIED, TARGET, layout("d", 0, "", "eu.t"), ""),  # brokers that tell no ids
         (COPIED, TARGET, layout("d", 29, "", "eu.t"), ""),  # one may not see it
-        (COPIED, TARGET, layout("d", 3, "", "eu.t"), "eu.t, to which 10 records were copied, is not on the target any"),
-        (COPIED, TARGET, layout("d"), "eu.t, to which 10 records were copied, is not on the target any more"),
+        (COPIED, TARGET, layout("d", 3, "", "eu.t"), "eu.t, to which 10 records were copied, no longer exists on the target"),
+        (COPIED, TARGET, layout("d"), "eu.t, to which 10 records were copied, no longer exists on the target"),
         (COPIED, TARGET, layout("d", 0, "u2", "eu.t"), "eu.t on the target is not the topic to which 10 records were"),
         (COPIED, TARGET, layout("e", 0, "", "eu.t"), "eu.t on the target is not the topic to which 10 records were"),
         (COPIED, SOURCE, layout("c", 0, "t2", "t"), "t on the source is not the topic from which 10 records were"),
         (replace(COPIED, records=0), SOURCE, layout("c", 0, "t2", "t"), "t on the source is not the topic with which the"),
-        (PREPARED, TARGET, layout("d"), "eu.t on the target is not there any more: run kproxy migrate prepare"),
+        (PREPARED, TARGET, layout("d"), "eu.t on the target no longer exists: run kproxy migrate prepare"),
         (PREPARED, TARGET, layout("d", 0, "u2", "eu.t"), "eu.t on the target is not the topic that was prepared: its to"),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from kproxy.migrate.switch.operations import SwitchResult
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
-SECTION = "switch: {kproxies: ['127.0.0.1:1'], to: green}\n"
+SECTION = "switch: {kproxies: ['127.0.0.1:1'], target-upstream: green}\n"
 
 
 def run(*words: str) -> int:
@@ -35,8 +35,8 @@ def file(tmp_path: Path) -> str:
         ["--resume", "--abort"],
         ["--dry-run", "--resume"],
         ["--reversible", "--abort"],
-        ["--gone", "kp"],
-        ["--dry-run", "--gone", "kp"],
+        ["--lost", "kp"],
+        ["--dry-run", "--lost", "kp"],
     ],
     ids=" ".join,
 )
@@ -56,8 +56,8 @@ def test_a_file_without_the_section(tmp_path: Path, command: str) -> None:
     ("end", "code", "words"),
     [
         (CoordinatorOutcome.RELEASED, 0, "next: set 'active: green'"),
-        (CoordinatorOutcome.UNDONE, 3, "next: start the copy again"),
-        (CoordinatorOutcome.INCOMPLETE, 4, "--resume or --abort goes on"),
+        (CoordinatorOutcome.UNDONE, 3, "next: restart the copy"),
+        (CoordinatorOutcome.INCOMPLETE, 4, "--resume or --abort"),
         (CoordinatorOutcome.TAKEN_OVER, 4, "another driver has taken over"),
     ],
     ids=str,

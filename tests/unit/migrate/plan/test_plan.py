@@ -156,7 +156,7 @@ def test_a_second_time_there_is_nothing_to_do() -> None:
 def test_what_the_source_has_changed_since_is_noted() -> None:
     created = MigrationHistory({"t": {"retention.ms": "1000"}}, created_topics=frozenset({"t"}), has_state_topic=True)
     made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), past=created)
-    assert done(made) == ["note for topic t; until the switch retention.ms (then 2000)"]
+    assert done(made) == ["record for topic t; until the switch retention.ms (then 2000)"]
 
 
 def acl(resource: int, name: str, pattern: int = 3, operation: int = 3) -> Acl:
@@ -200,13 +200,13 @@ def test_users_of_old_brokers_are_told_who_produces_idempotently() -> None:
     source = cluster(topic(), acls=(writer, denied, acl(2, "t", operation=4)))
     old, new = (said(plan(source, cluster(version=version)), "warning") for version in ((2, 7), (2, 8)))
     assert old == [
-        "ACLs: the target's brokers let only those produce idempotently who have IdempotentWrite on the cluster, as User:u"
-        " on the source: create it there for those of them who write to these topics"
+        "ACLs: the target's brokers require IdempotentWrite on the cluster from idempotent producers, a right of User:u"
+        " on the source: create it on the target for those that write to these topics"
     ]
     assert new == []
     assert said(plan(source, cluster(version=(2, 7)), replace(MIGRATION, acls=False)), "warning") == []
     assert any(
-        "rights over the cluster itself, 2 rules, such as: User:u may Idem" in one
+        "rights over the cluster itself are not copied: 2 rules, such as: User:u may Idem" in one
         for one in said(plan(source, cluster()), "note")
     )
 
@@ -219,7 +219,7 @@ def test_quotas() -> None:
     target = cluster(topic(retention_ms="-1"), quotas={alice: {"a": 5.0}, every: {"a": 3.0}})
     made = plan(source, target)
     assert done(made) == ["set quota of user alice: b=1048576"]
-    assert said(made, "warning") == ["quota of user alice: a is 1 on the source and 5 on the target, where it stays"]
+    assert said(made, "warning") == ["quota of user alice: a is 1 on the source and 5 on the target: the target's value stays"]
     assert done(plan(source, target, replace(MIGRATION, quotas=False))) == []
 
 
@@ -236,16 +236,16 @@ ROWS: list[tuple[TopicInventory, TopicInventory | None, str, str]] = [
     (topic(), topic(cleanup_policy="compact"), "warning", "t: is compacted on the target and not on the source: records without a key cannot be kept there. It is not compacted before the switch; then compaction removes them"),
     (topic(cleanup_policy="compact,delete"), None, "note", "t: is compacted on the source, and on the target from the switch on: until then it needs the space of all records that are copied. Compaction keeps offsets"),
     (topic(remote_storage_enable="true"), None, "warning", "t: is in remote storage on the source, which the sizes do not count; remote.storage.enable is not kept"),
-    (topic(), topic(partitions=3), "warning", "t: has 3 partitions on the target and 1 on the source: after the switch, producers choose others for the same keys, and their order is not kept"),
+    (topic(), topic(partitions=3), "warning", "t: has 3 partitions on the target and 1 on the source: after the switch, producers choose other partitions for the same keys, and the order of records with one key is not kept"),
     (topic(), topic(records=5), "stop", "t: has 5 offsets on the target that this migration has not written; allowed: an empty topic, another rename, or exclude"),
-    (replace(topic(), partitions=(PartitionInventory(None, None),)), None, "stop", "t: nobody leads partition 0 on the source: repair it first"),
-    (topic(min_insync_replicas="2"), None, "stop", "t: is to have 1 replica and min.insync.replicas=2: nothing could be written; allowed: topics.replication, topics.configs"),
+    (replace(topic(), partitions=(PartitionInventory(None, None),)), None, "stop", "t: partition 0 has no leader on the source: repair it first"),
+    (topic(min_insync_replicas="2"), None, "stop", "t: would have 1 replica and min.insync.replicas=2: no record could be written; allowed: topics.replication, topics.configs"),
     (replace(topic(), operations=frozenset({"Describe"})), None, "stop", "right on the source: User:ANONYMOUS is not allowed Read on topic t"),
     (topic(), replace(topic(), operations=ALLOWED - {"Write"}), "stop", "right on the target: User:ANONYMOUS is not allowed Write on topic t"),
     (topic(), replace(topic(), operations=ALLOWED - {"AlterConfigs"}), "stop", "right on the target: User:ANONYMOUS is not allowed AlterConfigs on topic t"),
     (topic(partitions=2), replace(topic(retention_ms="-1"), operations=ALLOWED - {"Alter"}), "stop", "right on the target: User:ANONYMOUS is not allowed Alter on topic t"),
     (topic(), replace(topic(), effective_configs={}), "stop", "right on the target: User:ANONYMOUS is not allowed DescribeConfigs on topic t, needed to hold its retention open"),
-    (replace(topic(), effective_configs={}), None, "warning", "t: its configurations cannot be seen on the source: the target's defaults are taken"),
+    (replace(topic(), effective_configs={}), None, "warning", "t: its configurations cannot be read on the source: the target's defaults apply"),
 ]  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def test_the_controller_says_how_many_replicas_a_new_topic_has() -> None:
     )
     assert plan(source, cluster(brokers=brokers)).is_blocked
     assert not plan(source, cluster(brokers=brokers, replication=3)).is_blocked
-    assert "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1" in said(
+    assert "t: would have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1" in said(
         plan(source, cluster(replication=3)), "stop"
     )
 
@@ -289,7 +289,7 @@ def test_records_that_were_copied_are_no_hindrance() -> None:
 
 def test_topics_that_cannot_be() -> None:
     assert said(plan(cluster(), cluster()), "stop") == [
-        "topics.include: no topic of the source is wanted, or Describe on all of them is missing; allowed: other globs"
+        "topics.include: no topic of the source is selected, or the right Describe on all of them is missing; allowed: other globs"
     ]
     named = replace(MIGRATION, topics=TopicSelection(("t", "absent")))
     assert said(plan(cluster(topic()), cluster(), named), "warning") == [
@@ -304,7 +304,7 @@ def test_topics_that_cannot_be() -> None:
     ]
     three = replace(MIGRATION, topics=TopicSelection(replication=3))
     assert said(plan(cluster(topic()), cluster(), three), "stop") == [
-        "t: is to have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1"
+        "t: would have 3 replicas, and the target has 1 broker; allowed: topics.replication: 1"
     ]
     old = cluster(topic(), version=(0, 10))
     assert said(plan(old, cluster()), "stop") == ["source: is Kafka 0.10; allowed: 0.11 or later"]
@@ -325,11 +325,11 @@ def test_rights_of_the_cluster() -> None:
         "right on the target: User:mover is not allowed AlterConfigs on the cluster",
         "right on the target: User:mover is not allowed Create on topic t, needed to create it",
     ]
-    text = "right on the target: User:mover is not allowed Describe on the cluster, needed to see the groups"
+    text = "right on the target: User:mover is not allowed Describe on the cluster, needed to read the groups"
     assert said(made, "warning") == [text]
     assert said(made, "note") == [
         "right on the target: brokers leave out topics and groups that this user may not describe",
-        "target: the quotas: could not be seen: too old",
+        "target: the quotas: could not be read: too old",
     ]
 
 
@@ -354,14 +354,14 @@ def test_users_groups_and_acls() -> None:
     )
     made = plan(source, target, replace(MIGRATION, groups=GroupSelection(exclude=("x",))))
     assert said(made, "warning") == [
-        "user u: is missing on the target (SCRAM-SHA-512), and Kafka gives no passwords: create it there with"
+        "user u: is missing on the target (SCRAM-SHA-512), and Kafka does not return passwords: create it there with"
         " kafka-configs --alter --entity-type users",
-        "group g: is in use on the target: positions go to empty groups only",
-        "ACLs: the target has no authorizer: the source's rules cannot be created there; allowed: acls: false",
+        "group g: is in use on the target: positions can only be written to groups without members",
+        "ACLs: the target has no authorizer: the source's ACLs cannot be created there; allowed: acls: false",
     ]
     assert said(made, "note") == [
-        "group s: is a share group: what is kept of it, 'offsets' says",
-        "ACLs: not copied are rights over the cluster itself, 1 rule, such as: User:u may Alter Cluster kafka-cluster",
+        "group s: is a share group: 'kproxy migrate offsets' shows which positions are kept",
+        "ACLs: rights over the cluster itself are not copied: 1 rule, such as: User:u may Alter Cluster kafka-cluster",
     ]
     assert not any("ACL" in text for text in done(made))
 
@@ -442,13 +442,13 @@ def test_shown_in_80_columns() -> None:
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
     for part in (
-        "What stops it",
+        "Blocking problems",
         "Notes",
         "1e+03 TB",
         "c (new)",
         "offsets",
-        "Offsets: records are fewer where a topic is compacted or has transactions",
-        "'kproxy migrate prepare' would do 3 things",
+        "Offsets: an upper bound of the records",
+        "'kproxy migrate prepare' would make 3 changes",
         "Nothing was changed.",
     ):
         assert part in text

@@ -27,7 +27,7 @@ switch:
   ca: /etc/kproxy/ca.pem
   server-name: kproxy.example
   cluster: main
-  to: green
+  target-upstream: green
   hold-seconds: 12
   max-lag: 5000
 """
@@ -38,7 +38,7 @@ switch:
 
 
 def test_what_is_not_said(tmp_path: Path) -> None:
-    found = made(tmp_path, "switch: {kproxies: kp:1, to: green}")
+    found = made(tmp_path, "switch: {kproxies: kp:1, target-upstream: green}")
     assert found == SwitchSection(KproxySelection(("kp:1",)), "green")
     assert (found.cluster, found.hold_seconds, found.max_lag) == ("default", 20.0, 100_000)
     assert made(tmp_path, "") is None
@@ -58,7 +58,7 @@ def test_what_is_not_said(tmp_path: Path) -> None:
     ids=["dns", "dns https", "labels", "labels and all"],
 )
 def test_kproxies_that_are_looked_for(tmp_path: Path, said: str, kproxies: KproxySelection) -> None:
-    found = made(tmp_path, f"switch: {{kproxies: {said}, to: green}}")
+    found = made(tmp_path, f"switch: {{kproxies: {said}, target-upstream: green}}")
     assert found is not None
     assert found.kproxies == kproxies
 
@@ -66,21 +66,21 @@ def test_kproxies_that_are_looked_for(tmp_path: Path, said: str, kproxies: Kprox
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("{to: green}", "switch.kproxies: is missing; allowed: [[https://]HOST:PORT, …], {dns:"),
-        ("{kproxies: a}", "switch.to: is missing; allowed: the name of an upstream, such as green"),
-        ("{kproxies: a, to: Green}", "switch.to: 'Green' is not a name"),
-        ("{kproxies: [], to: green}", "switch.kproxies: is empty"),
-        ("{kproxies: [a, 'a:19091'], to: green}", "switch.kproxies: a:19091 is given twice"),
-        ("{kproxies: ['a:b:c'], to: green}", "switch.kproxies: 'a:b:c' is ambiguous"),
-        ("{kproxies: {}, to: green}", "switch.kproxies: is empty; allowed:"),
-        ("{kproxies: {dns: a, kubernetes: b}, to: green}", "switch.kproxies: has dns, kubernetes; allowed:"),
-        ("{kproxies: {dns: a, port: 5}, to: green}", "switch.kproxies: has dns, port; allowed:"),
-        ("{kproxies: {namespace: b}, to: green}", "switch.kproxies: has namespace; allowed:"),
-        ("{kproxies: {kubernetes: 'a;b'}, to: green}", "switch.kproxies.kubernetes: 'a;b' are no labels"),
-        ("{kproxies: {kubernetes: }, to: green}", "switch.kproxies.kubernetes: has no value"),
-        ("{kproxies: a, to: green, hold-seconds: 26}", "switch.hold-seconds: '26' is out of range; allowed: 1s to 25s"),
-        ("{kproxies: a, to: green, max-lag: -1}", "switch.max-lag: '-1'"),
-        ("{kproxies: a, to: green, holds: 2}", "switch.holds: no such key"),
+        ("{target-upstream: green}", "switch.kproxies: is missing; allowed: [[https://]HOST:PORT, …], {dns:"),
+        ("{kproxies: a}", "switch.target-upstream: is missing; allowed: the name of an upstream, such as green"),
+        ("{kproxies: a, target-upstream: Green}", "switch.target-upstream: 'Green' is not a name"),
+        ("{kproxies: [], target-upstream: green}", "switch.kproxies: is empty"),
+        ("{kproxies: [a, 'a:19091'], target-upstream: green}", "switch.kproxies: a:19091 is given twice"),
+        ("{kproxies: ['a:b:c'], target-upstream: green}", "switch.kproxies: 'a:b:c' is ambiguous"),
+        ("{kproxies: {}, target-upstream: green}", "switch.kproxies: is empty; allowed:"),
+        ("{kproxies: {dns: a, kubernetes: b}, target-upstream: green}", "switch.kproxies: has dns, kubernetes; allowed:"),
+        ("{kproxies: {dns: a, port: 5}, target-upstream: green}", "switch.kproxies: has dns, port; allowed:"),
+        ("{kproxies: {namespace: b}, target-upstream: green}", "switch.kproxies: has namespace; allowed:"),
+        ("{kproxies: {kubernetes: 'a;b'}, target-upstream: green}", "switch.kproxies.kubernetes: 'a;b' are no labels"),
+        ("{kproxies: {kubernetes: }, target-upstream: green}", "switch.kproxies.kubernetes: has no value"),
+        ("{kproxies: a, target-upstream: green, hold-seconds: 26}", "switch.hold-seconds: '26' is out of range; allowed: 1s to 25s"),
+        ("{kproxies: a, target-upstream: green, max-lag: -1}", "switch.max-lag: '-1'"),
+        ("{kproxies: a, target-upstream: green, holds: 2}", "switch.holds: no such key"),
         ("[a]", "switch: is not a mapping"),
     ],
     ids=lambda value: value if value.startswith(("{", "[")) else "",

@@ -13,8 +13,8 @@ from kproxy.migrate.switch.preflight import _check_duration
 @pytest.mark.parametrize(
     ("hold", "said"),
     [
-        (20.0, "lessen the load, or give Spark more cores, or raise switch.hold-seconds (to 25 at most)"),
-        (LONGEST_HOLD, "lessen the load, or give Spark more cores"),
+        (20.0, "reduce the load, or give Spark more cores, or raise switch.hold-seconds (at most 25)"),
+        (LONGEST_HOLD, "reduce the load, or give Spark more cores"),
     ],
 )
 def test_what_is_at_its_maximum_is_not_to_be_raised(hold: float, said: str) -> None:

@@ -45,19 +45,19 @@ def test_all_are_fine() -> None:
 @pytest.mark.parametrize(
     ("answer", "severity", "words"),
     [
-        (AdminError("no kproxy answers"), STOP, "cannot be asked: no kproxy answers"),
+        (AdminError("no kproxy answers"), STOP, "cannot be queried: no kproxy answers"),
         (replace(ANSWER, version="2.0"), WARNING, "is version 2.0, and this command 1.0"),
-        (replace(ANSWER, time=103.0), STOP, "its clock is 3 s away"),
-        (replace(ANSWER, time=90.0), STOP, "its clock is 10 s away"),
+        (replace(ANSWER, time=103.0), STOP, "its clock differs from this machine's by at least 3 s"),
+        (replace(ANSWER, time=90.0), STOP, "its clock differs from this machine's by at least 10 s"),
         (replace(ANSWER, state_dir=False), STOP, "has no --state-dir"),
         (replace(ANSWER, clusters={"other": CLUSTER}), STOP, "has no cluster default that can be switched (it has other)"),
         (with_cluster(state=HELD), STOP, "is in switch x9 (held)"),
         (with_cluster(upstreams={"blue": "A", "red": "B"}), STOP, "has no upstream green (it has blue, red)"),
         (with_cluster(state=ParticipantState("green")), STOP, "leads to green already"),
-        (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "does not reach its upstream green"),
+        (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "cannot connect to its upstream green"),
         (with_cluster(upstreams={"blue": "A", "green": "C"}), STOP, "its other upstream green is cluster C, and the file"),
         (with_cluster(upstreams={"blue": "X", "green": "B"}), STOP, "its active upstream blue is cluster X"),
-        (with_cluster(doubts=("app at 10.0.0.1",)), WARNING, "clients that lost an answer to a write (app at 10.0.0.1)"),
+        (with_cluster(doubts=("app at 10.0.0.1",)), WARNING, "clients lost the response to a write (app at 10.0.0.1)"),
     ],
     ids=[
         "silent", "version", "clock ahead", "clock behind", "no state dir", "no cluster", "in a switch", "no upstream",
@@ -80,4 +80,4 @@ def test_they_do_not_agree() -> None:
     texts = [text for _, _, text in findings({"a": ANSWER, "b": replace(ANSWER, version="0.9")})]
     assert any("several versions: 1.0 (1), 0.9 (1)" in text for text in texts)
     texts = [text for _, _, text in findings({"a": ANSWER, "b": with_cluster(state=ParticipantState("green"))})]
-    assert any("lead to several upstreams now: blue, green" in text for text in texts)
+    assert any("route to different upstreams now: blue, green" in text for text in texts)

@@ -35,7 +35,7 @@ def test_the_end_is_that_behind_the_marker(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_transaction_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reverse_copy, "ClusterClient", lambda _: Slow(10**9))
     with pytest.raises(
-        FinalSyncError, match="partition 0 of t where clients are to go has a transaction that is not ended"
+        FinalSyncError, match="partition 0 of t, on the side to which clients are moved, has an open transaction"
     ):
         reverse_copy.read_settled_ends("a:1", {WHERE: 0}, time.monotonic())
 

@@ -59,7 +59,7 @@ def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatc
     led.wait_for_sessions(ADMIN, lambda group: True)
     (found,) = led.preflight.findings
     assert (found.severity, found.subject) == (STOP, "group a")
-    assert "has members where it is to go" in found.text
+    assert "has members on the side to which clients are moved" in found.text
 
 
 def test_who_is_told_to_go_back_waits_no_more(led: SwitchRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,8 @@ class _SpdyForward:
             if self._data_ended and not self._data_end_reported:
                 self._data_end_reported = True
                 return b""
-            if self._error_text and (self._errors_ended or self._closed):
+            complete = self._errors_ended or self._closed or len(self._error_text) == _MAX_ERROR_TEXT
+            if self._error_text and complete:
                 raise KubeForwardError(bytes(self._error_text))
             if self._closed or (self._data_ended and self._errors_ended):
                 return None

@@ -101,7 +101,7 @@ def test_a_long_line_is_cut_and_the_next_ones_are_read() -> None:
 def test_any_chunking_gives_the_same_lines(chunk: int) -> None:
     class Chunked(io.BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
-            return self.bytes_read(chunk)
+            return self.read(chunk)
 
     data = b"first\r\n\x1b[31msecond\x1b[0m\n\nlast"
     lines = [line for block in LineReader(Chunked(data)).line_blocks() for line in block]

@@ -547,7 +547,7 @@ async def test_again_on_the_same_connection(cluster: DevCluster) -> None:
         await scout_nodes(connection)
         exchange = SaslExchange(Scram("SCRAM-SHA-512", USER, PASSWORD), first.versions, first_id=2**31 - 9)
         ask.send(encode_request(METADATA, 1, 5, struct.pack(">i", 0)))
-        ask.send(exchange.start())
+        ask.send(exchange.first_request())
         assert (await ask.receive(10))[:4] == struct.pack(">i", 5)
         again = exchange.next_request(await ask.receive(10))
         while again is not None:

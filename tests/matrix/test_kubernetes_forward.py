@@ -194,7 +194,7 @@ def test_java_writes_and_kcat_reads(proxy: Kproxy, tmp_path: Path) -> None:
     topic = create_topic(proxy.bootstrap)
     properties = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": "true"}
     with java(
-        Programs.after(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log"
+        Programs.of(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log"
     ) as writer:
         writer.wait_more("acked", 200)
         writer.end()

@@ -58,7 +58,7 @@ def tables() -> str:
 
 def _table(setup: Setup) -> Iterator[str]:
     yield f"### {setup.title}\n"
-    yield "| the client's place | bootstrap address | the broker advertises | without kproxy | verdict of `kproxy doctor` |"
+    yield "| client | bootstrap address | the broker advertises | without kproxy | verdict of `kproxy doctor` |"
     yield "|---|---|---|---|---|"
     places = {place.name: place for place in setup.places}
     for cell in setup.cells:

@@ -1,4 +1,4 @@
-"""The switch of one unit in this process: it gives `kproxy.proxy.switching.state` its events, and runs the effects.
+"""The switch of one unit in this process: passes events to `kproxy.proxy.switching.participant`, and runs the effects.
 
 Each step is written to the state directory first, and done then: a kproxy that is killed continues from there. What
 cannot be written is not done, except for the undo at the deadline: another process would find a state whose deadline

@@ -386,10 +386,11 @@ def listener(inode: int, port: int, state: str = "0A") -> str:
     return f"   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0  0 {inode} 1"
 
 
-def machine(tmp_path: Path, sockets: dict[int, int], commands: dict[int, tuple[list[str], list[int]]]) -> Path:
+def machine(tmp_path: Path, ports_of_sockets: dict[int, int], commands: dict[int, tuple[list[str], list[int]]]) -> Path:
     """A /proc: port by inode; of each process its command and inodes."""
     (tmp_path / "net").mkdir()
-    (tmp_path / "net" / "tcp").write_text("header\n" + "\n".join(listener(*one) for one in sockets.items()) + "\nx\n")
+    lines = "\n".join(listener(*one) for one in ports_of_sockets.items())
+    (tmp_path / "net" / "tcp").write_text(f"header\n{lines}\nx\n")
     for pid, (words, inodes) in commands.items():
         process = tmp_path / str(pid)
         (process / "fd").mkdir(parents=True)
@@ -401,7 +402,7 @@ def machine(tmp_path: Path, sockets: dict[int, int], commands: dict[int, tuple[l
 
 
 def test_what_listens_here(tmp_path: Path) -> None:
-    sockets = {1: 9092, 2: 9093, 3: 5432, 4: 19092, 5: 9094, 6: 18080, 7: 29092, 8: 31000, 9: 9093, 10: 9999}
+    ports_of_sockets = {1: 9092, 2: 9093, 3: 5432, 4: 19092, 5: 9094, 6: 18080, 7: 29092, 8: 31000, 9: 9093, 10: 9999}
     commands = {
         10: (["/usr/bin/kubectl", "port-forward", "svc/kafka", "9092", "9093"], [1, 2]),
         11: (["kubectl", "port-forward", "svc/postgres", "5432"], [3]),
@@ -411,7 +412,7 @@ def test_what_listens_here(tmp_path: Path) -> None:
         16: (["java", "-Xmx1g", "kafka.Kafka", "/etc/kafka/two.properties"], [8, 9, 10]),
         15: (["/usr/bin/docker-proxy", "-host-port", "29092"], [7]),
     }
-    place = sockets.search_sockets(machine(tmp_path, sockets, commands))
+    place = sockets.search_sockets(machine(tmp_path, ports_of_sockets, commands))
     assert [one.words for one in place.candidates] == [
         ("run", "-b", "localhost:9092,localhost:9093"),
         ("doctor", "localhost:9093"),

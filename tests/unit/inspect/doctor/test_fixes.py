@@ -61,7 +61,7 @@ def examined(
         *contacts,
         bootstrap=(good(server, next(iter(here))),),
         broker_settings={key(node): told(dict(values)) for node, values in settings.items()},
-        here={key(node): Address.parse(address) for node, address in here.items()},
+        working_addresses={key(node): Address.parse(address) for node, address in here.items()},
         settings=settings.get(next(iter(here))),
         **more,
     )

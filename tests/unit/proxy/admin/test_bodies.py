@@ -133,8 +133,8 @@ HOSTILE = {
     "an endless length": (HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n1", 400, b"speaks HTTP/1.1"),
     "a negative length": (HEAD + b"Content-Length: -1\r\n\r\n1", 400, b"speaks HTTP/1.1"),
     "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n11", 400, b"speaks HTTP/1.1"),
-    "a length and chunks": (HEAD + b"Content-Length: 1\r\n" + CHUNKED + b"0\r\n\r\n", 400, b"body ends"),
-    "chunks in HTTP/1.0": (chunks(SAID, 5).replace(b"HTTP/1.1", b"HTTP/1.0"), 400, b"body ends"),
+    "a length and chunks": (HEAD + b"Content-Length: 1\r\n" + CHUNKED + b"0\r\n\r\n", 400, b"is ambiguous"),
+    "chunks in HTTP/1.0": (chunks(SAID, 5).replace(b"HTTP/1.1", b"HTTP/1.0"), 400, b"is ambiguous"),
     "expects, and then too much": (sized(b"1" * 5000, b"Expect: 100-continue\r\n"), 413, b"larger than 1000 bytes"),
 }
 

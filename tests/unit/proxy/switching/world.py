@@ -263,7 +263,7 @@ class Model:
                 GREEN,
                 work=(Work.COPY,),
                 takes_over=world.began > 0,
-                decided=self.machines.decision(sorted(world.journal)),
+                decided=self.machines.last_decision(sorted(world.journal)),
                 abort=abort,
             )
             kept = world.drivers if self.bounds.zombies else ()
@@ -367,7 +367,7 @@ def way_out(model: Model, world: World, *, abort: bool) -> None:
             GREEN,
             work=(Work.COPY,),
             takes_over=True,
-            decided=machines.decision(sorted(world.journal)),
+            decided=machines.last_decision(sorted(world.journal)),
             abort=abort,
         )
     )

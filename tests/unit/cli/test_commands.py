@@ -429,11 +429,11 @@ def test_a_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert {name.removeprefix("kproxy.cli.") for name in done.stderr.split()} == {
-        "first",
+        "first_contact",
         "flags",
         "group",
         "run",
-        "servers",
+        "server_arguments",
     }
 
 

@@ -82,7 +82,7 @@ class TlsSocket(socket.socket):
     @property
     def requested_name(self) -> str:
         """The name that the client asked for (RFC 6066 §3), if the context has `record_server_name`; "" if none."""
-        return getattr(self._tls, "asked_for", None) or ""
+        return getattr(self._tls, "requested_name", None) or ""
 
     def peer_names(self) -> list[str]:
         """Return the host names and addresses in the other side's certificate; none if it was not verified."""

@@ -10,5 +10,5 @@ cdef class Acks:
     cdef public bytes _head
     cdef public object produces
 
-    @cython.locals(stop=Py_ssize_t, acks_at=object, first=Py_ssize_t)
+    @cython.locals(stop=Py_ssize_t, acks_at=object)
     cpdef expects_response(self, const unsigned char[::1] chunk, Py_ssize_t at, Py_ssize_t after, Py_ssize_t end, Call call)

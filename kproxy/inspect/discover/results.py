@@ -14,7 +14,7 @@ class ClusterCandidate:
     words: tuple[str, ...] = ()
     """The arguments of `kproxy` for this cluster; none if clients on this machine need no kproxy."""
     notes: tuple[str, ...] = ()
-    """What else is needed, or assumed."""
+    """Further requirements, and assumptions."""
 
 
 @dataclass(frozen=True, slots=True)

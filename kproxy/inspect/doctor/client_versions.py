@@ -1,4 +1,4 @@
-"""Which clients and brokers are too old for each other. Pure.
+"""The versions of clients and brokers that are too old for each other. Pure.
 
 Kafka 4.0 removed the versions of requests that Kafka 2.1 had already replaced (KIP-896), in brokers and in the Java
 client. The KIP names the releases of other clients with which it was checked; those, and later ones, work.

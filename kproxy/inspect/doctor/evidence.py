@@ -190,7 +190,7 @@ class Examination:
     exec_words: tuple[str, ...] = ()
     """The words before a command that needs kproxy to connect; none if it does not."""
     not_checked: tuple[str, ...] = ()
-    """What was not checked, and why."""
+    """The checks that were left out, and why."""
 
     @property
     def dialler(self) -> str:

@@ -9,7 +9,7 @@ from kproxy.advice.remedies.faults import Fault
 
 
 class Responsible(Enum):
-    """Where a cause can be fixed."""
+    """The place where a cause can be fixed."""
 
     BROKER = "the broker's configuration"
     CLIENT = "the client's configuration"
@@ -41,4 +41,4 @@ class DoctorFinding:
     symptom: Fault | None = None
     """The fault that clients see, if their messages are not those of `fault`."""
     advice: str = ""
-    """What to do, if the fault's remedy does not say it."""
+    """The advice, if it is not that of the fault's remedy."""

@@ -33,10 +33,10 @@ WRITE_SECONDS = 30.0
 EVENTS_AT_A_TIME = 32
 """Chunks of a body that are read before others may run: a peer may make them of one byte each."""
 CHUNKING = 8
-"""How many times its size a body may take in chunks: six times if each has one byte."""
+"""The most bytes of a chunked body, as a multiple of its size: six if each chunk has one byte."""
 LINGER_SECONDS = 1.0
-"""How long superfluous bytes are read before closing: closing at once would reset the connection, and the peer
-might lose the reply that names the fault."""
+"""The seconds in which superfluous bytes are read before closing: closing at once would reset the connection, and the
+peer might lose the reply that names the fault."""
 
 HANDSHAKE_SECONDS = 5.0
 """From a connection to the end of its TLS handshake."""

@@ -55,7 +55,7 @@ class AdminSources:
     reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reloads the configuration; None if requests must not do that."""
     frames: LineStream | None = None
-    """The same as `tap`, for copies of frames."""
+    """Lines with copies of frames, like `tap`."""
 
     switches: Callable[[], bytes] | None = None
     """The JSON of `/switch`."""

@@ -28,7 +28,7 @@ class Request:
     peer: str = ""
     """The IP address of the client, "" if unknown."""
     withheld: str = ""
-    """Who alone may read what names brokers, if not this client: "only to requests with its token"."""
+    """The requests to which names of brokers are shown, if not to this one: "only to requests with its token"."""
 
     @classmethod
     def from_target(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:

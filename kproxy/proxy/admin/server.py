@@ -24,7 +24,7 @@ MAX_CONNECTIONS = 64
 """Scrapers, probes and a few people; more is a fault or an attack, and must not take the proxy's descriptors. A new
 connection is served all the same, for it may be a probe: another one gives way to it."""
 CLOSE_SECONDS = 2.0
-"""What `AdminServer.close` gives to answers under way."""
+"""The time that `AdminServer.close` gives to current replies."""
 
 
 async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | None = None) -> AdminServer:

@@ -63,7 +63,7 @@ class Metrics:
         self.listeners_bound: dict[str, int] = {}
         """By cluster."""
         self.reloads: Counter[str] = Counter(success=0, failure=0)
-        """Of the configuration, by outcome."""
+        """Reloads of the configuration, by outcome."""
         self.configured_at: float = 0.0
         """Since when this configuration runs, as a Unix time."""
         self.reload_succeeded_at: float = 0.0
@@ -72,9 +72,9 @@ class Metrics:
         """Requests without a response yet, as (cluster, node, how many); set by the app, asked at a scrape.
         A node may come several times, once per session say: the numbers are added."""
         self.switches: Callable[[], Iterable[SwitchMetrics]] = tuple
-        """Of clusters that can be switched; set by the app, asked at a scrape."""
+        """The clusters that can be switched; set by the app, called at a scrape."""
         self.forwards: Callable[[], Iterable[tuple[str, str, int, int]]] = tuple
-        """Of each port of --forward: cluster, local address, connections that are open, and how many there have been;
+        """The ports of --forward: cluster, local address, connections that are open, and how many there have been;
         set by the app, asked at a scrape."""
         self.log_lines_dropped: Callable[[], int] = int
         """Lines of the log that were never written, as what reads it had stopped; set by the app, asked at a scrape."""

@@ -74,9 +74,9 @@ class SwitchStatus:
     """The upstream that the configuration calls active."""
     to: str
     seconds: float
-    """How long writes have been held."""
+    """The seconds for which writes have been held."""
     seconds_left: float | None
-    """How long until the switch undoes itself; None if it does not."""
+    """The seconds until the switch undoes itself; None if it does not."""
     unanswered: int
     """Writes without a response, while writes are held."""
     held: int
@@ -93,7 +93,7 @@ class SwitchStatus:
     """Writes may wait until a person acts."""
     part: str = ""
     parts: tuple[SwitchStatus, ...] = ()
-    """The same for each part of the cluster, whose name is in `part`."""
+    """The status of each part of the cluster, whose name is in its `part`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class SessionStatus:
     login: str = ""
     """The mechanism with which the client logs in itself; "" if it does not."""
     produces: str = ""
-    """How the client writes records (`switching.producers`); "" if it has not done so."""
+    """The kind of producer (`switching.producers`); "" if the client has not written records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,5 +206,5 @@ class Status:
     configured_at: str = ""
     """Since when this configuration is in use, in UTC (ISO 8601)."""
     reloads: int = 0
-    """How often kproxy has reloaded the configuration without a mistake."""
+    """The number of reloads of the configuration without a mistake."""
     clusters: tuple[ClusterStatus, ...]

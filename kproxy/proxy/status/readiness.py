@@ -1,4 +1,4 @@
-"""Whether clients can use a cluster, and what to do about nodes that kproxy cannot connect to."""
+"""The readiness of a cluster for clients, and advice about nodes that kproxy cannot connect to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal, get_args
 from kproxy.proxy.status.model import ClusterStatus, SwitchStatus
 
 Requires = Literal["all", "one", "none"]
-"""How many nodes of each cluster must be reachable for kproxy to be ready."""
+"""The number of nodes of each cluster that must be reachable for kproxy to be ready."""
 
 LEVELS: tuple[Requires, ...] = get_args(Requires)
-"""All of them."""
+"""All values of `Requires`."""
 
 
 def not_ready_reasons(cluster: ClusterStatus, requires: Requires) -> list[str]:

@@ -21,7 +21,7 @@ client (franz-go 2.5 s; Java, librdkafka 1.2 s)."""
 GIVEN_UP_AFTER = 130.0
 """Seconds after which a client does not repeat a write: `delivery.timeout.ms` is 120 s in Java and franz-go."""
 GIVEN_UP_LATE = 310.0
-"""The same for librdkafka, whose `message.timeout.ms` is 300 s, and for clients that do not name their software."""
+"""The seconds for librdkafka, whose `message.timeout.ms` is 300 s, and for clients that do not name their software."""
 MAX_DOUBTS = 1_000
 """Doubts that are tracked one by one."""
 

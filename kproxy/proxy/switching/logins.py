@@ -1,4 +1,4 @@
-"""How clients log in to the brokers of each upstream, and whether they still can after a switch. Pure."""
+"""The logins of clients at the brokers of each upstream, and whether they work after a switch. Pure."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Phase(StrEnum):
     FLIPPED = "flipped"
     """Sessions use the other upstream; their writes wait."""
     COMMITTED = "committed"
-    """The same, and only the driver can end this."""
+    """Sessions use the other upstream, their writes wait, and only the driver can end this."""
 
 
 class CommandType(StrEnum):
@@ -117,7 +117,7 @@ class ParticipantState:
     """When the hold began."""
     deadline: float | None = None
     count: int = 0
-    """How many holds were taken or forbidden; it only grows."""
+    """The number of holds that were taken or forbidden; it only grows."""
     last: LastSwitch | None = None
 
     @property

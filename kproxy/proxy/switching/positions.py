@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from kproxy.proxy.switching.doubts import ClientIdentity
 
 Partition = tuple[bytes, int]
-"""A topic's name as it came, and a number."""
+"""A topic's name as received, and a partition number."""
 Position = tuple[bytes, int, int]
-"""The same with an offset."""
+"""A topic's name as received, a partition number, and an offset."""
 
 MAX_CLIENTS = 20_000
 """Clients that are tracked one by one; if more have fetched, each client is treated as one that has."""
 MAX_SAVED_CLIENTS = 2_000
 """Clients that a kproxy writes to its state file when it ends."""
 MAX_OFFSETS = 8
-"""Offsets of one partition that are kept as received by one client: the last ones."""
+"""The last offsets of one partition that one client has received: this many are kept."""
 MAX_PARTITIONS = 50_000
 """Partitions that are kept of one client; of more, the oldest are forgotten."""
 MAX_WAITING = 1_000

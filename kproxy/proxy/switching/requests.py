@@ -75,7 +75,7 @@ class FetchRequest:
     flexible: bool
     max_wait: int
     in_session: bool
-    """It continues a fetch session (KIP-227)."""
+    """The request continues a fetch session (KIP-227)."""
     positions: tuple[Position, ...]
     """The positions in the request; outside of a fetch session, all positions of the client."""
     forgotten: tuple[tuple[bytes, int], ...] = ()

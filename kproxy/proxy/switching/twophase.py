@@ -31,7 +31,7 @@ class KnownPhase(StrEnum):
 
     UNKNOWN = "unknown"
     SERVING = "serving"
-    """It routes clients to the former upstream, and is not in this switch."""
+    """The kproxy routes clients to the former upstream, and is not in this switch."""
     HOLDING = "holding"
     HELD = "held"
     FLIPPED = "flipped"
@@ -39,9 +39,9 @@ class KnownPhase(StrEnum):
     RELEASED = "released"
     UNDONE = "undone"
     LOST = "lost"
-    """It does not reply now."""
+    """The kproxy does not reply now."""
     ODD = "odd"
-    """It is in a phase that it must not be in, and only a person can say why."""
+    """The kproxy is in a phase that it must not be in; only a person can find out why."""
 
 
 class Work(StrEnum):
@@ -108,7 +108,7 @@ class CoordinatorState:
     counts: tuple[int, ...] = ()
     """`ParticipantState.count` of each kproxy."""
     finished_work: int = 0
-    """How many items of the plan's work are finished."""
+    """The number of finished items of the plan's work."""
     last_record: JournalDecision | None = None
     """The last record that this driver has written to the journal."""
     may_have_committed: bool = False

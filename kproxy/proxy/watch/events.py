@@ -38,7 +38,7 @@ class LogEvent:
     since: float
     """The Unix time at which it was written first."""
     times: int = 1
-    """How often it was written."""
+    """The number of times that it was written."""
 
     @property
     def refused(self) -> str:

@@ -127,7 +127,7 @@ class Feed:
         self._watch = watch
         self._listeners: set[FeedListener] = set()
         self.readers = 0
-        """How many of the subscribers read lines."""
+        """The number of subscribers that read lines."""
 
     def add(self, listener: FeedListener) -> None:
         """Add a subscriber."""

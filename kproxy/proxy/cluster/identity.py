@@ -79,7 +79,7 @@ class BrokerIdentifier:
 
     @property
     def login(self) -> LoginMode:
-        """Who must log in to the brokers, if kproxy does not, as far as the brokers have shown it."""
+        """The party that must log in to the brokers, if kproxy does not, as far as the brokers have shown it."""
         if self._answers_without_login:
             return LoginMode.NONE
         return LoginMode.CLIENTS if self._has_required_login else LoginMode.UNKNOWN

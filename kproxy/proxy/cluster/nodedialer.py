@@ -256,8 +256,8 @@ class NodeDialer:
     def candidates(self, key: NodeKey) -> list[Route]:
         """Return the routes to a node, best first.
 
-        The one that worked last comes first, then the order of `Routes`; last of all an address that led to another
-        node.
+        The one that worked last comes first, then the order of `Routes`; last of all an address that was another
+        node's.
         """
         reachability = self.reachability
         learned = [node_address.address for node_address in reachability.addresses_of(key)]

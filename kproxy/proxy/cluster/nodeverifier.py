@@ -113,13 +113,13 @@ class NodeVerifier:
 
     @property
     def login(self) -> LoginMode:
-        """Who logs in to the brokers, as far as is known."""
+        """The party that logs in to the brokers, as far as is known."""
         return LoginMode.KPROXY if self._connector.logs_in else self._identifier.login
 
     def may_be_any_node(self, server: Address) -> bool:
         """Check whether it has been unknown for a while which node a bootstrap server is.
 
-        A port-forward that led to another node may have been repaired.
+        A port-forward to another node may have been repaired.
         """
         return monotonic() - self._identified_at.get(server, float("-inf")) > _IDENTITY_VALID_FOR
 

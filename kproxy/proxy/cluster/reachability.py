@@ -1,6 +1,6 @@
-"""What kproxy knows about reaching one upstream: the cluster's id, the node at each address, the route to each node.
+"""The facts about reaching one upstream: the cluster's id, the node at each address, the route to each node.
 
-All of it is one value. Each discovery is a *fact*, which `ReachabilityState.note` takes in.
+All of them are one value. Each discovery is a *fact*, which `ReachabilityState.note` takes in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ADDRESSES = 10_000
 
 
 class Proof(Enum):
-    """How kproxy knows which node an address leads to."""
+    """The evidence that an address leads to a node."""
 
     OWN_WORD = "the broker says so"
     CERTIFICATE = "its certificate has that node's name only"

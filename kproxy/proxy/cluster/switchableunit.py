@@ -1,4 +1,4 @@
-"""What a unit that can be switched needs beside its sessions: the hold on its writes, and the guards of its sessions.
+"""The parts of a switchable unit beside its sessions: the hold on its writes, and the guards of its sessions.
 
 Clusters that cannot be switched have none of it, and do not import it.
 """

@@ -161,7 +161,7 @@ class Conversation:
 
     @property
     def produces(self) -> str:
-        """How the client writes records (`switching.producers`), "" while no request has shown it."""
+        """The way in which the client writes records (`switching.producers`), "" while no request has shown it."""
         return self._acks.produces
 
     def note_used_apis(self, *, unsure: bool) -> None:

@@ -89,9 +89,9 @@ def verify_command(
             migration.name,
             sample=sample,
             show_bytes=show_bytes,
-            again=full,
+            full=full,
             lag=_read_lag_samples(endpoints.target, migration.name),
-            said=lambda line: click.echo(line, err=True),
+            on_progress=lambda line: click.echo(line, err=True),
         )
     if as_json:
         click.echo(json.dumps(said_json(result), indent=2))

@@ -1,4 +1,4 @@
-"""Whether two sides have the same records, judged by counts and hashes of blocks. Pure."""
+"""Comparison of the counts and hashes of blocks of both sides. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ EXTRA = -1
 
 @dataclass(frozen=True, slots=True)
 class BlockSums:
-    """Of the records of one block: how many, and their hashes added up and combined in three ways. Each hash has the
-    record's offset on the source in it, so the order in which they are added is of no importance, and that of the
-    records is."""
+    """The number of records of a block, and their hashes combined in three ways.
+
+    Each hash includes the record's offset on the source. So the order in which hashes are combined does not matter, and
+    the order of the records does.
+    """
 
     count: int = 0
     xor: int = 0
     high: int = 0
     low: int = 0
-    first: int = field(default=-1, compare=False)  # the smallest offset on its own side
+    first: int = field(default=-1, compare=False)
+    """The smallest offset on its own side."""
 
 
 EMPTY = BlockSums()
@@ -29,22 +32,25 @@ EMPTY = BlockSums()
 
 @dataclass(frozen=True, slots=True)
 class PieceVerdict:
-    """`good`: records in good blocks. `bad`: the blocks that are not. `extra`: on the target and not in the map;
-    `others`: how many of these may be there, since others write to the target."""
+    """The result of comparing a piece."""
 
     piece: PartitionPiece
     matching: int
+    """Number of records in equal blocks."""
     blocks: int
     bad: tuple[int, ...] = ()
+    """Blocks that differ."""
     extra: BlockSums = EMPTY
+    """Records on the target that are not in the map."""
     client_records: int = 0
+    """Records on the target that are not in the map, and that clients may have written."""
 
     @property
     def is_equal(self) -> bool:
         return not self.bad and not self.extra.count
 
     def first_bad(self) -> PartitionPiece | None:
-        """The first bad block; None if there are but extra records."""
+        """Return the first block that differs, or None if there are only extra records."""
         if not self.bad:
             return None
         return self.piece.part(self.bad[0] << BLOCK_BITS, self.bad[0] + 1 << BLOCK_BITS)
@@ -57,17 +63,17 @@ def compare_blocks(
     *,
     others_write: bool = False,
 ) -> PieceVerdict:
-    """A block is good if both sides have all records that the map has, no other, and the same."""
+    """Compare the blocks of a piece. A block is equal if both sides have exactly the records of the map."""
     expected = piece.blocks()
     blocks = sorted((source.keys() | target.keys() | expected.keys()) - {EXTRA})
-    bad, good = [], 0
+    differing, matching = [], 0
     for block in blocks:
-        one = source.get(block, EMPTY)
-        if one == target.get(block, EMPTY) and one.count == expected[block]:
-            good += one.count
+        source_sums = source.get(block, EMPTY)
+        if source_sums == target.get(block, EMPTY) and source_sums.count == expected[block]:
+            matching += source_sums.count
         else:
-            bad.append(block)
+            differing.append(block)
     extra = target.get(EXTRA, EMPTY)
     if others_write:
-        return PieceVerdict(piece, good, len(blocks), tuple(bad), client_records=extra.count)
-    return PieceVerdict(piece, good, len(blocks), tuple(bad), extra)
+        return PieceVerdict(piece, matching, len(blocks), tuple(differing), client_records=extra.count)
+    return PieceVerdict(piece, matching, len(blocks), tuple(differing), extra)

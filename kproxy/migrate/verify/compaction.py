@@ -1,12 +1,12 @@
-"""Compacted topics: which records may be missing on one side, and which may not.
+"""Compacted topics: the records that may be missing on one side.
 
 Compaction removes a record only if a later one has its key, and a tombstone only if no earlier record of its key is
 left. So a record that one side lacks is accepted there
 
 - if that side has a later record with the same key, or
-- if the last record with that key on the other side is a tombstone, and this side has no record with that key at all.
+- if the last record with that key on the other side is a tombstone, and this side has no record with that key.
 
-Nothing else is. To know it, both logs are read from their beginning to their end, for the keys of missing records.
+Nothing else is accepted. To decide it, Spark reads both logs completely, for the keys of missing records.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, build_looku
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """Of one piece: records that are the same on both sides, those that compaction has removed from the source, from
-    the target, from both; blocks with records that are wrong all the same, and the first of these on the source (-1:
-    the target has records that the map does not have, `extra` the first of them)."""
+    """The result for one piece, in records."""
 
     same: int = 0
+    """Equal on both sides."""
     compacted_source: int = 0
+    """Removed from the source by compaction."""
     compacted_target: int = 0
+    """Removed from the target by compaction."""
     compacted_both: int = 0
+    """Removed from both sides."""
     bad: int = 0
+    """Blocks with records that differ."""
     first: int = -1
+    """Source offset of the first record that differs, -1 if there is none."""
     extra: int = -1
+    """Offset of the first record on the target that is not in the map, -1 if there is none."""
 
 
 _COLUMNS = ["topic", "partition", "key", "position", "h", "gone", "offset"]
@@ -44,15 +49,18 @@ def explain_missing(
     pieces: Sequence[PartitionPiece],
     logs: tuple[Mapping[tuple[str, int], LogBounds], Mapping[tuple[str, int], LogBounds]],
 ) -> dict[tuple[str, int], CompactionResult]:
-    """By topic and partition on the source. `addresses`, `logs`: the source's, the target's."""
+    """Return the result of each piece, by topic and partition of the source.
+
+    `addresses` and `logs`: of the source, then of the target.
+    """
     from pyspark.sql.functions import broadcast, col, expr
 
-    known = build_lookup(pieces)
+    run_lookup = build_lookup(pieces)
     places = spark.createDataFrame(
         [(p.topic, p.target_topic, p.partition, p.begin, p.end, p.target_begin) for p in pieces],
         "s_topic string, t_topic string, s_partition int, s_begin long, s_end long, t_begin long",
     )
-    left = read_records(spark, addresses[0], source_ranges(pieces)).selectExpr(
+    source_frame = read_records(spark, addresses[0], source_ranges(pieces)).selectExpr(
         "topic",
         "partition",
         "key",
@@ -63,15 +71,17 @@ def explain_missing(
         "value",
         "headers",
     )
-    left = left.withColumn("h", expr(record_hash())).select(*_COLUMNS)
-    right = map_to_source(spark, read_records(spark, addresses[1], target_ranges(pieces)), known)
-    right = right.withColumn("h", expr(record_hash())).withColumn("gone", expr("value is null"))
-    renamed = broadcast(places.selectExpr("t_topic", "s_topic", "s_partition"))
-    right = right.join(renamed, expr("topic = t_topic and partition = s_partition")).withColumn("topic", col("s_topic"))
-    right = right.select(*_COLUMNS)
-    extras = right.where("position is null").groupBy("topic", "partition").agg(expr("min(offset) as extra"))
-    pairs = left.alias("l").join(
-        right.where("position is not null").alias("r"),
+    source_frame = source_frame.withColumn("h", expr(record_hash())).select(*_COLUMNS)
+    target_frame = map_to_source(spark, read_records(spark, addresses[1], target_ranges(pieces)), run_lookup)
+    target_frame = target_frame.withColumn("h", expr(record_hash())).withColumn("gone", expr("value is null"))
+    topic_names = broadcast(places.selectExpr("t_topic", "s_topic", "s_partition"))
+    target_frame = target_frame.join(topic_names, expr("topic = t_topic and partition = s_partition")).withColumn(
+        "topic", col("s_topic")
+    )
+    target_frame = target_frame.select(*_COLUMNS)
+    extras = target_frame.where("position is null").groupBy("topic", "partition").agg(expr("min(offset) as extra"))
+    pairs = source_frame.alias("l").join(
+        target_frame.where("position is not null").alias("r"),
         expr("l.topic = r.topic and l.partition = r.partition and l.position = r.position"),
         "full",
     )
@@ -85,15 +95,15 @@ def explain_missing(
     )
     lacking = pairs.where("lacks in ('source', 'target')")
     keys = lacking.select("topic", "partition", "key").distinct()
-    lasts = [
-        _lasts(frame, keys, name)
+    last_records = [
+        _last_by_key(frame, keys, name)
         for name, frame in (
-            ("s", _whole_source(spark, addresses[0], pieces, logs[0])),
-            ("t", _whole_target(spark, addresses[1], pieces, logs[1], known, places)),
+            ("s", _read_source_log(spark, addresses[0], pieces, logs[0])),
+            ("t", _read_target_log(spark, addresses[1], pieces, logs[1], run_lookup, places)),
         )
     ]
     judged = pairs
-    for last in lasts:
+    for last in last_records:
         judged = judged.join(last, ["topic", "partition", "key"], "left")
     judged = judged.withColumn(
         "verdict",
@@ -108,31 +118,37 @@ def explain_missing(
         expr("min(case when verdict = 'bad' then position end) as first"),
         expr(f"count(distinct case when verdict = 'bad' then shiftright(position, {BLOCK_BITS}) end) as bad"),
     )
-    alone = {(row["topic"], row["partition"]): row["extra"] for row in extras.collect()}
+    extra_offsets = {(row["topic"], row["partition"]): row["extra"] for row in extras.collect()}
     rows = {(row["topic"], row["partition"]): row for row in counted.collect()}
-    return {piece.where: _outcome(piece, rows.get(piece.where), alone.get(piece.where, -1)) for piece in pieces}
+    return {piece.where: _result(piece, rows.get(piece.where), extra_offsets.get(piece.where, -1)) for piece in pieces}
 
 
-def _outcome(piece: PartitionPiece, row: Any, extra: int) -> CompactionResult:
+def _result(piece: PartitionPiece, counts: Any, extra: int) -> CompactionResult:
     in_map = sum(count for _, _, count in piece.runs())
-    if row is None:
+    if counts is None:
         return CompactionResult(compacted_both=in_map, extra=extra)
-    first = -1 if row["first"] is None else int(row["first"])
-    compacted_both = max(0, in_map - row["all"])
+    first = -1 if counts["first"] is None else int(counts["first"])
+    compacted_both = max(0, in_map - counts["all"])
     return CompactionResult(
-        row["same"], row["compacted_source"], row["compacted_target"], compacted_both, row["bad"], first, extra
+        counts["same"],
+        counts["compacted_source"],
+        counts["compacted_target"],
+        compacted_both,
+        counts["bad"],
+        first,
+        extra,
     )
 
 
-def _lasts(frame: Any, keys: Any, side: str) -> Any:
-    """Of each key on one side: the place of its last record, and whether that is a tombstone."""
+def _last_by_key(frame: Any, keys: Any, side: str) -> Any:
+    """Return the place of the last record of each key on one side, and whether it is a tombstone."""
     from pyspark.sql.functions import expr
 
-    found = frame.join(keys, ["topic", "partition", "key"], "left_semi").groupBy("topic", "partition", "key")
-    return found.agg(expr(f"max(place) as {side}_last"), expr(f"max_by(gone, place) as {side}_gone"))
+    grouped = frame.join(keys, ["topic", "partition", "key"], "left_semi").groupBy("topic", "partition", "key")
+    return grouped.agg(expr(f"max(place) as {side}_last"), expr(f"max_by(gone, place) as {side}_gone"))
 
 
-def _whole_source(
+def _read_source_log(
     spark: Any, bootstrap: str, pieces: Sequence[PartitionPiece], logs: Mapping[tuple[str, int], LogBounds]
 ) -> Any:
     ranges = {piece.where: (logs[piece.where].begin, logs[piece.where].end) for piece in pieces}
@@ -141,20 +157,23 @@ def _whole_source(
     )
 
 
-def _whole_target(
+def _read_target_log(
     spark: Any,
     bootstrap: str,
     pieces: Sequence[PartitionPiece],
     logs: Mapping[tuple[str, int], LogBounds],
-    known: Any,
+    run_lookup: Any,
     places: Any,
 ) -> Any:
-    """Places are the source's offsets as far as the map of these pieces goes; before and after it, their order is kept
-    and nothing else."""
+    """Return the target's records with their places.
+
+    A place is an offset of the source as far as the map of these pieces goes. Before and after it, only the order is
+    kept.
+    """
     from pyspark.sql.functions import broadcast, expr
 
     ranges = {piece.target_where: (logs[piece.target_where].begin, logs[piece.target_where].end) for piece in pieces}
-    frame = map_to_source(spark, read_records(spark, bootstrap, ranges), known)
+    frame = map_to_source(spark, read_records(spark, bootstrap, ranges), run_lookup)
     frame = frame.join(broadcast(places), expr("topic = t_topic and partition = s_partition"))
     place = "coalesce(position, if(offset < t_begin, offset - t_begin, s_end + offset))"
     return frame.selectExpr("s_topic as topic", "partition", "key", f"{place} as place", "value is null as gone")

@@ -1,4 +1,4 @@
-"""One partition while it is verified, and what is said of it then."""
+"""One partition during its verification."""
 
 from __future__ import annotations
 
@@ -28,53 +28,62 @@ _COUNTS = (
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """One partition while it is verified."""
+    """One partition during its verification."""
 
     copied: CopiedPartition
     piece: PartitionPiece
     source: LogBounds
     target: LogBounds
     since: int
+    """Source offset from which the partition is verified."""
     upto: int
+    """Source offset up to which it is verified."""
     previous: VerifiedRange | None
+    """The range that an earlier verification saved."""
     deleted: int = 0
+    """Offsets that the source deleted before they were compared."""
     stopped: bool = False
+    """True after the first difference: later offsets count as compared, not as verified."""
     difference: Difference | None = None
     note: str = ""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
     client_offsets: int = 0
+    """Offsets after the last copied record that clients may have written."""
     undecided_offsets: int = 0
+    """Offsets of open transactions at the end of the target's log."""
     unknown: int = 0
+    """Records after the last copied one that kproxy did not copy."""
 
     @property
     def where(self) -> tuple[str, int]:
-        """The source's topic and partition."""
+        """The topic and partition on the source."""
         return self.copied.topic, self.copied.partition
 
-    def add_unknown(self, found: UnknownRecords | str) -> None:
-        """Records that were not copied, behind the last one that was, or why nothing is known."""
-        if isinstance(found, str):
-            self.note = self.note or found
+    def add_unknown(self, unknown: UnknownRecords | str) -> None:
+        """Add unknown records after the last copied one, or the reason why they could not be read."""
+        if isinstance(unknown, str):
+            self.note = self.note or unknown
             self.unknown = 0 if self.previous is None else self.previous.unknown
             return
-        self.unknown = found.count
-        self.counts["extra"] += found.count
+        self.unknown = unknown.count
+        self.counts["extra"] += unknown.count
         if self.difference is None:
-            one, first = self.copied, found.first
+            copied, first = self.copied, unknown.first
             self.difference = Difference(
-                one.topic,
-                one.partition,
-                one.target_topic,
+                copied.topic,
+                copied.partition,
+                copied.target_topic,
                 EXTRA,
-                one.source_next,
+                copied.source_next,
                 None,
                 first.offset,
                 "",
-                f"{first}, written {found.writer}",
+                f"{first}, written {unknown.writer}",
                 first.content,
             )
 
     def to_result(self) -> PartitionResult:
+        """Return the result for the report."""
         copied = self.copied
         return PartitionResult(
             copied.topic,
@@ -93,49 +102,62 @@ class PartitionComparison:
         )
 
     def to_range(self) -> VerifiedRange:
-        had = self.previous or VerifiedRange(self.since, self.since)
+        """Return the verified range to save."""
+        previous = self.previous or VerifiedRange(self.since, self.since)
         removed = sum(self.counts[name] for name in ("compacted_source", "compacted_target", "compacted_both"))
         return VerifiedRange(
             self.since,
             self.upto,
-            had.records + self.counts["records"],
-            had.deleted + self.deleted,
-            had.compacted + removed,
+            previous.records + self.counts["records"],
+            previous.deleted + self.deleted,
+            previous.compacted + removed,
             self.unknown,
         )
 
 
 def start_comparison(
-    copied: CopiedPartition, kept: VerifiedRange | None, source: LogBounds, target: LogBounds
+    copied: CopiedPartition, previous: VerifiedRange | None, source: LogBounds, target: LogBounds
 ) -> PartitionComparison:
-    """What was copied and not verified before is to be compared."""
-    start = max(copied.source_begin, copied.verified_upto if kept is None else kept.upto)
+    """Return a comparison of the offsets that were copied and not verified before."""
+    start = max(copied.source_begin, copied.verified_upto if previous is None else previous.upto)
     begin = min(max(start, source.begin), copied.source_next)
-    since = kept.since if kept is not None else copied.source_begin if copied.verified_upto else begin
-    made = PartitionComparison(
-        copied, whole_partition(copied, begin), source, target, since, begin, kept, deleted=begin - min(start, begin)
+    since = previous.since if previous is not None else copied.source_begin if copied.verified_upto else begin
+    comparison = PartitionComparison(
+        copied,
+        whole_partition(copied, begin),
+        source,
+        target,
+        since,
+        begin,
+        previous,
+        deleted=begin - min(start, begin),
     )
     if source.end < copied.source_next:
-        made.note = (
-            f"the source ends at {source.end}, and was copied up to {copied.source_next}: was the topic deleted and"
-            " created again, or did it lose records?"
+        comparison.note = (
+            f"the source ends at {source.end}, but was copied up to {copied.source_next}: was the topic deleted and"
+            " recreated, or did it lose records?"
         )
-        made.piece = made.piece.part(begin, max(begin, source.end))
-    return made
+        comparison.piece = comparison.piece.part(begin, max(begin, source.end))
+    return comparison
 
 
-def skip_comparison(copied: CopiedPartition, kept: VerifiedRange | None, why: str) -> PartitionComparison:
-    """Nothing of it can be compared now; without `kept`, nothing counts as verified."""
+def skip_comparison(copied: CopiedPartition, previous: VerifiedRange | None, reason: str) -> PartitionComparison:
+    """Return a comparison without offsets, for a partition that cannot be compared now.
+
+    Without `previous`, nothing of it counts as verified.
+    """
     begin = copied.source_begin
-    since, upto = (begin, begin) if kept is None else (kept.since, kept.upto)
-    here, there = LogBounds(begin, copied.source_next), LogBounds(0, copied.target_next)
-    made = PartitionComparison(copied, whole_partition(copied, copied.source_next), here, there, since, upto, kept)
-    made.note = why
-    return made
+    since, upto = (begin, begin) if previous is None else (previous.since, previous.upto)
+    source, target = LogBounds(begin, copied.source_next), LogBounds(0, copied.target_next)
+    comparison = PartitionComparison(
+        copied, whole_partition(copied, copied.source_next), source, target, since, upto, previous
+    )
+    comparison.note = reason
+    return comparison
 
 
-def uncopied_partition(topic: MigratedTopic, partition: int, why: str) -> PartitionComparison:
-    """Of a partition of which the state topic has nothing."""
+def uncopied_partition(topic: MigratedTopic, partition: int, reason: str) -> PartitionComparison:
+    """Return a comparison of a partition that the state topic does not have."""
     return skip_comparison(
-        CopiedPartition(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, why
+        CopiedPartition(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, reason
     )

@@ -1,6 +1,6 @@
-"""The first difference of a partition, exactly: which record, which field, what each side has. Pure.
+"""The first difference of a partition: the record, the field, and the value on each side. Pure.
 
-Bytes are shown by their number and the beginning of their SHA-256, unless they are asked for.
+Bytes are shown as their number and the beginning of their SHA-256, unless the user asks for the bytes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class BytesDigest:
-    """Some bytes, by their length and a hash; `head` has the first ones if they may be shown."""
+    """Some bytes, as their length and hash; `head` has the first ones if they may be shown."""
 
     length: int
     hash: str
     head: bytes | None = None
 
     def __str__(self) -> str:
-        said = f"{self.length} bytes"
+        text = f"{self.length} bytes"
         if not self.length:
-            return said
+            return text
         if self.head is None:
-            return f"{said}, sha256 {self.hash}…"
-        return f"{said}, {self.head!r}{'…' if len(self.head) < self.length else ''}"
+            return f"{text}, sha256 {self.hash}…"
+        return f"{text}, {self.head!r}{'…' if len(self.head) < self.length else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDigest:
-    """One record as one side has it. `timestamp` in microseconds, as Spark has it."""
+    """One record of one side. `timestamp` is in microseconds, as Spark has it."""
 
     offset: int
     timestamp: int
@@ -52,7 +52,7 @@ class RecordDigest:
 
 
 def format_bytes(data: BytesDigest | None) -> str:
-    """Null is told from empty."""
+    """Return the text for bytes; null differs from empty."""
     return "null" if data is None else str(data)
 
 
@@ -62,14 +62,15 @@ def _ms(timestamp: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`field`: "key", "value", "timestamp", "header 3", or what is wrong with the record as a whole. `position`: the
-    offset on the source up to which everything is the same."""
+    """A difference of one record."""
 
     topic: str
     partition: int
     target_topic: str
     field: str
+    """"key", "value", "timestamp", "header 3", or what is wrong with the whole record."""
     position: int
+    """Source offset up to which both sides are equal."""
     source_offset: int | None
     target_offset: int | None
     source: str = ""
@@ -77,167 +78,181 @@ class Difference:
     content: tuple[object, ...] = ()
 
     def __str__(self) -> str:
-        at = "–" if self.source_offset is None else str(self.source_offset)
-        there = "–" if self.target_offset is None else str(self.target_offset)
+        source_offset = "–" if self.source_offset is None else str(self.source_offset)
+        target_offset = "–" if self.target_offset is None else str(self.target_offset)
         renamed = f" of {escaped(self.target_topic)}" if self.target_topic != self.topic else ""
-        where = f"{escaped(self.topic)}/{self.partition}: source offset {at}, target offset {there}{renamed}"
-        return f"{where}: {self.field}: source {self.source or 'has none'}, target {self.target or 'has none'}"
+        offsets = f"source offset {source_offset}, target offset {target_offset}{renamed}"
+        location = f"{escaped(self.topic)}/{self.partition}: {offsets}"
+        return f"{location}: {self.field}: source {self.source or 'has none'}, target {self.target or 'has none'}"
 
 
-def differing_fields(one: RecordDigest, other: RecordDigest) -> Iterator[tuple[str, str, str]]:
-    """In what two records differ: the field, and what it is on each side."""
-    if one.key != other.key:
-        yield "key", format_bytes(one.key), format_bytes(other.key)
-    if one.value != other.value:
-        yield "value", format_bytes(one.value), format_bytes(other.value)
-    if one.headers != other.headers:
-        yield _headers(one.headers, other.headers)
-    if one.timestamp != other.timestamp:
-        yield "timestamp", _ms(one.timestamp), _ms(other.timestamp)
+def differing_fields(source: RecordDigest, target: RecordDigest) -> Iterator[tuple[str, str, str]]:
+    """Yield the fields in which two records differ, with both values."""
+    if source.key != target.key:
+        yield "key", format_bytes(source.key), format_bytes(target.key)
+    if source.value != target.value:
+        yield "value", format_bytes(source.value), format_bytes(target.value)
+    if source.headers != target.headers:
+        yield _headers(source.headers, target.headers)
+    if source.timestamp != target.timestamp:
+        yield "timestamp", _ms(source.timestamp), _ms(target.timestamp)
 
 
 Headers = Sequence[tuple[str, BytesDigest | None]]
 
 
-def _headers(one: Headers, other: Headers) -> tuple[str, str, str]:
-    at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    same = sorted(map(str, one)) == sorted(map(str, other))
-    return f"header {at}{' (order)' if same else ''}", _header(one, at), _header(other, at)
+def _headers(source: Headers, target: Headers) -> tuple[str, str, str]:
+    index = next(
+        (i for i, (a, b) in enumerate(zip(source, target, strict=False)) if a != b), min(len(source), len(target))
+    )
+    same = sorted(map(str, source)) == sorted(map(str, target))
+    return f"header {index}{' (order)' if same else ''}", _header(source, index), _header(target, index)
 
 
-def _header(headers: Headers, at: int) -> str:
-    if at >= len(headers):
+def _header(headers: Headers, index: int) -> str:
+    if index >= len(headers):
         return f"has {len(headers)} headers"
-    name, value = headers[at]
+    name, value = headers[index]
     return f"{one_line(name, _LONGEST_NAME)} = {format_bytes(value)}"
 
 
 class RecordComparison:
-    """The records of some range on both sides, which the runs of the map lead from one to the other."""
+    """A comparison of the records of a range on both sides, which the runs of the map relate."""
 
     def __init__(
         self,
-        where: tuple[str, int, str],
+        partition_names: tuple[str, int, str],
         runs: Iterable[Run],
         source: Iterable[RecordDigest],
         target: Iterable[RecordDigest],
     ):
-        self._where = where
-        self._source = sorted(source, key=lambda seen: seen.offset)
-        self._target = sorted(target, key=lambda seen: seen.offset)
+        self._partition_names = partition_names
+        self._source = sorted(source, key=lambda record: record.offset)
+        self._target = sorted(target, key=lambda record: record.offset)
         self._runs = list(runs)
-        self._left = {seen.offset: seen for seen in self._source}
-        self._right = {seen.offset: seen for seen in self._target}
+        self._source_by_offset = {record.offset: record for record in self._source}
+        self._target_by_offset = {record.offset: record for record in self._target}
 
     def first(self) -> Difference | None:
-        """The first difference in the order of the target; None if there is none."""
-        for _, _, at, there in sorted(self._places()):
-            one = self._left.get(at) if at is not None else None
-            other = self._right.get(there) if there is not None else None
-            if one is not None and other is not None:
-                if one.content != other.content:
-                    return self._classified(one, other)
-            elif found := self._alone(at, there, one, other):
-                return found
+        """Return the first difference in the order of the target, or None."""
+        for _, _, source_offset, target_offset in sorted(self._places()):
+            source = self._source_by_offset.get(source_offset) if source_offset is not None else None
+            target = self._target_by_offset.get(target_offset) if target_offset is not None else None
+            if source is not None and target is not None:
+                if source.content != target.content:
+                    return self._classify(source, target)
+            elif difference := self._one_sided(source_offset, target_offset, source, target):
+                return difference
         return None
 
     def _places(self) -> Iterator[tuple[int, int, int | None, int | None]]:
-        """Each record of the map, of the source and of the target, once, with what sorts it."""
-        known: set[int] = set()
-        there: set[int] = set()
-        ends = sorted(self._runs)
-        for source, target, count in ends:
+        """Yield the offsets of each record of the map, the source and the target once, with their sort keys."""
+        source_offsets: set[int] = set()
+        target_offsets: set[int] = set()
+        sorted_runs = sorted(self._runs)
+        for source, target, count in sorted_runs:
             for i in range(count):
-                known.add(source + i)
-                there.add(target + i)
+                source_offsets.add(source + i)
+                target_offsets.add(target + i)
                 yield target + i, 1, source + i, target + i
-        at = 0
-        for seen in self._source:
-            if seen.offset not in known:
-                while at < len(ends) and ends[at][0] < seen.offset:
-                    at += 1
-                next_target = ends[at][1] if at < len(ends) else 1 << 62
-                yield next_target, 0, seen.offset, None
-        for seen in self._target:
-            if seen.offset not in there:
-                yield seen.offset, 1, None, seen.offset
+        run_index = 0
+        for record in self._source:
+            if record.offset not in source_offsets:
+                while run_index < len(sorted_runs) and sorted_runs[run_index][0] < record.offset:
+                    run_index += 1
+                next_target = sorted_runs[run_index][1] if run_index < len(sorted_runs) else 1 << 62
+                yield next_target, 0, record.offset, None
+        for record in self._target:
+            if record.offset not in target_offsets:
+                yield record.offset, 1, None, record.offset
 
-    def _alone(
-        self, at: int | None, there: int | None, one: RecordDigest | None, other: RecordDigest | None
+    def _one_sided(
+        self,
+        source_offset: int | None,
+        target_offset: int | None,
+        source: RecordDigest | None,
+        target: RecordDigest | None,
     ) -> Difference | None:
-        """One of the sides, or the map, does not have the record."""
-        if at is None:
-            assert other is not None
-            return self._made(self._kind_of_extra(other), None, there, other=other)
-        if there is None:
-            return self._made(NOT_COPIED, at, None, one)
-        if other is not None:
-            return self._made(EXTRA, at, there, other=other)
-        return self._made(NEITHER if one is None else MISSING, at, there, one)
+        """Return the difference for a record that a side or the map lacks."""
+        if source_offset is None:
+            assert target is not None
+            return self._difference(self._kind_of_extra(target), None, target_offset, target=target)
+        if target_offset is None:
+            return self._difference(NOT_COPIED, source_offset, None, source)
+        if target is not None:
+            return self._difference(EXTRA, source_offset, target_offset, target=target)
+        return self._difference(NEITHER if source is None else MISSING, source_offset, target_offset, source)
 
-    def _kind_of_extra(self, other: RecordDigest) -> str:
-        twins = sum(seen.content == other.content for seen in self._target)
-        return DOUBLED if twins > sum(seen.content == other.content for seen in self._source) > 0 else EXTRA
+    def _kind_of_extra(self, target: RecordDigest) -> str:
+        twins = sum(record.content == target.content for record in self._target)
+        return DOUBLED if twins > sum(record.content == target.content for record in self._source) > 0 else EXTRA
 
-    def _classified(self, one: RecordDigest, other: RecordDigest) -> Difference:
-        """Two records that should be the same. If one of them is right elsewhere, the record was lost, doubled or
-        moved, and it is not its fields that are wrong."""
-        at, there = self._source.index(one), self._target.index(other)
-        lefts = [seen.content for seen in self._source[at + 1 :]]
-        rights = [seen.content for seen in self._target[there + 1 :]]
-        if lefts[:1] != rights[:1] or not lefts:
-            later, sooner = one.content in rights, other.content in lefts
-            if later and sooner:
-                target_at = self._target[there + 1 + rights.index(one.content)].offset
-                found = self._made(ORDER, one.offset, other.offset, one, other)
-                return replace(found, source=f"{one}; on the target it is at {target_at}")
-            if sooner:
-                return self._made(MISSING, one.offset, other.offset, one, None)
-            if later:
-                return self._made(self._kind_of_extra(other), one.offset, other.offset, None, other)
-        differing = list(differing_fields(one, other))
-        field, left, right = differing[0]
-        found = self._made(field, one.offset, other.offset, one, other)
+    def _classify(self, source: RecordDigest, target: RecordDigest) -> Difference:
+        """Return the difference of two records that should be equal.
+
+        If one of them is equal to another record, it was lost, doubled or moved, and its fields are not wrong.
+        """
+        source_index, target_index = self._source.index(source), self._target.index(target)
+        later_source = [record.content for record in self._source[source_index + 1 :]]
+        later_target = [record.content for record in self._target[target_index + 1 :]]
+        if later_source[:1] != later_target[:1] or not later_source:
+            moved_later, moved_sooner = source.content in later_target, target.content in later_source
+            if moved_later and moved_sooner:
+                target_at = self._target[target_index + 1 + later_target.index(source.content)].offset
+                difference = self._difference(ORDER, source.offset, target.offset, source, target)
+                return replace(difference, source=f"{source}; on the target it is at {target_at}")
+            if moved_sooner:
+                return self._difference(MISSING, source.offset, target.offset, source, None)
+            if moved_later:
+                return self._difference(self._kind_of_extra(target), source.offset, target.offset, None, target)
+        differing = list(differing_fields(source, target))
+        field, source_text, target_text = differing[0]
+        difference = self._difference(field, source.offset, target.offset, source, target)
         more = f" (also: {', '.join(name for name, _, _ in differing[1:])})" if differing[1:] else ""
-        return replace(found, source=left, target=right + more)
+        return replace(difference, source=source_text, target=target_text + more)
 
-    def _made(
+    def _difference(
         self,
         field: str,
-        at: int | None,
-        there: int | None,
-        one: RecordDigest | None = None,
-        other: RecordDigest | None = None,
+        source_offset: int | None,
+        target_offset: int | None,
+        source: RecordDigest | None = None,
+        target: RecordDigest | None = None,
     ) -> Difference:
-        position = at
+        position = source_offset
         if position is None:
-            assert there is not None
-            after = [source for source, target, _ in self._runs if target > there]
-            inside = [s + there - t for s, t, n in self._runs if t <= there < t + n]
+            assert target_offset is not None
+            after = [source for source, target, _ in self._runs if target > target_offset]
+            inside = [s + target_offset - t for s, t, n in self._runs if t <= target_offset < t + n]
             position = min(inside + after, default=max((s + n for s, _, n in self._runs), default=-1))
-        topic, partition, target_topic = self._where
-        content = one.content if one is not None else other.content if other is not None else ()
+        topic, partition, target_topic = self._partition_names
+        content = source.content if source is not None else target.content if target is not None else ()
         return Difference(
             topic,
             partition,
             target_topic,
             field,
             position,
-            at,
-            there,
-            "" if one is None else str(one),
-            "" if other is None else str(other),
+            source_offset,
+            target_offset,
+            "" if source is None else str(source),
+            "" if target is None else str(target),
             content,
         )
 
 
-def match_moved(found: Sequence[Difference]) -> list[Difference]:
-    """A record that one partition lacks, and that another one has too many, is in the wrong partition."""
-    made = list(found)
-    extra = {(one.target_topic, one.content): one for one in found if one.field == EXTRA}
-    for at, one in enumerate(made):
-        other = extra.get((one.target_topic, one.content))
-        if one.field in (MISSING, NOT_COPIED) and other is not None:
-            place = f"{one.source}; on the target it is in partition {other.partition} at {other.target_offset}"
-            made[at] = replace(one, field=PARTITION, source=place)
-    return made
+def match_moved(differences: Sequence[Difference]) -> list[Difference]:
+    """Replace a missing and an extra record with equal content by one difference: the wrong partition."""
+    matched = list(differences)
+    extra = {
+        (difference.target_topic, difference.content): difference
+        for difference in differences
+        if difference.field == EXTRA
+    }
+    for index, difference in enumerate(matched):
+        counterpart = extra.get((difference.target_topic, difference.content))
+        if difference.field in (MISSING, NOT_COPIED) and counterpart is not None:
+            where = f"partition {counterpart.partition} at {counterpart.target_offset}"
+            place = f"{difference.source}; on the target it is in {where}"
+            matched[index] = replace(difference, field=PARTITION, source=place)
+    return matched

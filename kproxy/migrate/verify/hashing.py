@@ -1,7 +1,7 @@
-"""Both sides read by Spark's own Kafka source, and the hashes of what they have, in expressions of Spark's.
+"""Hashes of both sides, which Spark's own Kafka source reads, in Spark expressions.
 
-The hash of a record has its offset on the source in it, and the hash of its content: key, value, headers and timestamp,
-and the length of each, since Spark's hash passes over what is null.
+The hash of a record includes its offset on the source and a hash of its content: key, value, headers and timestamp, and
+the length of each, since Spark's hash ignores nulls.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, RunLookup, 
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
-# The names of headers one after the other, their values, and where these are null. Most records have no headers, and
-# Spark interprets what it does with them.
+# Includes the names of headers, their values, and which values are null. Most records have no headers, for which Spark
+# would otherwise interpret code.
 _CONTENT = """xxhash64(
     unix_micros(timestamp),
     coalesce(octet_length(key), -1), key, coalesce(octet_length(value), -1), value,
     case when size(headers) > 0 then xxhash64(
         size(headers), headers.key, headers.value,
         transform(headers, one -> coalesce(octet_length(one.value), -1))) else 0L end)"""
-# What is hashed before the join with the map needs not be copied there.
+# Content that is hashed before the join with the map need not be copied there.
 _HASHED = ("topic", "partition", "offset", f"{_CONTENT} as content")
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
 def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] = ()) -> Any:
-    """The committed records of these ranges. Raises ConfigError if Spark lacks its Kafka connector."""
+    """Read the committed records of these ranges.
+
+    Raises ConfigError if Spark lacks its Kafka connector.
+    """
     assigned: dict[str, list[int]] = {}
     begins: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -45,13 +48,13 @@ def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequenc
         "startingOffsets": json.dumps(begins),
         "endingOffsets": json.dumps(ends),
         "includeHeaders": "true",
-        # Else one that was deleted meanwhile would be there again, and empty.
+        # Otherwise a topic that was deleted meanwhile would be created again, empty.
         "kafka.allow.auto.create.topics": "false",
-        # What was deleted while it is read is seen by what is missing then.
+        # Records that are deleted while Spark reads are noticed because they are missing.
         "failOnDataLoss": "false",
         "minPartitions": str(max(len(ranges), 2 * spark.sparkContext.defaultParallelism)),
         "kafka.max.poll.records": "2000",
-        # A consumer asks for more than its range, and only ends when the answer is there: half a second for each task.
+        # A consumer fetches beyond its range, and waits for the response: half a second for each task by default.
         "kafka.fetch.max.wait.ms": "20",
         "kafka.max.partition.fetch.bytes": str(4 << 20),
     }
@@ -76,23 +79,23 @@ def _scala(spark: Any) -> str:
 
 
 def to_upstream_error(error: Exception) -> UpstreamError:
-    """A job that Spark gave up, in one line."""
+    """Return a one-line error for a failed Spark job."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return UpstreamError("other", f"Spark could not read: {(causes or lines or [type(error).__name__])[-1]}")
 
 
-def map_to_source(spark: Any, target: Any, known: RunLookup) -> Any:
-    """The target's records with `position`, their offset on the source; null if the map does not have them."""
+def map_to_source(spark: Any, target: Any, run_lookup: RunLookup) -> Any:
+    """Add `position` to the target's records: their offset on the source, null if the map does not have them."""
     from pyspark.sql.functions import broadcast, expr
 
     schema = "m_topic string, m_partition int, bucket long, m_begin long, m_end long, delta long"
-    table = broadcast(spark.createDataFrame(known.rows, schema))
-    where = (
-        f"topic = m_topic and partition = m_partition and shiftright(offset, {known.bits}) = bucket"
+    table = broadcast(spark.createDataFrame(run_lookup.rows, schema))
+    condition = (
+        f"topic = m_topic and partition = m_partition and shiftright(offset, {run_lookup.bits}) = bucket"
         " and offset >= m_begin and offset < m_end"
     )
-    joined = target.join(table, expr(where), "left")
+    joined = target.join(table, expr(condition), "left")
     return joined.withColumn("position", expr("offset + delta"))
 
 
@@ -105,20 +108,22 @@ def target_ranges(pieces: Sequence[PartitionPiece]) -> Ranges:
 
 
 def read_both_sides(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Any, Any]:
-    """Both sides, with `position` and the hash of the content."""
+    """Read both sides, with `position` and the hash of the content."""
     from pyspark.sql.functions import col
 
-    left = read_records(spark, source, source_ranges(pieces)).selectExpr(*_HASHED).withColumn("position", col("offset"))
-    right = read_records(spark, target, target_ranges(pieces)).selectExpr(*_HASHED)
-    right = map_to_source(spark, right, build_lookup(pieces))
-    return left, right
+    source_frame = (
+        read_records(spark, source, source_ranges(pieces)).selectExpr(*_HASHED).withColumn("position", col("offset"))
+    )
+    target_frame = read_records(spark, target, target_ranges(pieces)).selectExpr(*_HASHED)
+    target_frame = map_to_source(spark, target_frame, build_lookup(pieces))
+    return source_frame, target_frame
 
 
 Side = dict[tuple[str, int], dict[int, BlockSums]]
 
 
 def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Side, Side]:
-    """By topic, partition and block, of the source and of the target, in one job of Spark's."""
+    """Return the sums by topic, partition and block, of the source and of the target, with one Spark job."""
     from pyspark.sql.functions import expr
 
     block = f"coalesce(shiftright(position, {BLOCK_BITS}), {EXTRA}L) as block"
@@ -135,13 +140,13 @@ def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[Partition
         expr("sum(h & 4294967295L) as low"),
         expr("min(offset) as first"),
     )
-    found: tuple[Side, Side] = {}, {}
+    sums_by_side: tuple[Side, Side] = {}, {}
     for row in sums.collect():
-        made = BlockSums(row["n"], row["x"], row["high"], row["low"], row["first"])
-        found[row["side"]].setdefault((row["topic"], row["partition"]), {})[row["block"]] = made
-    return found
+        block_sums = BlockSums(row["n"], row["x"], row["high"], row["low"], row["first"])
+        sums_by_side[row["side"]].setdefault((row["topic"], row["partition"]), {})[row["block"]] = block_sums
+    return sums_by_side
 
 
 def record_hash() -> str:
-    """The expression for a record with `position`."""
+    """Return the expression for the hash of a record with `position`."""
     return f"xxhash64(position, {_CONTENT})"

@@ -1,8 +1,7 @@
-"""Which offsets are compared, in which jobs: pieces of partitions, each a range of the source and what it is on the
-target. Pure.
+"""Pieces of partitions: ranges of the source, their ranges on the target, and the jobs that compare them. Pure.
 
-A *block* is 2^14 offsets of the source. Ranges of the target are such that together they have no gap, so that a record
-which nobody copied is seen wherever it stands.
+A *block* is 2^14 offsets of the source. Together the ranges of the target have no gap, so an unknown record is noticed
+wherever it is.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
 BLOCK_BITS = 14
-# Of one piece, and of one job: offsets, and runs of the map, which every executor has in memory then.
+# Maximum number of offsets, and of runs of the map, of a piece and of a job. Every executor has these runs in memory.
 _PIECE_OFFSETS, _PIECE_RUNS = 1 << 24, 1 << 17
 _JOB_OFFSETS, _JOB_RUNS = 1 << 26, 1 << 19
 
@@ -27,7 +26,7 @@ Run = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionPiece:
-    """Offsets `begin` to `end` of one partition of the source, and `target_begin` to `target_end` of the target."""
+    """Offsets `begin` to `end` of a source partition, and `target_begin` to `target_end` of the target."""
 
     topic: str
     partition: int
@@ -40,7 +39,7 @@ class PartitionPiece:
 
     @property
     def where(self) -> tuple[str, int]:
-        """The source's topic and partition."""
+        """The topic and partition on the source."""
         return self.topic, self.partition
 
     @property
@@ -48,56 +47,60 @@ class PartitionPiece:
         return self.target_topic, self.partition
 
     def runs(self) -> Iterator[Run]:
-        """The runs of the map, cut to this range."""
+        """Yield the runs of the map, clipped to this range."""
         return clip_runs(self.map, self.begin, self.end)
 
     def blocks(self) -> Counter[int]:
-        """How many records the map has in each block."""
-        found = Counter[int]()
+        """Return the number of records of the map in each block."""
+        counts = Counter[int]()
         for source, _, count in self.runs():
             end = source + count
             while source < end:
                 upto = min(end, (source >> BLOCK_BITS) + 1 << BLOCK_BITS)
-                found[source >> BLOCK_BITS] += upto - source
+                counts[source >> BLOCK_BITS] += upto - source
                 source = upto
-        return found
+        return counts
 
     def part(self, begin: int, end: int) -> PartitionPiece:
-        """The same, with fewer offsets of the source."""
+        """Return the part of the piece between two offsets of the source."""
         begin, end = max(begin, self.begin), min(end, self.end)
         first = self.target_begin if begin == self.begin else max(self.target_begin, target_offset(self.map, begin))
         last = self.target_end if end == self.end else min(self.target_end, target_offset(self.map, end))
         return PartitionPiece(self.topic, self.partition, self.target_topic, begin, end, first, last, self.map)
 
 
-def clip_runs(known: OffsetMap, begin: int, end: int) -> Iterator[Run]:
-    """The runs between two offsets of the source."""
-    at = max(0, bisect_right(known.sources, begin) - 1)
-    while at < len(known.sources) and known.sources[at] < end:
-        source, target, count = known.sources[at], known.targets[at], known.counts[at]
+def clip_runs(offset_map: OffsetMap, begin: int, end: int) -> Iterator[Run]:
+    """Yield the runs between two offsets of the source."""
+    index = max(0, bisect_right(offset_map.sources, begin) - 1)
+    while index < len(offset_map.sources) and offset_map.sources[index] < end:
+        source, target, count = offset_map.sources[index], offset_map.targets[index], offset_map.counts[index]
         skipped = max(0, begin - source)
-        left = min(source + count, end) - source - skipped
-        if left > 0:
-            yield source + skipped, target + skipped, left
-        at += 1
+        count_left = min(source + count, end) - source - skipped
+        if count_left > 0:
+            yield source + skipped, target + skipped, count_left
+        index += 1
 
 
-def target_offset(known: OffsetMap, source: int) -> int:
-    """One beyond where the last record before this offset of the source is; 0 if there is none."""
-    at = bisect_left(known.sources, source) - 1
-    return 0 if at < 0 else known.targets[at] + min(known.counts[at], source - known.sources[at])
+def target_offset(offset_map: OffsetMap, source: int) -> int:
+    """Return the target offset after the last record before a source offset, 0 if there is none."""
+    index = bisect_left(offset_map.sources, source) - 1
+    return (
+        0
+        if index < 0
+        else offset_map.targets[index] + min(offset_map.counts[index], source - offset_map.sources[index])
+    )
 
 
-def source_offset(known: OffsetMap, target: int) -> int | None:
-    """The source's offset of the first record that is on the target at this offset or later; None if there is none."""
-    at = bisect_right(known.targets, target) - 1
-    if at >= 0 and target < known.targets[at] + known.counts[at]:
-        return known.sources[at] + target - known.targets[at]
-    return known.sources[at + 1] if at + 1 < len(known.sources) else None
+def source_offset(offset_map: OffsetMap, target: int) -> int | None:
+    """Return the source offset of the first record at or after a target offset, or None."""
+    index = bisect_right(offset_map.targets, target) - 1
+    if index >= 0 and target < offset_map.targets[index] + offset_map.counts[index]:
+        return offset_map.sources[index] + target - offset_map.targets[index]
+    return offset_map.sources[index + 1] if index + 1 < len(offset_map.sources) else None
 
 
 def whole_partition(copied: CopiedPartition, begin: int) -> PartitionPiece:
-    """All that was copied of a partition, from an offset of the source on."""
+    """Return all copied offsets of a partition from a source offset."""
     end = copied.source_next
     begin = min(begin, end)
     return PartitionPiece(
@@ -113,13 +116,13 @@ def whole_partition(copied: CopiedPartition, begin: int) -> PartitionPiece:
 
 
 def split_piece(piece: PartitionPiece) -> Iterator[PartitionPiece]:
-    """Into pieces that fit in one job, at the edges of blocks."""
+    """Split a piece at block boundaries into pieces that fit into one job."""
     begin = piece.begin
     while begin < piece.end:
         end = min(piece.end, begin + _PIECE_OFFSETS)
-        at = bisect_right(piece.map.sources, begin) + _PIECE_RUNS
-        if at < len(piece.map.sources):
-            end = min(end, piece.map.sources[at])
+        run_index = bisect_right(piece.map.sources, begin) + _PIECE_RUNS
+        if run_index < len(piece.map.sources):
+            end = min(end, piece.map.sources[run_index])
         if end < piece.end:
             end = min(piece.end, max(end >> BLOCK_BITS, (begin >> BLOCK_BITS) + 1) << BLOCK_BITS)
         yield piece.part(begin, end)
@@ -127,37 +130,40 @@ def split_piece(piece: PartitionPiece) -> Iterator[PartitionPiece]:
 
 
 def sample_blocks(piece: PartitionPiece, share: float) -> Iterator[PartitionPiece]:
-    """Some of its blocks, the same ones each time: about this share of all."""
+    """Yield some blocks, always the same ones: about this share of all."""
     for block in range(piece.begin >> BLOCK_BITS, (piece.end - 1 >> BLOCK_BITS) + 1):
         if crc32(f"{piece.topic}/{piece.partition}/{block}".encode()) < share * (1 << 32):
             yield piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS)
 
 
 def plan_jobs(partitions: Sequence[Iterable[PartitionPiece]]) -> Iterator[list[PartitionPiece]]:
-    """The pieces of one job after the other. None has two of one partition, and those of a partition are in order."""
+    """Yield the pieces of one job after the other.
+
+    No job has two pieces of one partition, and the pieces of a partition are in order.
+    """
     for generation in zip_longest(*partitions):
         job: list[PartitionPiece] = []
         offsets = runs = 0
         for piece in generation:
             if piece is None:
                 continue
-            more = bisect_left(piece.map.sources, piece.end) - bisect_left(piece.map.sources, piece.begin) + 1
-            if job and (offsets + piece.end - piece.begin > _JOB_OFFSETS or runs + more > _JOB_RUNS):
+            piece_runs = bisect_left(piece.map.sources, piece.end) - bisect_left(piece.map.sources, piece.begin) + 1
+            if job and (offsets + piece.end - piece.begin > _JOB_OFFSETS or runs + piece_runs > _JOB_RUNS):
                 yield job
                 job, offsets, runs = [], 0, 0
             job.append(piece)
             offsets += piece.end - piece.begin
-            runs += more
+            runs += piece_runs
         if job:
             yield job
 
 
 @dataclass(frozen=True, slots=True)
 class RunLookup:
-    """The map of a job's pieces as a table that is joined on equal topic, partition and `bucket`, and a range.
+    """The map of a job's pieces as a table that is joined on topic, partition, `bucket`, and a range.
 
-    A row: target topic, partition, bucket (offset on the target >> bits), first offset, one beyond the last, and what
-    has to be added for the offset on the source.
+    A row: target topic, partition, bucket (target offset >> bits), first offset, offset after the last, and the
+    difference to the offset on the source.
     """
 
     bits: int
@@ -165,7 +171,7 @@ class RunLookup:
 
 
 def build_lookup(pieces: Sequence[PartitionPiece]) -> RunLookup:
-    """With buckets of which each has two runs or so, however long the runs are."""
+    """Build the table with buckets of about two runs each, however long the runs are."""
     runs = [(piece, run) for piece in pieces for run in piece.runs()]
     length = sum(run[2] for _, run in runs) // max(1, len(runs))
     bits = max(5, min(20, length.bit_length() + 1))

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else, not even a script: a table, and two pictures in SVG. Pure."""
+"""The report as one HTML file without scripts and external files: a table and two charts in SVG. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.migrate.verify.results import LagSample, PartitionResult, Verificati
 
 # Pixels.
 _WIDTH, _ROW, _NAME, _NUMBER, _HIGH = 960, 26, 260, 200, 180
-# Topics in the picture; the table has all.
+# Maximum number of topics in the chart; the table has all of them.
 _DRAWN = 60
 _LONGEST = 34
 _STYLE = """
@@ -46,7 +46,7 @@ code { font: .9em ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospa
 
 
 def _text(text: str) -> str:
-    """Topics, headers and bytes come from elsewhere: nothing of them is markup, and nothing turns the line around."""
+    """Escape text from topics, headers and records: no markup, no control characters."""
     return escape_html(escaped(text))
 
 
@@ -55,37 +55,37 @@ def _time(ms: int) -> str:
 
 
 def render_page(report: VerificationReport) -> str:
-    """The whole file."""
+    """Return the HTML file."""
     return "\n".join(_parts(report)) + "\n"
 
 
 def _parts(report: VerificationReport) -> Iterator[str]:
-    title = f"{'Sampling' if report.share is not None else 'Verification'} of the migration {report.name}"
+    title = f"{'Sampling' if report.sample_share is not None else 'Verification'} of the migration {report.name}"
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body><main>"
     yield f"<h1>{_text(title)}</h1>"
     yield f'<p class="said {"good" if report.exit_code == 0 else "bad"}">{_text(headline(report))}</p>'
-    records = sum(one.records for one in report.partitions)
+    records = sum(partition.records for partition in report.partitions)
     yield (
         f'<p class="soft">{_time(report.at)}. {records:,} records compared in {report.seconds:.1f} s: key, value,'
         " headers, timestamp, order and place of each, read from both clusters by Spark.</p>"
     )
-    found = group_topics(report)
-    if found:
-        yield from _coverage(report, found)
+    topics = group_topics(report)
+    if topics:
+        yield from _coverage(report, topics)
     if len(report.lag) > 1:
         yield from _lag(report.lag)
     if report.differences:
         yield from _differences(report)
-    yield from _table(report, found)
+    yield from _table(report, topics)
     yield "</main></body></html>"
 
 
-def _coverage(report: VerificationReport, found: Sequence[TopicReport]) -> Iterator[str]:
-    sampling = report.share is not None
-    drawn = found[:_DRAWN]
+def _coverage(report: VerificationReport, topics: Sequence[TopicReport]) -> Iterator[str]:
+    sampling = report.sample_share is not None
+    drawn = topics[:_DRAWN]
     high = len(drawn) * _ROW + 8
     what = "Compared blocks, by topic" if sampling else "Verified offsets, by topic"
     yield f"<section><h2>{what}</h2><p>"
@@ -96,8 +96,8 @@ def _coverage(report: VerificationReport, found: Sequence[TopicReport]) -> Itera
     for row, topic in enumerate(drawn):
         yield from _bar(topic, row * _ROW + 4, sampling)
     yield "</svg></div>"
-    if len(found) > _DRAWN:
-        yield f'<p class="soft">and {len(found) - _DRAWN} more topics, in the table</p>'
+    if len(topics) > _DRAWN:
+        yield f'<p class="soft">and {len(topics) - _DRAWN} more topics, in the table</p>'
     yield "</section>"
 
 
@@ -117,56 +117,58 @@ def _bar(topic: TopicReport, y: int, sampling: bool) -> Iterator[str]:
     yield f'<text x="0" y="{y + 14}">{escape_html(cut)}<title>{escape_html(name)}</title></text>'
     wide = _WIDTH - _NAME - _NUMBER
     x = float(_NAME)
-    for kind, part, whole in _shares(topic, sampling):
-        if part and whole:
-            width = wide * part / whole
+    for kind, part, total in _shares(topic, sampling):
+        if part and total:
+            width = wide * part / total
             yield f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 8}"></rect>'
             x += width
     if x == _NAME:
         yield f'<rect class="rest" x="{x:.1f}" y="{y}" width="{wide}" height="{_ROW - 8}"></rect>'
-    said = "differs" if topic.differing else "nothing copied" if not topic.copied else ""
+    state = "differs" if topic.differing else "nothing copied" if not topic.copied else ""
     shares = list(_shares(topic, sampling))
-    part, whole = shares[0][1], shares[0][2]
-    words = f"{topic_percent(topic, part, whole)}{', ' if said else ''}{said}" if whole else said or "–"
+    part, total = shares[0][1], shares[0][2]
+    words = f"{topic_percent(topic, part, total)}{', ' if state else ''}{state}" if total else state or "–"
     yield f'<text class="soft number" x="{_WIDTH}" y="{y + 14}">{words}</text>'
 
 
 def _shares(topic: TopicReport, sampling: bool) -> Iterator[tuple[str, int, int]]:
     if sampling:
-        whole = sum(one.total_blocks for one in topic.partitions)
-        part = sum(one.blocks for one in topic.partitions)
-        bad = sum(one.bad for one in topic.partitions)
-        yield "verified", part - bad, whole
-        yield "wrong", bad, whole
-        yield "rest", whole - part, whole
+        total = sum(partition.total_blocks for partition in topic.partitions)
+        part = sum(partition.blocks for partition in topic.partitions)
+        bad = sum(partition.bad for partition in topic.partitions)
+        yield "verified", part - bad, total
+        yield "wrong", bad, total
+        yield "rest", total - part, total
         return
-    whole = topic.copied
-    wrong = sum(max(0, one.copied - one.kept.upto) for one in topic.partitions if not one.is_equal)
-    yield "verified", topic.verified, whole
-    yield "gone", topic.deleted, whole
-    yield "wrong", wrong, whole
-    yield "rest", max(0, whole - topic.verified - topic.deleted - wrong), whole
+    total = topic.copied
+    wrong = sum(
+        max(0, partition.copied - partition.kept.upto) for partition in topic.partitions if not partition.is_equal
+    )
+    yield "verified", topic.verified, total
+    yield "gone", topic.deleted, total
+    yield "wrong", wrong, total
+    yield "rest", max(0, total - topic.verified - topic.deleted - wrong), total
 
 
 def _lag(samples: Sequence[LagSample]) -> Iterator[str]:
     first, last = samples[0].at, samples[-1].at
-    most = max(1, max(one.lag for one in samples))
+    max_lag = max(1, max(sample.lag for sample in samples))
     left, low = 90, _HIGH - 30
 
-    def point(one: LagSample) -> str:
-        x = left + (_WIDTH - left - 10) * (one.at - first) / max(1, last - first)
-        return f"{x:.1f},{low - (low - 10) * one.lag / most:.1f}"
+    def point(sample: LagSample) -> str:
+        x = left + (_WIDTH - left - 10) * (sample.at - first) / max(1, last - first)
+        return f"{x:.1f},{low - (low - 10) * sample.lag / max_lag:.1f}"
 
     yield "<section><h2>Lag of the copy, in offsets</h2>"
     yield '<div class="wide" tabindex="0" role="region" aria-label="Picture of the lag">'
     yield f'<svg viewBox="0 0 {_WIDTH} {_HIGH}" role="img" aria-label="Offsets that the copy was behind, over time">'
     yield f'<line class="axis" x1="{left}" y1="{low}" x2="{_WIDTH - 10}" y2="{low}"></line>'
     yield f'<line class="axis" x1="{left}" y1="10" x2="{left}" y2="{low}"></line>'
-    yield f'<text class="number" x="{left - 8}" y="18">{most:,}</text>'
+    yield f'<text class="number" x="{left - 8}" y="18">{max_lag:,}</text>'
     yield f'<text class="number" x="{left - 8}" y="{low}">0</text>'
     yield f'<text class="soft" x="{left}" y="{_HIGH - 8}">{_time(first)}</text>'
     yield f'<text class="soft number" x="{_WIDTH - 10}" y="{_HIGH - 8}">{_time(last)}</text>'
-    yield f'<polyline class="lag" points="{" ".join(point(one) for one in samples)}"></polyline>'
+    yield f'<polyline class="lag" points="{" ".join(point(sample) for sample in samples)}"></polyline>'
     yield f'</svg></div><p class="soft">{samples[-1].lag:,} offsets behind at the end.</p></section>'
 
 
@@ -180,32 +182,38 @@ def _differences(report: VerificationReport) -> Iterator[str]:
     yield '<div class="wide" tabindex="0" role="region" aria-label="First differences"><table>'
     head = ("Topic", "Partition", "Source offset", "Target offset", "What", "Source has", "Target has")
     yield _head(head)
-    for one in report.differences:
-        places = [one.partition, one.source_offset, one.target_offset]
+    for difference in report.differences:
+        places = [difference.partition, difference.source_offset, difference.target_offset]
         numbers = "".join(f'<td class="number">{"–" if place is None else place}</td>' for place in places)
-        words = "".join(f"<td>{_text(word) or '–'}</td>" for word in (one.field, one.source, one.target))
-        yield f"<tr><td>{_text(one.topic)}</td>{numbers}{words}</tr>"
+        words = "".join(
+            f"<td>{_text(word) or '–'}</td>" for word in (difference.field, difference.source, difference.target)
+        )
+        yield f"<tr><td>{_text(difference.topic)}</td>{numbers}{words}</tr>"
     yield '</tbody></table></div><p class="soft">The first one of each partition, of 20 partitions at most. Bytes are'
     yield " shown by their number and the beginning of their SHA-256.</p></section>"
 
 
-def _table(report: VerificationReport, found: Sequence[TopicReport]) -> Iterator[str]:
+def _table(report: VerificationReport, topics: Sequence[TopicReport]) -> Iterator[str]:
     yield "<section><h2>Partitions</h2>"
     yield '<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table>'
     head = ("Topic", "Partition", "How far", "Records compared", "To know")
     yield _head(head)
-    for topic in found:
-        for one in topic.partitions:
-            yield _row(report, one)
+    for topic in topics:
+        for partition in topic.partitions:
+            yield _row(report, partition)
     yield "</tbody></table></div></section>"
 
 
-def _row(report: VerificationReport, one: PartitionResult) -> str:
-    name = one.topic if one.topic == one.target_topic else f"{one.topic} → {one.target_topic}"
-    said = "<br>".join(_text(line) for line in notes(one))
-    kind = "" if one.is_equal else ' class="bad"'
+def _row(report: VerificationReport, partition: PartitionResult) -> str:
+    name = (
+        partition.topic
+        if partition.topic == partition.target_topic
+        else f"{partition.topic} → {partition.target_topic}"
+    )
+    notes_html = "<br>".join(_text(line) for line in notes(partition))
+    kind = "" if partition.is_equal else ' class="bad"'
     return (
-        f'<tr><td>{_text(name)}</td><td class="number">{one.partition}</td>'
-        f"<td{kind}>{_text(verified_text(one, sampling=report.share is not None))}</td>"
-        f'<td class="number">{one.records:,}</td><td>{said}</td></tr>'
+        f'<tr><td>{_text(name)}</td><td class="number">{partition.partition}</td>'
+        f"<td{kind}>{_text(verified_text(partition, sampling=report.sample_share is not None))}</td>"
+        f'<td class="number">{partition.records:,}</td><td>{notes_html}</td></tr>'
     )

@@ -1,4 +1,4 @@
-"""What a verification found, and its form in the state topic. Pure."""
+"""The results of a verification, and their form in the state topic. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from kproxy.migrate.verify.differences import Difference
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRange:
-    """Of one partition, from one verification to the next. `since`: from where on the source verified offsets are;
-    `upto`: up to where, this one not included. `records`: compared, and the same. `gone`: offsets that could not be
-    compared any more. `compacted`: records that compaction has removed from one side or both. `foreign`: records behind
-    the last copied one on the target, at least so many, when this was looked for last."""
+    """The verified range of a partition, saved from one verification to the next."""
 
     since: int
+    """First verified offset of the source."""
     upto: int
+    """Offset of the source after the last verified one."""
     records: int = 0
+    """Records that were compared and equal."""
     deleted: int = 0
+    """Offsets that could not be compared because the source had deleted them."""
     compacted: int = 0
+    """Records that compaction has removed from one or both sides."""
     unknown: int = 0
+    """Minimum number of records after the last copied one that kproxy did not copy, in the last verification."""
 
-    def again(self, begin: int) -> VerifiedRange:
-        """For a verification that compares everything once more: what the source has deleted since, up to the offset
-        `begin`, stays verified."""
+    def restart_at(self, begin: int) -> VerifiedRange:
+        """Return the range with which a full verification starts.
+
+        Only offsets before `begin`, which the source has deleted, stay verified.
+        """
         upto = max(self.since, min(self.upto, begin))
         return VerifiedRange(self.since, upto, deleted=self.deleted)
 
     def to_record(self, at: int) -> dict[str, Any]:
-        """For the state topic; `at` in milliseconds."""
+        """Return the record for the state topic; `at` in milliseconds since 1970."""
         return {
             "v": 1,
             "upto": self.upto,
@@ -47,58 +52,68 @@ class VerifiedRange:
 
     @classmethod
     def read(cls, value: bytes | None) -> VerifiedRange | None:
-        """None if there is none, or none that can be read."""
+        """Parse a record; return None if there is none, or none that can be read."""
         try:
-            said = json.loads(value or b"")
-            said.setdefault("foreign", 0)  # of an older kproxy
-            return cls(*(int(said[name]) for name in ("since", "upto", "records", "gone", "compacted", "foreign")))
+            record = json.loads(value or b"")
+            record.setdefault("foreign", 0)  # records of an older kproxy lack it
+            return cls(*(int(record[name]) for name in ("since", "upto", "records", "gone", "compacted", "foreign")))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
 
 def verified_key(where: tuple[str, int]) -> bytes:
-    """The key of what is kept of this partition."""
+    """Return the key of the range of a partition."""
     return state_key("verified", *where)
 
 
 def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], VerifiedRange]:
-    """From what the state topic has. Raises WireError."""
-    found = {}
-    for name, value in values.items():
-        match parse_key(name):
-            case ["verified", str(topic), int(partition)] if (one := VerifiedRange.read(value)) is not None:
-                found[topic, partition] = one
-    return found
+    """Return the verified ranges from the values of the state topic.
+
+    Raises WireError.
+    """
+    ranges = {}
+    for key, value in values.items():
+        match parse_key(key):
+            case ["verified", str(topic), int(partition)] if (verified := VerifiedRange.read(value)) is not None:
+                ranges[topic, partition] = verified
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """One partition after a verification. `copied`: up to where on the source it was copied when this began; `begin`:
-    where the copy began; `ends`: the source's own end. `records`, `blocks`, `gone` and so on are of this run alone,
-    `kept` is of all. `extra`: records on the target that were not copied, `kept.foreign` of them behind the last one
-    that was. `others`: records on the target, of clients that were led there before. `behind`: offsets behind the last
-    copied record of which nothing can be said, as clients write there. `undecided`: offsets at the target's end of
-    transactions that have not ended. `of`: the blocks that there were to choose from, in a sampling."""
+    """The result of one partition in a verification.
+
+    Counts are of this run alone; `kept` is of all runs.
+    """
 
     topic: str
     partition: int
     target_topic: str
     begin: int
+    """Source offset at which the copy began."""
     copied: int
+    """Source offset up to which the partition was copied when the verification began."""
     source_end: int
+    """End of the source's log."""
     kept: VerifiedRange
+    """The verified range."""
     records: int = 0
     blocks: int = 0
     bad: int = 0
     extra: int = 0
+    """Records on the target that were not copied, `kept.unknown` of them after the last copied one."""
     deleted: int = 0
     compacted_source: int = 0
     compacted_target: int = 0
     compacted_both: int = 0
     total_blocks: int = 0
+    """Number of blocks from which a sampling chose."""
     client_records: int = 0
+    """Records on the target of clients that were routed there before."""
     client_offsets: int = 0
+    """Offsets after the last copied record that were not compared, because clients write there."""
     undecided_offsets: int = 0
+    """Offsets of open transactions at the target's end."""
     difference: Difference | None = None
     note: str = ""
 
@@ -108,13 +123,13 @@ class PartitionResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was copied is verified now, or cannot be verified any more."""
+        """True if all copied offsets are verified, or cannot be verified any more."""
         return self.is_equal and self.kept.upto >= self.copied
 
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """How far a copy was at some moment: milliseconds since 1970, and offsets of the source that it was behind."""
+    """The lag of a copy, in offsets, at a time in milliseconds since 1970."""
 
     at: int
     lag: int
@@ -122,22 +137,27 @@ class LagSample:
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """Of one run. `share`: None, or of how many blocks the records were compared, by sampling."""
+    """The result of one verification."""
 
     name: str
     at: int
     seconds: float
     partitions: tuple[PartitionResult, ...]
-    share: float | None = None
+    sample_share: float | None = None
+    """Share of the blocks that were compared; None without sampling."""
     differences: tuple[Difference, ...] = ()
     lag: tuple[LagSample, ...] = ()
 
     @property
     def is_equal(self) -> bool:
-        return all(one.is_equal for one in self.partitions)
+        return all(partition.is_equal for partition in self.partitions)
 
     @property
     def exit_code(self) -> int:
-        """0: all that was copied is the same, as far as it was compared. 1: something differs, or is not verified."""
-        good = self.is_equal if self.share is not None else all(one.is_complete for one in self.partitions)
-        return 0 if good else 1
+        """0 if all copied offsets are equal, as far as they were compared; 1 if one differs or is not verified."""
+        passed = (
+            self.is_equal
+            if self.sample_share is not None
+            else all(partition.is_complete for partition in self.partitions)
+        )
+        return 0 if passed else 1

@@ -1,4 +1,4 @@
-"""One verification of a migration: what was copied and not verified yet, and its result on the target."""
+"""Runs one verification of a migration, and saves its result on the target."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kproxy.migrate.verify.results import (
 from kproxy.migrate.verify.trailing_records import CopiedEnd
 from kproxy.migrate.verify.verification import Verification
 
-Where = tuple[str, int]
+TopicPartition = tuple[str, int]
 
-# While a leader moves, in seconds.
-_PATIENCE = 30.0
+# How long a leader may be missing, in seconds.
+_TIMEOUT = 30.0
 
 
 def run_verification(
@@ -38,36 +38,37 @@ def run_verification(
     *,
     sample: float | None = None,
     show_bytes: bool = False,
-    again: bool = False,
+    full: bool = False,
     lag: Sequence[LagSample] = (),
     others_write: bool | None = None,
-    said: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> VerificationReport:
-    """Compare what the migration with this name has copied and not verified yet, or with `again` whatever it has
-    copied, and keep the result on the target, unless it is a sampling. `others_write`: clients that were led to the
-    target have written there, and their records are no difference; None: as the journal of switches says. Raises
-    KproxyError."""
-    in_parts = _clients_write(target, name)[0] if others_write is None else others_write
+    """Compare the copied offsets of a migration that are not verified yet, and save the result unless it is a sampling.
+
+    `full`: compare all copied offsets. `others_write`: clients that were routed to the target have written there, and
+    their records are no difference; None: as the journal of switches says. Raises KproxyError.
+    """
+    parts_write = _clients_write(target, name)[0] if others_write is None else others_write
     cluster = ClusterClient(target)
     try:
         topic = read_state_topic(cluster, name)
         values = topic.values
 
-        def save(now: Mapping[Where, VerifiedRange]) -> None:
-            _keep(target, name, len(topic.logs), now)
+        def save(ranges: Mapping[TopicPartition, VerifiedRange]) -> None:
+            _save_ranges(target, name, len(topic.logs), ranges)
 
         run = Verification(
             spark,
             source,
             target,
-            share=sample,
+            sample_share=sample,
             show_bytes=show_bytes,
-            again=again,
+            full=full,
             save=save,
-            said=said,
-            others_write=in_parts,
-            clients_write=lambda: in_parts or any(_clients_write(target, name)),
-            reached=lambda: _reached(cluster, topic),
+            on_progress=on_progress,
+            others_write=parts_write,
+            clients_write=lambda: parts_write or any(_clients_write(target, name)),
+            read_copied_ends=lambda: _read_copied_ends(cluster, topic),
         )
         return run.run(
             name, parse_copied_partitions(values), parse_verified_ranges(values), lag, migrated_topics(values)
@@ -77,23 +78,30 @@ def run_verification(
 
 
 def _clients_write(target: str, name: str) -> tuple[bool, bool]:
-    """Whether clients of parts may have written to the target, among what is copied there, and whether all clients are
-    there now, as the journal of switches says."""
+    """Return whether clients of parts may have written to the target, and whether all clients are there now.
+
+    Source: the journal of switches.
+    """
     last = read_last_switch(target, name)
     if last is None:
         return False, False
     return any(one.writes for one in (*last.parts, *last.parts_on_target)), last.is_moved
 
 
-def _reached(cluster: ClusterClient, topic: StateTopic) -> dict[Where, CopiedEnd]:
-    """How far partitions of the target are copied by now. Raises UpstreamError and WireError."""
-    retry(cluster, topic.read, _PATIENCE)
+def _read_copied_ends(cluster: ClusterClient, topic: StateTopic) -> dict[TopicPartition, CopiedEnd]:
+    """Return the current copied end of each target partition.
+
+    Raises UpstreamError and WireError.
+    """
+    retry(cluster, topic.read, _TIMEOUT)
     states = partition_states(topic.values)
     return {(state.target_topic, partition): CopiedEnd.of(state) for (_, partition), state in states.items()}
 
 
-def _keep(target: str, name: str, partitions: int, now: Mapping[Where, VerifiedRange]) -> None:
-    """Write what is verified now to the state topic."""
-    at = time.time_ns() // 1_000_000
-    records = {verified_key(where): kept.to_record(at) for where, kept in now.items()}
+def _save_ranges(target: str, name: str, partitions: int, ranges: Mapping[TopicPartition, VerifiedRange]) -> None:
+    """Write the verified ranges to the state topic."""
+    timestamp = time.time_ns() // 1_000_000
+    records = {
+        verified_key(topic_partition): verified.to_record(timestamp) for topic_partition, verified in ranges.items()
+    }
     write_once(target, Job(name, state_topic_name(name), partitions), records, "verify")

@@ -1,4 +1,4 @@
-"""The end of each partition of the target, as a verification sees it."""
+"""The check of the end of each partition of the target."""
 
 from __future__ import annotations
 
@@ -10,75 +10,103 @@ from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.verify.comparison import PartitionComparison, uncopied_partition
 from kproxy.migrate.verify.trailing_records import CopiedEnd, LogOffsets, find_unknown_records, list_log_offsets
 
-Where = tuple[str, int]
+TopicPartition = tuple[str, int]
 
-# While a leader moves, in seconds.
-_PATIENCE = 30.0
-_SILENT = (
-    "the target does not tell where this partition ends, so what lies behind its last copied record is unknown: has it"
-    " a leader, and may this principal describe it?"
+# How long a leader may be missing, in seconds.
+_TIMEOUT = 30.0
+_NO_OFFSETS = (
+    "the target returned no offsets of this partition, so the records after the last copied one are unknown: does it"
+    " have a leader, and may this principal describe it?"
 )
 
 
 class TailCheck:
-    """Looks up to the target's end. `clients_write`: whether clients may write there now, so that nothing can be said
-    of what lies behind the last copied record. `reached` asks the state topic how far partitions of the target are
-    copied by now; None: as when the verification began."""
+    """Checks the target's partitions after the last copied record.
+
+    `clients_write`: whether clients may write to the target now, so that these records cannot be judged.
+    `read_copied_ends` reads the current copied ends from the state topic; None: as when the verification began.
+    """
 
     def __init__(
         self,
         target: str,
         clients_write: Callable[[], bool],
-        reached: Callable[[], Mapping[Where, CopiedEnd]] | None,
+        read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]] | None,
         show_bytes: bool,
     ) -> None:
         self._target, self._clients_write = target, clients_write
-        self._reached, self._show_bytes = reached, show_bytes
+        self._read_copied_ends, self._show_bytes = read_copied_ends, show_bytes
 
-    def check(self, those: MutableMapping[Where, PartitionComparison], topics: Sequence[MigratedTopic]) -> None:
-        """Behind what was copied, and in partitions to which nothing was copied: if something is there, they come to
-        `those`. Raises UpstreamError and WireError."""
-        names = {one.target_topic for one in topics}
-        every = {(one.copied.target_topic, one.copied.partition): one for one in those.values()}
-        at = {where: one for where, one in every.items() if where[0] in names}
+    def check(
+        self, comparisons: MutableMapping[TopicPartition, PartitionComparison], topics: Sequence[MigratedTopic]
+    ) -> None:
+        """Check the records after the copied ones, and partitions to which nothing was copied.
+
+        Adds partitions with unknown records to `comparisons`. Raises UpstreamError and WireError.
+        """
+        names = {comparison.target_topic for comparison in topics}
+        by_target_partition = {
+            (comparison.copied.target_topic, comparison.copied.partition): comparison
+            for comparison in comparisons.values()
+        }
+        checked = {
+            target_partition: comparison
+            for target_partition, comparison in by_target_partition.items()
+            if target_partition[0] in names
+        }
         cluster = ClusterClient(self._target)
         try:
-            layout = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _PATIENCE)
-            places = {
-                (one.target_topic, led.index): one
-                for one in topics
-                for led in layout.topics.get(one.target_topic, (0, ()))[1]
+            metadata = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _TIMEOUT)
+            topics_by_partition = {
+                (comparison.target_topic, partition_metadata.index): comparison
+                for comparison in topics
+                for partition_metadata in metadata.topics.get(comparison.target_topic, (0, ()))[1]
             }
-            ends = retry(cluster, lambda: list_log_offsets(cluster, places.keys() | at.keys()), _PATIENCE)
-            ask = self._reached or (lambda: {where: CopiedEnd(one.copied.target_next) for where, one in at.items()})
+            ends = retry(
+                cluster, lambda: list_log_offsets(cluster, topics_by_partition.keys() | checked.keys()), _TIMEOUT
+            )
+            read_copied_ends = self._read_copied_ends or (
+                lambda: {
+                    target_partition: CopiedEnd(comparison.copied.target_next)
+                    for target_partition, comparison in checked.items()
+                }
+            )
             if not self._clients_write():
-                found = find_unknown_records(cluster, ends, ask, show_bytes=self._show_bytes)
-                # Else they are of clients that were led there just now.
-                if not found or not self._clients_write():
-                    for where, some in found.items():
-                        if where not in at:
-                            at[where] = uncopied_partition(places[where], where[1], "")
-                            those[at[where].where] = at[where]
-                        at[where].add_unknown(some)
-                    _undecided(at, ends)
-                    for where in at.keys() - ends.keys():
-                        at[where].add_unknown(_SILENT)
+                unknown_records = find_unknown_records(cluster, ends, read_copied_ends, show_bytes=self._show_bytes)
+                # Otherwise clients that were routed there just now may have written them.
+                if not unknown_records or not self._clients_write():
+                    for target_partition, unknown in unknown_records.items():
+                        if target_partition not in checked:
+                            checked[target_partition] = uncopied_partition(
+                                topics_by_partition[target_partition], target_partition[1], ""
+                            )
+                            comparisons[checked[target_partition].where] = checked[target_partition]
+                        checked[target_partition].add_unknown(unknown)
+                    _count_undecided(checked, ends)
+                    for target_partition in checked.keys() - ends.keys():
+                        checked[target_partition].add_unknown(_NO_OFFSETS)
                     return
-            _of_clients(at, ends, ask())
+            _count_client_offsets(checked, ends, read_copied_ends())
         finally:
             cluster.close()
 
 
-def _undecided(at: Mapping[Where, PartitionComparison], ends: Mapping[Where, LogOffsets]) -> None:
-    for where, one in at.items():
-        if where in ends:
-            one.undecided_offsets = ends[where].high - ends[where].stable
-
-
-def _of_clients(
-    at: Mapping[Where, PartitionComparison], ends: Mapping[Where, LogOffsets], reached: Mapping[Where, CopiedEnd]
+def _count_undecided(
+    comparisons: Mapping[TopicPartition, PartitionComparison], ends: Mapping[TopicPartition, LogOffsets]
 ) -> None:
-    for where, one in at.items():
-        if where in ends and where in reached:
-            marker = 1 if reached[where].has_marker else 0
-            one.client_offsets = max(0, ends[where].high - reached[where].upto - marker)
+    for target_partition, comparison in comparisons.items():
+        if target_partition in ends:
+            comparison.undecided_offsets = ends[target_partition].high - ends[target_partition].stable
+
+
+def _count_client_offsets(
+    comparisons: Mapping[TopicPartition, PartitionComparison],
+    ends: Mapping[TopicPartition, LogOffsets],
+    copied_ends: Mapping[TopicPartition, CopiedEnd],
+) -> None:
+    for target_partition, comparison in comparisons.items():
+        if target_partition in ends and target_partition in copied_ends:
+            marker = 1 if copied_ends[target_partition].has_marker else 0
+            comparison.client_offsets = max(
+                0, ends[target_partition].high - copied_ends[target_partition].upto - marker
+            )

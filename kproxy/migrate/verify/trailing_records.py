@@ -1,7 +1,7 @@
-"""What lies on the target behind the last copied record, and in partitions to which nothing was copied.
+"""Records on the target after the last copied record, and in partitions to which nothing was copied.
 
-Markers of transactions and attempts of the copy that were aborted lie there, and what the copy has written since.
-Everything else somebody else has written.
+Transaction markers, aborted attempts of the copy, and records that were copied meanwhile are expected there. All other
+records come from other producers.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from kproxy.migrate.verify.differences import BytesDigest, RecordDigest
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch
 
-Where = tuple[str, int]
+TopicPartition = tuple[str, int]
 
-# Of one partition so many records are counted; of more, that there are more.
+# Maximum number of records that are counted in a partition.
 MAX_COUNTED = 100_000
-# How long a transaction whose end is decided may be without the state that it wrote, in seconds, and how often is
-# looked: its markers come to one partition after the other.
-_SETTLES, _AGAIN = 5.0, 0.5
-# While a leader moves, in seconds.
-_PATIENCE = 30.0
-# As `digests` has them.
-_DIGITS, _HEAD = 16, 48
+# How long the state of a committed transaction may be invisible, and how often it is checked, in seconds: its markers
+# come to one partition after the other.
+_SETTLE_TIMEOUT, _POLL_INTERVAL = 5.0, 0.5
+# How long a leader may be missing, in seconds.
+_TIMEOUT = 30.0
+# The same as in `digests`.
+_HASH_DIGITS, _HEAD_SIZE = 16, 48
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecords:
-    """Records that kproxy has not copied, in one partition of the target: how many at least, the first one, and in
-    words who has written it."""
+    """Records of a target partition that kproxy did not copy."""
 
     count: int
+    """Minimum number of records."""
     first: RecordDigest
+    """The first of them."""
     writer: str
+    """Description of the producer that wrote the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
-    """Of a partition of the target: the first offset, the last stable one, and the high watermark."""
+    """The first offset, last stable offset and high watermark of a target partition."""
 
     begin: int
     stable: int
@@ -55,103 +57,123 @@ class LogOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CopiedEnd:
-    """How far a partition of the target was copied: `upto` is one beyond the last record. `marked`: the marker of the
-    copy's transaction is there."""
+    """The end of the copied records in a target partition."""
 
     upto: int
+    """Offset after the last copied record."""
     has_marker: bool = False
+    """True if the transaction marker of the copy follows that record."""
 
     @classmethod
     def of(cls, state: PartitionState) -> CopiedEnd:
-        """Where a state was not written by a copy of a record, but when clients were led over, there is no marker."""
+        """Return the end of a state. A state that a switch wrote, and not a copy, has no marker."""
         runs = state.map
         return cls(state.target_next, bool(runs) and runs.targets[-1] + runs.counts[-1] == state.target_next)
 
 
-def list_log_offsets(cluster: ClusterClient, partitions: Iterable[Where]) -> dict[Where, LogOffsets]:
-    """A partition of which its leader does not tell for half a minute is left out. Raises UpstreamError and
-    WireError."""
-    wanted = set(partitions)
-    found: dict[Where, LogOffsets] = {}
-    until = time.monotonic() + _PATIENCE
-    while missing := wanted - found.keys():
+def list_log_offsets(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogOffsets]:
+    """Return the offsets of these partitions, without those whose leader returns none for half a minute.
+
+    Raises UpstreamError and WireError.
+    """
+    partitions_set = set(partitions)
+    offsets: dict[TopicPartition, LogOffsets] = {}
+    deadline = time.monotonic() + _TIMEOUT
+    while missing := partitions_set - offsets.keys():
         stable = cluster.list_offsets(missing, requests.LATEST)
         high = cluster.list_offsets(missing, requests.LATEST, committed=False)
         begin = cluster.list_offsets(missing, requests.EARLIEST)
-        for where in missing & stable.keys() & high.keys() & begin.keys():
-            found[where] = LogOffsets(begin[where], stable[where], max(stable[where], high[where]))
-        if wanted <= found.keys() or time.monotonic() >= until:
+        for topic_partition in missing & stable.keys() & high.keys() & begin.keys():
+            offsets[topic_partition] = LogOffsets(
+                begin[topic_partition], stable[topic_partition], max(stable[topic_partition], high[topic_partition])
+            )
+        if partitions_set <= offsets.keys() or time.monotonic() >= deadline:
             break
-        time.sleep(_AGAIN)
+        time.sleep(_POLL_INTERVAL)
         cluster.invalidate()
-    return found
+    return offsets
 
 
 def find_unknown_records(
     cluster: ClusterClient,
-    ends: Mapping[Where, LogOffsets],
-    reached: Callable[[], Mapping[Where, CopiedEnd]],
+    ends: Mapping[TopicPartition, LogOffsets],
+    read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]],
     *,
     show_bytes: bool = False,
-) -> dict[Where, UnknownRecords | str]:
-    """By partition of the target, as far as `ends` go; words for one that could not be read. `reached` asks the state
-    topic how far it was copied by now. Raises UpstreamError and WireError."""
+) -> dict[TopicPartition, UnknownRecords | str]:
+    """Return the unknown records before `ends`, by target partition; a text for one that could not be read.
+
+    `read_copied_ends` reads the current copied ends from the state topic. Raises UpstreamError and WireError.
+    """
     suspects = set(ends)
-    until = time.monotonic() + _SETTLES
+    deadline = time.monotonic() + _SETTLE_TIMEOUT
     while True:
-        # After the ends: what the copy has written before them is known by now, or soon.
-        known = reached()
-        looked = {where: _look(cluster, where, ends[where], known.get(where), show_bytes) for where in sorted(suspects)}
-        found = {where: one for where, one in looked.items() if one is not None}
-        suspects = set(found)
-        if not suspects or time.monotonic() >= until:
-            return found
-        time.sleep(_AGAIN)
+        # After the ends: the state topic has, or soon has, what the copy wrote before them.
+        copied_ends = read_copied_ends()
+        results = {
+            topic_partition: _find_in_partition(
+                cluster, topic_partition, ends[topic_partition], copied_ends.get(topic_partition), show_bytes
+            )
+            for topic_partition in sorted(suspects)
+        }
+        unknown = {topic_partition: result for topic_partition, result in results.items() if result is not None}
+        suspects = set(unknown)
+        if not suspects or time.monotonic() >= deadline:
+            return unknown
+        time.sleep(_POLL_INTERVAL)
 
 
-def _look(
-    cluster: ClusterClient, where: Where, ends: LogOffsets, reached: CopiedEnd | None, show_bytes: bool
+def _find_in_partition(
+    cluster: ClusterClient,
+    topic_partition: TopicPartition,
+    ends: LogOffsets,
+    copied_end: CopiedEnd | None,
+    show_bytes: bool,
 ) -> UnknownRecords | str | None:
-    first = ends.begin if reached is None else max(ends.begin, reached.upto)
-    if reached is not None and reached.has_marker and ends.stable <= reached.upto + 1:
-        return None  # nothing but the marker
+    first = ends.begin if copied_end is None else max(ends.begin, copied_end.upto)
+    if copied_end is not None and copied_end.has_marker and ends.stable <= copied_end.upto + 1:
+        return None  # only the marker follows
     try:
-        return retry(cluster, lambda: _foreign(cluster, where, first, ends.stable, show_bytes), _PATIENCE)
+        return retry(cluster, lambda: _read_unknown(cluster, topic_partition, first, ends.stable, show_bytes), _TIMEOUT)
     except KproxyError as error:
-        return f"what lies behind the last copied record on the target could not be read: {error}"
+        return f"the records after the last copied record on the target could not be read: {error}"
 
 
-def _foreign(cluster: ClusterClient, where: Where, first: int, last: int, show_bytes: bool) -> UnknownRecords | None:
-    count, one, by = 0, None, ""
+def _read_unknown(
+    cluster: ClusterClient, where: TopicPartition, first: int, last: int, show_bytes: bool
+) -> UnknownRecords | None:
+    count, first_record, writer = 0, None, ""
     for batch, aborted in fetch_batches(cluster, *where, first, last, complete=True):
         if aborted:
             continue
-        if one is None:
-            one, by = _first(batch, first, show_bytes), _by(batch)
+        if first_record is None:
+            first_record, writer = _first_record(batch, first, show_bytes), _writer_text(batch)
         count += count_in_range(batch, first, last)
         if count >= MAX_COUNTED:
             break
-    return None if one is None else UnknownRecords(count, one, by)
+    return None if first_record is None else UnknownRecords(count, first_record, writer)
 
 
-def _first(batch: Batch, first: int, show_bytes: bool) -> RecordDigest:
-    """The first record of a batch from this offset on."""
+def _first_record(batch: Batch, first: int, show_bytes: bool) -> RecordDigest:
+    """Return the first record of a batch at or after an offset."""
     try:
-        record = next(one for one in decode_records(batch) if one.offset >= first)
+        record = next(record for record in decode_records(batch) if record.offset >= first)
     except (WireError, StopIteration):  # a damaged batch, or one whose last records compaction has removed
         return RecordDigest(max(first, batch.base_offset), batch.base_timestamp * 1000, None, None)
-    headers = tuple((name.decode(errors="replace"), _bytes(value, show_bytes)) for name, value in record.headers)
-    key, value = _bytes(record.key, show_bytes), _bytes(record.value, show_bytes)
+    headers = tuple((name.decode(errors="replace"), _digest(value, show_bytes)) for name, value in record.headers)
+    key, value = _digest(record.key, show_bytes), _digest(record.value, show_bytes)
     return RecordDigest(record.offset, record.timestamp * 1000, key, value, headers)
 
 
-def _bytes(data: bytes | None, show_bytes: bool) -> BytesDigest | None:
+def _digest(data: bytes | None, show_bytes: bool) -> BytesDigest | None:
     if data is None:
         return None
-    return BytesDigest(len(data), hashlib.sha256(data).hexdigest()[:_DIGITS], data[:_HEAD] if show_bytes else None)
+    return BytesDigest(
+        len(data), hashlib.sha256(data).hexdigest()[:_HASH_DIGITS], data[:_HEAD_SIZE] if show_bytes else None
+    )
 
 
-def _by(batch: Batch) -> str:
+def _writer_text(batch: Batch) -> str:
     if batch.producer_id < 0:
         return "by a producer that is not idempotent"
     kind = "in a transaction of producer id" if batch.is_transactional else "by producer id"

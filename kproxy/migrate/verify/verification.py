@@ -1,7 +1,7 @@
-"""The verification: which ranges of both sides are compared, job by job, and what follows from it.
+"""One verification: the ranges that are compared, job by job, and the results that follow.
 
-It shares nothing with the copier but the offset map. What is verified is kept after every job, so that a run which is
-ended has not been in vain.
+It shares only the offset map with the copier. It saves the verified ranges after each job, so an interrupted run is not
+lost.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ from kproxy.migrate.verify.tailcheck import TailCheck
 from kproxy.migrate.verify.trailing_records import CopiedEnd
 
 T = TypeVar("T")
-Where = tuple[str, int]
-# Called after each job with what is verified now, unless it is a sampling.
-SaveRanges = Callable[[Mapping[Where, VerifiedRange]], None]
-# How many first differences are looked for.
+TopicPartition = tuple[str, int]
+# Receives the verified ranges after each job, unless it is a sampling.
+SaveRanges = Callable[[Mapping[TopicPartition, VerifiedRange]], None]
+# Maximum number of first differences.
 MAX_DIFFERENCES = 20
-# A job of so many offsets is over sooner without what Spark does to make long ones fast.
+# A job of at most this many offsets ends sooner without Spark's optimizations for long jobs.
 SHORT_JOB_OFFSETS = 1 << 16
-# How often a piece of which the source has deleted records meanwhile is tried again.
-_TRIES = 3
-# While a leader moves, in seconds.
-_PATIENCE = 30.0
-_SILENT = (
-    "the {} does not tell where this partition begins and ends: has it a leader, and may this principal describe it?"
-)
+# Maximum number of attempts for a piece of which the source deletes records meanwhile.
+_MAX_ATTEMPTS = 3
+# How long a leader may be missing, in seconds.
+_TIMEOUT = 30.0
+_NO_OFFSETS = "the {} returned no offsets of this partition: does it have a leader, and may this principal describe it?"
 
 
 class Verification:
-    """One run. `source`, `target`: bootstrap servers that ask for no login, from every host of Spark's."""
+    """One run of a verification.
+
+    `source` and `target` are bootstrap servers that need no login, from every Spark host.
+    """
 
     def __init__(
         self,
@@ -64,157 +65,197 @@ class Verification:
         source: str,
         target: str,
         *,
-        share: float | None = None,
+        sample_share: float | None = None,
         show_bytes: bool = False,
-        again: bool = False,
+        full: bool = False,
         save: SaveRanges | None = None,
-        said: Callable[[str], None] = lambda _: None,
+        on_progress: Callable[[str], None] = lambda _: None,
         others_write: bool = False,
         clients_write: Callable[[], bool] = lambda: False,
-        reached: Callable[[], Mapping[Where, CopiedEnd]] | None = None,
+        read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]] | None = None,
     ) -> None:
-        """`others_write`: that the target has records of others among those that were copied is no difference.
-        `clients_write`: whether clients may write to the target now, so that nothing can be said of what lies behind
-        the last copied record. `reached`: asks the state topic how far partitions of the target are copied by now."""
+        """Create a verification.
+
+        `others_write`: records of clients between the copied ones on the target are no difference. `clients_write`:
+        whether clients may write to the target now, so that records after the last copied one cannot be judged.
+        `read_copied_ends` reads the current copied ends from the state topic.
+        """
         self._others_write = others_write
-        self._tails = TailCheck(target, clients_write, reached, show_bytes)
+        self._tail_check = TailCheck(target, clients_write, read_copied_ends, show_bytes)
         self._spark, self._source, self._target = spark, source, target
-        self._share, self._show_bytes, self._again = share, show_bytes, again
-        self._save, self._said = save, said
-        self._all: dict[Where, PartitionComparison] = {}
-        self._suspects: dict[Where, PartitionPiece] = {}
+        self._sample_share, self._show_bytes, self._full = sample_share, show_bytes, full
+        self._save, self._on_progress = save, on_progress
+        self._comparisons: dict[TopicPartition, PartitionComparison] = {}
+        self._suspects: dict[TopicPartition, PartitionPiece] = {}
         self._compacted: set[str] = set()
 
     def run(
         self,
         name: str,
-        copied: Mapping[Where, CopiedPartition],
-        kept: Mapping[Where, VerifiedRange],
+        copied: Mapping[TopicPartition, CopiedPartition],
+        ranges: Mapping[TopicPartition, VerifiedRange],
         lag: Sequence[LagSample] = (),
         topics: Mapping[str, MigratedTopic] | None = None,
     ) -> VerificationReport:
-        """`topics`: all of the migration, by topic of the source; None: those of `copied`. Raises UpstreamError,
-        WireError, and ConfigError if Spark has no Kafka connector."""
-        began, at = time.monotonic(), time.time_ns() // 1_000_000
-        topics = _topics(copied) if topics is None else topics
-        lost = self._lost(topics)
-        sources = read_log_bounds(self._source, {where for where in copied if where[0] not in lost})
-        targets = read_log_bounds(
-            self._target, {(one.target_topic, one.partition) for one in copied.values() if one.topic not in lost}
+        """Compare both sides, and return the report.
+
+        `topics`: all topics of the migration, by source topic; None: those of `copied`. Raises UpstreamError,
+        WireError, and ConfigError if Spark has no Kafka connector.
+        """
+        started, timestamp = time.monotonic(), time.time_ns() // 1_000_000
+        topics = _topics_of(copied) if topics is None else topics
+        lost = self._find_lost(topics)
+        sources = read_log_bounds(
+            self._source, {topic_partition for topic_partition in copied if topic_partition[0] not in lost}
         )
-        if self._again:
-            kept = {where: one.again(sources[where].begin) for where, one in kept.items() if where in sources}
-        for where, one in sorted(copied.items()):
-            there = one.target_topic, one.partition
-            if where in sources and there in targets:
-                self._all[where] = start_comparison(one, kept.get(where), sources[where], targets[there])
+        targets = read_log_bounds(
+            self._target,
+            {
+                (partition.target_topic, partition.partition)
+                for partition in copied.values()
+                if partition.topic not in lost
+            },
+        )
+        if self._full:
+            ranges = {
+                topic_partition: partition.restart_at(sources[topic_partition].begin)
+                for topic_partition, partition in ranges.items()
+                if topic_partition in sources
+            }
+        for topic_partition, partition in sorted(copied.items()):
+            target_partition = partition.target_topic, partition.partition
+            if topic_partition in sources and target_partition in targets:
+                self._comparisons[topic_partition] = start_comparison(
+                    partition, ranges.get(topic_partition), sources[topic_partition], targets[target_partition]
+                )
             else:
-                why, anew = lost.get(one.topic, (_SILENT.format(TARGET if where in sources else SOURCE), False))
-                self._all[where] = skip_comparison(one, None if anew else kept.get(where), why)
-        self._compacted = self._policies() if copied else set()
+                reason, is_recreated = lost.get(
+                    partition.topic, (_NO_OFFSETS.format(TARGET if topic_partition in sources else SOURCE), False)
+                )
+                self._comparisons[topic_partition] = skip_comparison(
+                    partition, None if is_recreated else ranges.get(topic_partition), reason
+                )
+        self._compacted = self._compacted_topics() if copied else set()
         self._compare()
-        self._tails.check(self._all, [one for topic, one in topics.items() if topic not in lost or not lost[topic][1]])
+        self._tail_check.check(
+            self._comparisons,
+            [partition for topic, partition in topics.items() if topic not in lost or not lost[topic][1]],
+        )
         self._name_differences()
-        self._save_rest(kept)
-        partitions = [one.to_result() for one in self._all.values()]
-        known = {one.topic for one in partitions}
+        self._save_rest(ranges)
+        partitions = [partition.to_result() for partition in self._comparisons.values()]
+        reported_topics = {partition.topic for partition in partitions}
         partitions += [
-            uncopied_partition(topics[topic], 0, why).to_result()
-            for topic, (why, _) in lost.items()
-            if topic not in known
+            uncopied_partition(topics[topic], 0, reason).to_result()
+            for topic, (reason, _) in lost.items()
+            if topic not in reported_topics
         ]
-        partitions.sort(key=lambda one: (one.topic, one.partition))
-        differences = tuple(one.difference for one in partitions if one.difference is not None)
+        partitions.sort(key=lambda partition: (partition.topic, partition.partition))
+        differences = tuple(partition.difference for partition in partitions if partition.difference is not None)
         return VerificationReport(
-            name, at, time.monotonic() - began, tuple(partitions), self._share, differences, tuple(lag)
+            name, timestamp, time.monotonic() - started, tuple(partitions), self._sample_share, differences, tuple(lag)
         )
 
-    def _lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:
-        """By topic of the source: why it cannot be compared, as it is not there any more or is another one on some
-        side; and whether nothing counts as verified any more."""
-        found: dict[str, tuple[str, bool]] = {}
+    def _find_lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:
+        """Return why topics cannot be compared, because they were deleted or recreated, by source topic.
+
+        The second value: whether nothing of the topic counts as verified any more.
+        """
+        lost: dict[str, tuple[str, bool]] = {}
         for side, address in ((SOURCE, self._source), (TARGET, self._target)):
             cluster = ClusterClient(address)
             try:
-                names = [one.name_on(side) for one in topics.values()]
-                layout = retry(cluster, lambda: learn_topics(cluster, names), _PATIENCE)  # noqa: B023
+                names = [migrated_topic.name_on(side) for migrated_topic in topics.values()]
+                metadata = retry(cluster, lambda: learn_topics(cluster, names), _TIMEOUT)  # noqa: B023
             finally:
                 cluster.close()
-            found |= {topic: (why, side == TARGET) for topic, why in describe_changes(side, topics, layout).items()}
-        return found
+            lost |= {
+                topic: (reason, side == TARGET) for topic, reason in describe_changes(side, topics, metadata).items()
+            }
+        return lost
 
-    def _policies(self) -> set[str]:
-        """Topics that are compacted on one side at least."""
-        source = find_compacted_topics(self._source, {one.copied.topic for one in self._all.values()})
-        target = find_compacted_topics(self._target, {one.copied.target_topic for one in self._all.values()})
-        every = (one.copied for one in self._all.values())
-        return {one.topic for one in every if one.topic in source or one.target_topic in target}
+    def _compacted_topics(self) -> set[str]:
+        """Return the source topics that are compacted on at least one side."""
+        source = find_compacted_topics(
+            self._source, {comparison.copied.topic for comparison in self._comparisons.values()}
+        )
+        target = find_compacted_topics(
+            self._target, {comparison.copied.target_topic for comparison in self._comparisons.values()}
+        )
+        copied = (comparison.copied for comparison in self._comparisons.values())
+        return {
+            comparison.topic for comparison in copied if comparison.topic in source or comparison.target_topic in target
+        }
 
     # Comparing
 
     def _compare(self) -> None:
-        ways = [list(self._pieces(one)) for one in self._all.values()]
-        total = sum(piece.end - piece.begin for way in ways for piece in way)
+        pieces_by_partition = [list(self._pieces(comparison)) for comparison in self._comparisons.values()]
+        total = sum(piece.end - piece.begin for pieces in pieces_by_partition for piece in pieces)
         done = 0
-        for number, job in enumerate(plan_jobs(ways), 1):
+        for number, job in enumerate(plan_jobs(pieces_by_partition), 1):
             offsets = sum(piece.end - piece.begin for piece in job)
-            what = f"job {number}: {len(job)} partitions, {offsets:,} offsets of {total:,}, {done:,} done"
-            self._said(what)
-            self._spark.sparkContext.setJobDescription(f"kproxy migrate verify, {what}")
-            self._take(job)
+            description = f"job {number}: {len(job)} partitions, {offsets:,} offsets of {total:,}, {done:,} done"
+            self._on_progress(description)
+            self._spark.sparkContext.setJobDescription(f"kproxy migrate verify, {description}")
+            self._compare_job(job)
             done += offsets
-            if self._save is not None and self._share is None:
-                self._save({piece.where: self._all[piece.where].to_range() for piece in job})
+            if self._save is not None and self._sample_share is None:
+                self._save({piece.where: self._comparisons[piece.where].to_range() for piece in job})
 
-    def _pieces(self, one: PartitionComparison) -> Iterator[PartitionPiece]:
-        if one.piece.begin >= one.piece.end:
+    def _pieces(self, comparison: PartitionComparison) -> Iterator[PartitionPiece]:
+        if comparison.piece.begin >= comparison.piece.end:
             return
-        if self._share is None:
-            yield from split_piece(one.piece)
+        if self._sample_share is None:
+            yield from split_piece(comparison.piece)
             return
-        one.counts["total_blocks"] = (one.piece.end - 1 >> BLOCK_BITS) - (one.piece.begin >> BLOCK_BITS) + 1
-        yield from sample_blocks(one.piece, self._share)
+        comparison.counts["total_blocks"] = (
+            (comparison.piece.end - 1 >> BLOCK_BITS) - (comparison.piece.begin >> BLOCK_BITS) + 1
+        )
+        yield from sample_blocks(comparison.piece, self._sample_share)
 
-    def _take(self, job: Sequence[PartitionPiece]) -> None:
-        """Compare these pieces; those of which the source has just deleted a part are compared again without it."""
-        for _ in range(_TRIES):
-            judged = self._judged([self._readable(piece) for piece in job])
+    def _compare_job(self, job: Sequence[PartitionPiece]) -> None:
+        """Compare these pieces; compare again those of which the source has deleted a part meanwhile."""
+        for _ in range(_MAX_ATTEMPTS):
+            verdicts = self._judge([self._readable(piece) for piece in job])
             begins = read_log_bounds(self._source, [piece.where for piece in job])
-            again, compacted = [], []
-            for piece, one in zip(job, judged, strict=True):
+            retried, compacted = [], []
+            for piece, verdict in zip(job, verdicts, strict=True):
                 begin = begins[piece.where].begin if piece.where in begins else piece.begin
-                if not one.is_equal and begin > piece.begin:
-                    again.append(self._without(piece, begin))
-                elif not one.is_equal and piece.topic in self._compacted:
-                    compacted.append(one)
+                if not verdict.is_equal and begin > piece.begin:
+                    retried.append(self._drop_deleted(piece, begin))
+                elif not verdict.is_equal and piece.topic in self._compacted:
+                    compacted.append(verdict)
                 else:
-                    self._settle(one)
+                    self._settle(verdict)
             if compacted:
                 self._settle_compacted(compacted)
-            job = [piece for piece in again if piece.begin < piece.end]
+            job = [piece for piece in retried if piece.begin < piece.end]
             if not job:
                 return
         for piece in job:
-            self._stop(self._all[piece.where], piece.begin, "the source deletes records faster than they are compared")
+            self._stop(
+                self._comparisons[piece.where], piece.begin, "the source deletes records faster than they are compared"
+            )
 
     def _readable(self, piece: PartitionPiece) -> PartitionPiece:
-        """Without what the target's log does not have: readers get no further than its end, and begin at its begin."""
-        there = self._all[piece.where].target
-        begin, end = max(piece.target_begin, there.begin), min(piece.target_end, there.end)
+        """Clip a piece to the target's log: consumers read from its begin to its end only."""
+        target = self._comparisons[piece.where].target
+        begin, end = max(piece.target_begin, target.begin), min(piece.target_end, target.end)
         return replace(piece, target_begin=min(begin, end), target_end=end)
 
-    def _without(self, piece: PartitionPiece, begin: int) -> PartitionPiece:
-        """What is left of a piece whose beginning retention has taken."""
-        one = self._all[piece.where]
+    def _drop_deleted(self, piece: PartitionPiece, begin: int) -> PartitionPiece:
+        """Return the rest of a piece whose beginning retention has deleted."""
+        comparison = self._comparisons[piece.where]
         begin = min(begin, piece.end)
-        one.deleted += begin - piece.begin
-        self._advance(one, begin)
+        comparison.deleted += begin - piece.begin
+        self._advance(comparison, begin)
         return piece.part(begin, piece.end)
 
-    def _judged(self, job: Sequence[PartitionPiece]) -> list[PieceVerdict]:
+    def _judge(self, job: Sequence[PartitionPiece]) -> list[PieceVerdict]:
         few = sum(piece.end - piece.begin for piece in job) <= SHORT_JOB_OFFSETS
         with tuned_for_short_job(self._spark) if few else nullcontext():
-            source, target = self._spoken(lambda: hash_blocks(self._spark, self._source, self._target, job))
+            source, target = self._run_job(lambda: hash_blocks(self._spark, self._source, self._target, job))
         return [
             compare_blocks(
                 piece, source.get(piece.where, {}), target.get(piece.target_where, {}), others_write=self._others_write
@@ -222,8 +263,8 @@ class Verification:
             for piece in job
         ]
 
-    def _spoken(self, job: Callable[[], T]) -> T:
-        """What Spark says of a job that failed is long: one line of it."""
+    def _run_job(self, job: Callable[[], T]) -> T:
+        """Run a Spark job, and replace its long error by one line."""
         try:
             return job()
         except KproxyError:
@@ -233,111 +274,124 @@ class Verification:
                 raise
             raise to_upstream_error(error) from error
 
-    def _settle(self, judged: PieceVerdict) -> None:
-        one, piece = self._all[judged.piece.where], judged.piece
-        one.counts["blocks"] += judged.blocks
-        one.counts["records"] += judged.matching
-        one.counts["client_records"] += judged.client_records
-        if judged.is_equal:
-            self._advance(one, piece.end)
+    def _settle(self, verdict: PieceVerdict) -> None:
+        comparison, piece = self._comparisons[verdict.piece.where], verdict.piece
+        comparison.counts["blocks"] += verdict.blocks
+        comparison.counts["records"] += verdict.matching
+        comparison.counts["client_records"] += verdict.client_records
+        if verdict.is_equal:
+            self._advance(comparison, piece.end)
             return
-        one.counts["bad"] += len(judged.bad)
-        one.counts["extra"] += judged.extra.count
-        begin = max(piece.begin, judged.bad[0] << BLOCK_BITS) if judged.bad else piece.end
-        if judged.extra.count:
-            begin = min(begin, _before(piece, judged.extra.first))
+        comparison.counts["bad"] += len(verdict.bad)
+        comparison.counts["extra"] += verdict.extra.count
+        begin = max(piece.begin, verdict.bad[0] << BLOCK_BITS) if verdict.bad else piece.end
+        if verdict.extra.count:
+            begin = min(begin, _source_position(piece, verdict.extra.first))
         block = min(begin, piece.end - 1) >> BLOCK_BITS
-        self._stop(one, begin, suspect=piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS))
+        self._stop(comparison, begin, suspect=piece.part(block << BLOCK_BITS, block + 1 << BLOCK_BITS))
 
     def _settle_compacted(self, job: Sequence[PieceVerdict]) -> None:
-        """Blocks that compaction may have changed: record by record."""
-        sources = {one.piece.where: self._all[one.piece.where].source for one in job}
-        targets = {one.piece.target_where: self._all[one.piece.where].target for one in job}
-        pieces = [one.piece for one in job]
-        found = self._spoken(
+        """Compare blocks that compaction may have changed record by record."""
+        sources = {verdict.piece.where: self._comparisons[verdict.piece.where].source for verdict in job}
+        targets = {verdict.piece.target_where: self._comparisons[verdict.piece.where].target for verdict in job}
+        pieces = [verdict.piece for verdict in job]
+        results = self._run_job(
             lambda: explain_missing(self._spark, (self._source, self._target), pieces, (sources, targets))
         )
-        for judged in job:
-            piece, one, outcome = judged.piece, self._all[judged.piece.where], found[judged.piece.where]
-            one.counts["records"] += outcome.same
-            one.counts["blocks"] += judged.blocks
-            one.counts["extra"] += judged.extra.count
-            one.counts["client_records"] += judged.client_records
-            extra = -1 if self._others_write else outcome.extra
+        for verdict in job:
+            piece, comparison, result = (
+                verdict.piece,
+                self._comparisons[verdict.piece.where],
+                results[verdict.piece.where],
+            )
+            comparison.counts["records"] += result.same
+            comparison.counts["blocks"] += verdict.blocks
+            comparison.counts["extra"] += verdict.extra.count
+            comparison.counts["client_records"] += verdict.client_records
+            extra = -1 if self._others_write else result.extra
             for name in ("compacted_source", "compacted_target", "compacted_both", "bad"):
-                one.counts[name] += getattr(outcome, name)
-            begin = piece.end if outcome.first < 0 else outcome.first
-            if outcome.first < 0 and extra < 0:
-                self._advance(one, piece.end)
+                comparison.counts[name] += getattr(result, name)
+            begin = piece.end if result.first < 0 else result.first
+            if result.first < 0 and extra < 0:
+                self._advance(comparison, piece.end)
                 continue
             if extra >= 0:
-                begin = min(begin, _before(piece, extra))
-            at = min(begin, piece.end - 1)
-            self._stop(one, begin, suspect=piece.part(at, at + 1))
+                begin = min(begin, _source_position(piece, extra))
+            position = min(begin, piece.end - 1)
+            self._stop(comparison, begin, suspect=piece.part(position, position + 1))
 
-    def _advance(self, one: PartitionComparison, upto: int) -> None:
-        if not one.stopped and self._share is None:
-            one.upto = max(one.upto, upto)
+    def _advance(self, comparison: PartitionComparison, upto: int) -> None:
+        if not comparison.stopped and self._sample_share is None:
+            comparison.upto = max(comparison.upto, upto)
 
-    def _stop(self, one: PartitionComparison, at: int, note: str = "", suspect: PartitionPiece | None = None) -> None:
-        """What comes after this offset counts as compared, and not as verified."""
-        if one.stopped:
+    def _stop(
+        self, comparison: PartitionComparison, upto: int, note: str = "", suspect: PartitionPiece | None = None
+    ) -> None:
+        """Count later offsets as compared, not as verified."""
+        if comparison.stopped:
             return
-        one.stopped = True
-        one.note = note or one.note
-        if self._share is None:
-            one.upto = max(one.upto, at)
+        comparison.stopped = True
+        comparison.note = note or comparison.note
+        if self._sample_share is None:
+            comparison.upto = max(comparison.upto, upto)
         if suspect is not None:
             self._suspects[suspect.where] = self._readable(suspect)
 
-    def _save_rest(self, kept: Mapping[Where, VerifiedRange]) -> None:
-        """Of partitions without a job."""
-        if self._save is None or self._share is not None:
+    def _save_rest(self, saved: Mapping[TopicPartition, VerifiedRange]) -> None:
+        """Save the ranges of partitions without a job."""
+        if self._save is None or self._sample_share is not None:
             return
-        now = {where: one.to_range() for where, one in self._all.items()}
-        if rest := {where: one for where, one in now.items() if _says_else(one, kept.get(where))}:
-            self._save(rest)
+        current = {topic_partition: verified.to_range() for topic_partition, verified in self._comparisons.items()}
+        if changed := {
+            topic_partition: verified
+            for topic_partition, verified in current.items()
+            if _has_changed(verified, saved.get(topic_partition))
+        }:
+            self._save(changed)
 
     # Differences
 
     def _name_differences(self) -> None:
-        """The first one of each partition, of the first partitions that have any."""
+        """Find the first difference of each of the first partitions that differ."""
         suspects = [piece for _, piece in sorted(self._suspects.items())][:MAX_DIFFERENCES]
         if not suspects:
             return
-        self._spark.sparkContext.setJobDescription("kproxy migrate verify, what the first differences are")
-        found = self._spoken(
+        self._spark.sparkContext.setJobDescription("kproxy migrate verify, first differences")
+        differences = self._run_job(
             lambda: find_first_differences(
                 self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes
             )
         )
-        behind = [one.difference for one in self._all.values() if one.difference is not None]
-        named = iter(match_moved([*(difference for difference in found if difference is not None), *behind]))
-        for piece, difference in zip(suspects, found, strict=True):
-            one = self._all[piece.where]
+        trailing = [
+            comparison.difference for comparison in self._comparisons.values() if comparison.difference is not None
+        ]
+        named = iter(match_moved([*(difference for difference in differences if difference is not None), *trailing]))
+        for piece, difference in zip(suspects, differences, strict=True):
+            comparison = self._comparisons[piece.where]
             if difference is None:
-                one.note = "a difference that was found is not there any more: verify again"
+                comparison.note = "a difference was found, but is gone now: verify again"
                 continue
-            one.difference = next(named)
-            if self._share is None:
-                one.upto = max(one.upto, min(difference.position, piece.end))
-        if self._save is not None and self._share is None:
-            self._save({piece.where: self._all[piece.where].to_range() for piece in suspects})
+            comparison.difference = next(named)
+            if self._sample_share is None:
+                comparison.upto = max(comparison.upto, min(difference.position, piece.end))
+        if self._save is not None and self._sample_share is None:
+            self._save({piece.where: self._comparisons[piece.where].to_range() for piece in suspects})
 
 
-def _before(piece: PartitionPiece, extra: int) -> int:
-    """The offset on the source of what follows a record that only the target has."""
-    after = source_offset(piece.map, extra)
-    return piece.end if after is None else max(piece.begin, min(after, piece.end))
+def _source_position(piece: PartitionPiece, extra: int) -> int:
+    """Return the source offset of the record that follows an extra record of the target."""
+    next_offset = source_offset(piece.map, extra)
+    return piece.end if next_offset is None else max(piece.begin, min(next_offset, piece.end))
 
 
-def _says_else(now: VerifiedRange, before: VerifiedRange | None) -> bool:
-    """What a job has saved since says as much of these two."""
-    had = before or VerifiedRange(now.since, now.since)
-    return now.unknown != had.unknown or now.upto < had.upto
+def _has_changed(current: VerifiedRange, previous: VerifiedRange | None) -> bool:
+    """Return True if the current range must be saved although no job did."""
+    saved = previous or VerifiedRange(current.since, current.since)
+    return current.unknown != saved.unknown or current.upto < saved.upto
 
 
-def _topics(copied: Mapping[Where, CopiedPartition]) -> dict[str, MigratedTopic]:
+def _topics_of(copied: Mapping[TopicPartition, CopiedPartition]) -> dict[str, MigratedTopic]:
     return {
-        one.topic: MigratedTopic(one.topic, one.target_topic, one.origin, one.destination) for one in copied.values()
+        partition.topic: MigratedTopic(partition.topic, partition.target_topic, partition.origin, partition.destination)
+        for partition in copied.values()
     }

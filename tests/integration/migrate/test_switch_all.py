@@ -336,7 +336,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
     assert_once(site.values(site.endpoints.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, again=True)
+    report = run_verification(site.spark, site.endpoints.source, site.endpoints.target, site.migration.name, full=True)
     assert any(one.client_records for one in report.partitions)
 
 

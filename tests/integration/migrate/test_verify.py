@@ -317,7 +317,7 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     with monkeypatch.context() as patch:
         patch.setattr(tailcheck, "list_log_offsets", lambda *_: {})
         silent = verify(spark, broker, parts, kept=saved)
-    assert all(one.note.startswith("the target does not tell where this partition ends") for one in silent.partitions)
+    assert all(one.note.startswith("the target returned no offsets of this partition") for one in silent.partitions)
     assert (silent.exit_code, of(silent, 1).kept.unknown, of(silent, 4).kept.upto) == (1, 1, COUNT)
     # Clients that were led there write: then nobody can tell, and that is said.
     later = verify(spark, broker, parts, kept=saved, clients_write=lambda: True)
@@ -368,7 +368,7 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
     wait_until(lambda: names[topics[1]] not in admin.list_topics(timeout=30).topics, "it is gone")
     admin.create_topics([NewTopic(names[topics[1]], 2, 1)])[names[topics[1]]].result(30)
     send(broker, names[topics[1]], 0, made(2 * COUNT))  # so that no offset looks wrong
-    third = verify_migration(spark, broker, broker, name, again=True)
+    third = verify_migration(spark, broker, broker, name, full=True)
     notes = {one.topic: one.note for one in third.partitions}
     assert notes[topics[0]].startswith(
         f"to.{topics[0]}, to which {2 * COUNT} records were copied, no longer exists on the target"
@@ -450,7 +450,7 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     again = verify_migration(spark, broker, broker, name)
     assert (again.exit_code, again.partitions[0].records) == (0, 0)
     assert again.partitions[0].kept == VerifiedRange(0, COUNT, COUNT)
-    everything = verify_migration(spark, broker, broker, name, again=True)
+    everything = verify_migration(spark, broker, broker, name, full=True)
     assert (everything.exit_code, everything.partitions[0].records) == (0, COUNT)
     assert everything.partitions[0].kept == VerifiedRange(0, COUNT, COUNT)
 
@@ -488,7 +488,7 @@ def test_sampling(spark: Any, broker: str) -> None:
     known = list(zip(send(broker, source, 0, records), send(broker, target, 0, records), strict=True))
     part = copied(broker, source, target, 0, known)
     saved: list[Any] = []
-    reports = [verify(spark, broker, [part], share=0.5, save=saved.append) for _ in range(2)]
+    reports = [verify(spark, broker, [part], sample_share=0.5, save=saved.append) for _ in range(2)]
     one, again = (of(report, 0) for report in reports)
     assert (one.records, one.blocks, one.total_blocks, one.kept) == (
         again.records,

@@ -36,15 +36,17 @@ def report(*partitions: PartitionResult, **more: object) -> VerificationReport:
 def test_what_is_right() -> None:
     one = report(RIGHT)
     assert one.exit_code == 0
-    assert headline(one) == "All 1 partitions are verified up to where they were copied when this began."
+    assert (
+        headline(one) == "All 1 partitions are verified up to the offset that was copied when the verification began."
+    )
     assert verified_text(RIGHT) == "verified up to source offset 1,000 of 1,000"
 
 
 def test_never_just_ok() -> None:
-    for one in (report(RIGHT), report(BEHIND), report(BAD), report(), report(RIGHT, share=0.1)):
+    for one in (report(RIGHT), report(BEHIND), report(BAD), report(), report(RIGHT, sample_share=0.1)):
         assert "OK" not in "\n".join(render_text(one)) + render_page(one)
     assert report(BEHIND).exit_code == 1
-    assert headline(report(RIGHT, BEHIND)) == "1 of 2 partitions are not verified up to where they are copied."
+    assert headline(report(RIGHT, BEHIND)) == "1 of 2 partitions are not verified up to the copied offset."
     assert headline(report()) == "Nothing has been copied yet, so nothing is verified."
 
 
@@ -61,12 +63,12 @@ def test_what_differs_is_said_first() -> None:
 
 
 def test_a_sampling_is_called_one() -> None:
-    sampling = report(replace(RIGHT, total_blocks=20, kept=VerifiedRange(0, 0)), share=0.05)
+    sampling = report(replace(RIGHT, total_blocks=20, kept=VerifiedRange(0, 0)), sample_share=0.05)
     assert headline(sampling).startswith("Sampling: 1 of 20 blocks compared, 900 records: no difference found. Nothing")
     assert sampling.exit_code == 0
     assert "Sampling of the migration move" in render_page(sampling)
     assert "verified up to" not in render_page(sampling) + "\n".join(render_text(sampling))
-    assert report(BAD, share=0.05).exit_code == 1
+    assert report(BAD, sample_share=0.05).exit_code == 1
 
 
 def test_percent_is_not_rounded_to_all_or_nothing() -> None:
@@ -121,8 +123,8 @@ def test_what_all_partitions_have_is_said_once() -> None:
 def test_of_what_clients_write_nothing_is_said() -> None:
     one = replace(RIGHT, client_offsets=1234, undecided_offsets=5)
     said = " ".join(" ".join(render_text(report(one))).split())
-    assert "1,234 offsets on the target behind the last copied record: clients that were led there write" in said
-    assert "5 offsets at its end on the target are of transactions that have not ended" in said
+    assert "1,234 offsets on the target after the last copied record were not compared: clients" in said
+    assert "5 offsets at the end of the target's log belong to open transactions" in said
     assert (report(one).exit_code, one.is_complete) == (0, True)
 
 
@@ -135,10 +137,10 @@ def test_json() -> None:
 def test_once_more() -> None:
     """Everything that is still there; what the source has deleted was verified before, and stays so."""
     kept = VerifiedRange(100, 900, 800, deleted=30, compacted=2)
-    assert kept.again(0) == VerifiedRange(100, 100, deleted=30)
-    assert kept.again(100) == VerifiedRange(100, 100, deleted=30)
-    assert kept.again(400) == VerifiedRange(100, 400, deleted=30)
-    assert kept.again(2000) == VerifiedRange(100, 900, deleted=30)
+    assert kept.restart_at(0) == VerifiedRange(100, 100, deleted=30)
+    assert kept.restart_at(100) == VerifiedRange(100, 100, deleted=30)
+    assert kept.restart_at(400) == VerifiedRange(100, 400, deleted=30)
+    assert kept.restart_at(2000) == VerifiedRange(100, 900, deleted=30)
 
 
 def test_what_is_kept() -> None:

@@ -36,21 +36,21 @@ Look at these three places first:
 """
 
 _WITHOUT = """\
-## Without kproxy: what clients and brokers say
+## Without kproxy: messages of clients and brokers
 
 Most people come here for one reason. The client has reached *one* broker. This broker has sent the advertised addresses
 of all brokers, and the client cannot resolve or reach them. Run kproxy, and give the client `127.0.0.1:19092` as its
 bootstrap server.
 
-The causes are below, each with the words of the programs. Some words fit several causes:
+The causes are below, each with the messages of the programs. Some messages fit several causes:
 [Messages with several causes](#messages-with-several-causes).
 """
 
 _SEVERAL = """\
 ### Messages with several causes
 
-The words alone do not say which cause it is. Look for another message before it, or check the causes above each table
-in their order.
+These messages alone do not show which cause it is. Search for another message before it, or check the causes above each
+table in their order.
 """
 
 _SEVERAL_ANCHOR = "#messages-with-several-causes"
@@ -134,7 +134,7 @@ def _family(family: str, remedies: Iterable[Remedy]) -> Iterator[str]:
         if own:
             text.append("\n".join(_table(own)))
         if not remedy.messages:
-            text.append("No program has words for it; kproxy's page and log show it.")
+            text.append("No program has a message for it; kproxy's page and log show it.")
         if len(own) < len(remedy.messages):
             more = "More messages" if own else "The messages"
             text.append(_wrapped(f"{more} fit other causes too: [Messages with several causes]({_SEVERAL_ANCHOR})."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kproxy.advice.remedies.own.section import OwnMessage, Section
 
 SECTION = Section(
-    title="With kproxy: what clients say",
+    title="With kproxy: messages of clients",
     own=False,
     head=(
         "message",

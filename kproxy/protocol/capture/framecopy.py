@@ -60,9 +60,19 @@ class FrameCopy:
     """
 
     __slots__ = (
-        "_consumed", "_copying", "_left", "_loops", "_sections", "_step", "_steps", "_tail", "acks", "done", "left_out",
+        "_consumed",
+        "_copying",
+        "_left",
+        "_loops",
+        "_sections",
+        "_step",
+        "_steps",
+        "_tail",
+        "acks",
+        "done",
+        "left_out",
         "out",
-    )  # fmt: skip
+    )
 
     def __init__(self, plan: CopyPlan) -> None:
         self._steps = plan

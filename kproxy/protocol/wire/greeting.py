@@ -33,10 +33,12 @@ _PREFIXES = (
     (b"PROXY ", Greeting.PROXY),
     (b"\r\n\r\n\x00\r\nQUIT\n", Greeting.PROXY),
     (b"SSH-", Greeting.SSH),
-    *((word + b" ", Greeting.HTTP) for word in
-      (b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"TRACE", b"PRI")),
+    *(
+        (word + b" ", Greeting.HTTP)
+        for word in (b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"TRACE", b"PRI")
+    ),
     (b"HTTP/", Greeting.HTTP),
-)  # fmt: skip
+)
 
 
 def recognise(first: bytes, *, from_upstream: bool = False) -> Greeting | None:

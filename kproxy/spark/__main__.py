@@ -39,7 +39,7 @@ _NOT_READY = 3
 
 
 def main(words: list[str]) -> int:
-    """Returns an exit code; errors are one line on stderr."""
+    """Run a command and return its exit code; errors are one line on stderr."""
     try:
         match words:
             case ["conf", *options]:
@@ -53,21 +53,21 @@ def main(words: list[str]) -> int:
 
                 for path in build(Path(*rest[:1] or ["dist"]), rest[1:]):
                     _say(str(path))
-            case ["ship" | "ship-openly" as how, file]:
+            case ["ship" | "ship-openly" as command, file]:
                 from kproxy.spark.configuration import build_host_config, check_secrets
 
-                told = build_host_config(file)
-                if how == "ship-openly":
-                    check_secrets(told, "spark.kproxy.allowUnauthenticated=true")
-                _say(told.to_json())
+                config = build_host_config(file)
+                if command == "ship-openly":
+                    check_secrets(config, "spark.kproxy.allowUnauthenticated=true")
+                _say(config.to_json())
             case ["join" | "leave" as what, pid, *seconds] if pid.isdigit():
                 from kproxy.spark.host import HostConfig, Lease, leave
 
-                told = HostConfig.from_json(sys.stdin.read())
+                config = HostConfig.from_json(sys.stdin.read())
                 if what == "leave":
-                    leave(told, Lease.of(int(pid)))
+                    leave(config, Lease.of(int(pid)))
                 else:
-                    _join(told, int(pid), float(seconds[0]) if seconds else 60.0)
+                    _join(config, int(pid), float(seconds[0]) if seconds else 60.0)
             case _:
                 sys.stderr.write(__doc__ or "")
                 return 2
@@ -77,24 +77,24 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _join(told: HostConfig, pid: int, seconds: float) -> None:
+def _join(config: HostConfig, pid: int, seconds: float) -> None:
     from kproxy.spark.host import Lease, join, query_proxy, runtime_path
     from kproxy.spark.logtail import LogLine, LogTail, follow_log
 
-    path, host = runtime_path(told.listen, "log"), socket.gethostname()
-    tail = LogTail(path, from_end=query_proxy(told.listen) is not None)
+    path, host = runtime_path(config.listen, "log"), socket.gethostname()
+    tail = LogTail(path, from_end=query_proxy(config.listen) is not None)
 
     def say(line: LogLine) -> None:
         _say("said", host, line.mark, str(line.end), line.message)
 
     with follow_log(tail, say):
-        answer = join(told, Lease.of(pid), seconds)
-    marked, size = tail.position
-    _say(str(answer.keeper), answer.bootstrap, marked, str(size), host, str(path))
+        state = join(config, Lease.of(pid), seconds)
+    mark, size = tail.position
+    _say(str(state.keeper), state.bootstrap, mark, str(size), host, str(path))
 
 
 def _conf(words: Sequence[str]) -> list[str]:
-    """For a shell that divides at blanks and does not heed quotes, as it does with `$(…)`."""
+    """Return --conf options for a shell that splits at blanks and ignores quotes, as in `$(…)`."""
     from kproxy.spark.configuration import build_host_config
     from kproxy.spark.defaults import shell_word, submit_settings
     from kproxy.spark.pluginjar import plugin_settings
@@ -105,17 +105,17 @@ def _conf(words: Sequence[str]) -> list[str]:
     parser.add_argument("--load-spark-defaults", action="store_true")
     for option in ("--jars", "--plugin-jar", "--python"):
         parser.add_argument(option)
-    given = parser.parse_args(words)
-    if given.file is not None:
-        build_host_config(Path(given.file))  # its mistakes are worth more here than in a driver's log
-    found = plugin_settings(
-        given.file,
-        [given.jars or ""],
-        python=given.python,
-        plugin_jar=given.plugin_jar,
-        before=submit_settings(given.properties_file, given.load_spark_defaults),
+    options = parser.parse_args(words)
+    if options.file is not None:
+        build_host_config(Path(options.file))  # show mistakes here and not in a driver's log
+    spark_settings = plugin_settings(
+        options.file,
+        [options.jars or ""],
+        python=options.python,
+        plugin_jar=options.plugin_jar,
+        before=submit_settings(options.properties_file, options.load_spark_defaults),
     )
-    return [part for setting, value in found.items() for part in ("--conf", shell_word(setting, value))]
+    return [part for setting, value in spark_settings.items() for part in ("--conf", shell_word(setting, value))]
 
 
 def _say(*lines: str) -> None:

@@ -1,4 +1,4 @@
-"""The configuration that a user gives to `attach`: checked on the driver, and made into what every host is told."""
+"""The configuration that a user gives to `attach`: its checks, and the text that each host receives."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from kproxy.spark.proxy import defaults
 ConfigSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """Bootstrap servers, the path of a YAML file, or what stands in one."""
 
-# Where kproxy listens if nobody says: below the ports that Linux assigns to connections, node ports included.
+# Default ports of kproxy: below the ports that Linux assigns to connections, node ports included.
 _PORTS = range(20500, 32500)
 
 
-def build_host_config(given: ConfigSource, ready_requires: str | None = None) -> HostConfig:
-    """Check it and make it one text. Raises ConfigError with every mistake.
+def build_host_config(source: ConfigSource, ready_requires: str | None = None) -> HostConfig:
+    """Check a configuration and make it one text.
 
-    Text is the path of a file if it ends as those do or has a slash; else it is bootstrap servers. Variables `KPROXY_*`
-    do not count, as they are others on each host. `ready_requires` overrides the option of that name.
+    Raises ConfigError with every mistake. A string is the path of a file if it ends like one or has a slash, otherwise
+    it is bootstrap servers. Variables `KPROXY_*` are ignored, because each host has others. `ready_requires` overrides
+    the option of that name.
 
     Without `listen`, the port comes from a hash of the configuration: it is the same on every host, and two
     configurations on one host do not collide.
     """
     if ready_requires is not None and ready_requires not in LEVELS:
         raise ConfigError(f"ready_requires: {ready_requires!r} is not known; allowed: {', '.join(LEVELS)}")
-    text, loaded = _read(given)
+    text, loaded = _read(source)
     config = loaded.config
     if config.exit_with or config.admin_quit:
         raise ConfigError("kproxy.spark ends kproxy with the last application: remove exit-with and admin-quit")
@@ -47,52 +48,54 @@ def build_host_config(given: ConfigSource, ready_requires: str | None = None) ->
     return HostConfig(str(listen), text, ready_requires or config.ready_requires)
 
 
-def type_name(given: object) -> str:
-    """For messages about an argument that is of a wrong type; not its value, which may have a secret."""
-    return "None" if given is None else f"of type {type(given).__name__}"
+def type_name(source: object) -> str:
+    """Return the type of an argument for an error message, without its value, which may be a secret."""
+    return "None" if source is None else f"of type {type(source).__name__}"
 
 
-def is_path(given: str | os.PathLike[str]) -> bool:
-    """Whether that names a file; else it is bootstrap servers."""
-    return isinstance(given, os.PathLike) or "/" in given or given.endswith((".yaml", ".yml"))
+def is_path(source: str | os.PathLike[str]) -> bool:
+    """Return True if the source names a file, False if it is bootstrap servers."""
+    return isinstance(source, os.PathLike) or "/" in source or source.endswith((".yaml", ".yml"))
 
 
-def find_secrets(told: HostConfig) -> list[str]:
-    """The keys of the secrets that are in the text itself. Files and commands that the text names do not count."""
-    document = yaml.safe_load(told.text)
+def find_secrets(config: HostConfig) -> list[str]:
+    """Return the keys of secrets in the text itself, without those in files and commands that it names."""
+    document = yaml.safe_load(config.text)
     keys = [setting.key for setting in all_settings() if setting.option.secret]
-    given = [document, *document.get("clusters", ())]
-    found = [key for key in keys if any(part.get(key) for part in given)]
-    if any(hop.password is not None for cluster in _load_text(told.text).config.clusters for hop in cluster.via):
-        found.append("via")
-    return found
+    mappings = [document, *document.get("clusters", ())]
+    secret_keys = [key for key in keys if any(part.get(key) for part in mappings)]
+    if any(hop.password is not None for cluster in _load_text(config.text).config.clusters for hop in cluster.via):
+        secret_keys.append("via")
+    return secret_keys
 
 
-def check_secrets(told: HostConfig, way_out: str) -> None:
-    """For a Spark that does not authenticate. Raises ConfigError if the configuration has secrets, as everybody who
-    reaches the driver could get them. `way_out` says how a user can allow that."""
-    if keys := find_secrets(told):
+def check_secrets(config: HostConfig, permission: str) -> None:
+    """Raise ConfigError if the configuration has secrets, for a Spark that does not authenticate.
+
+    Any process that reaches the driver could read them. `permission` says how a user can allow that.
+    """
+    if keys := find_secrets(config):
         raise ConfigError(
-            f"the configuration has a secret ({', '.join(keys)}), and spark.authenticate is not true, so everybody who"
-            " reaches the driver's port can get it; allowed: spark.authenticate=true, or the secret in a file on each"
-            f" host (sasl-password-file, client-config), or {way_out}"
+            f"the configuration has a secret ({', '.join(keys)}), and spark.authenticate is not true, so any process"
+            " that reaches the driver's port can read it; allowed: spark.authenticate=true, or the secret in a file on"
+            f" each host (sasl-password-file, client-config), or {permission}"
         )
 
 
-def _read(given: ConfigSource) -> tuple[str, LoadedConfig]:
-    if isinstance(given, Mapping):
-        text = json.dumps(given, default=str, sort_keys=True)
+def _read(source: ConfigSource) -> tuple[str, LoadedConfig]:
+    if isinstance(source, Mapping):
+        text = json.dumps(source, default=str, sort_keys=True)
         return text, _load_text(text)
-    if not isinstance(given, str | os.PathLike):
+    if not isinstance(source, str | os.PathLike):
         raise ConfigError(
-            f"the configuration must be bootstrap servers, the path of a file, or a dict, and not {type_name(given)}"
+            f"the configuration must be bootstrap servers, the path of a file, or a dict, and not {type_name(source)}"
         )
-    if is_path(given):
-        path = Path(given)
+    if is_path(source):
+        path = Path(source)
         read({}, {}, path, defaults(_listen("")))  # says which file, and what is wrong with it
         text = path.read_text()
         return text, read({}, {}, path, defaults(_listen(text)))
-    return _read({"bootstrap-servers": given})
+    return _read({"bootstrap-servers": source})
 
 
 def _load_text(text: str) -> LoadedConfig:

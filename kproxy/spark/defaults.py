@@ -1,7 +1,7 @@
-"""The settings that Spark has before kproxy adds to them, and how to add to a list of them.
+"""The Spark settings that exist before kproxy adds its own, and how to add to a list of them.
 
 `spark.jars` and `spark.plugins` are lists. On a command line or in a session they replace those of spark-defaults.conf,
-so whoever sets them must repeat what stands there.
+so a program that sets them must repeat the existing entries.
 """
 
 from __future__ import annotations
@@ -41,42 +41,47 @@ public final class Show {{
 
 
 def merge_lists(*lists: str) -> str:
-    """One list of all that stands in several, separated by commas; each once, in the order in which they come."""
-    found: dict[str, str] = {}
-    for one in (one.strip() for text in lists for one in text.split(",")):
-        if one:
-            found.setdefault(unquote(urlsplit(one).path) if one.startswith("file:") else one, one)
-    return ",".join(found.values())
+    """Return one list of all entries of comma-separated lists, each once, in their order."""
+    merged: dict[str, str] = {}
+    for entry in (entry.strip() for text in lists for entry in text.split(",")):
+        if entry:
+            merged.setdefault(unquote(urlsplit(entry).path) if entry.startswith("file:") else entry, entry)
+    return ",".join(merged.values())
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """The settings in a file as spark-defaults.conf, as Spark reads it. Raises ConfigError."""
+    """Return the settings of a file like spark-defaults.conf, as Spark reads it.
+
+    Raises ConfigError.
+    """
     try:
         with file.open(encoding="utf-8") as text:
-            found = javaproperties.load(text)
+            properties = javaproperties.load(text)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{file}: cannot be read: {why}") from None
     except javaproperties.InvalidUEscapeError:
         raise ConfigError(rf"{file}: has \u without four hexadecimal digits") from None
-    return {key: value.strip() for key, value in found.items() if key.startswith("spark.")}
+    return {key: value.strip() for key, value in properties.items() if key.startswith("spark.")}
 
 
 def submit_settings(properties_file: str | None = None, load_defaults: bool = False) -> dict[str, str]:
-    """What spark-submit begins with: spark-defaults.conf, or the file in place of it (or, since 4.0, both)."""
+    """Return the settings of spark-submit: spark-defaults.conf, or the file in place of it (or, since 4.0, both)."""
     home, directory = spark_home(), os.environ.get("SPARK_CONF_DIR")
     place = Path(directory) if directory else home / "conf" if home else None
     defaults = place / "spark-defaults.conf" if place else None
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if defaults and defaults.is_file() and (properties_file is None or load_defaults):
-        found = read_properties(defaults)
-    return found | (read_properties(Path(properties_file)) if properties_file else {})
+        settings = read_properties(defaults)
+    return settings | (read_properties(Path(properties_file)) if properties_file else {})
 
 
 def session_settings(packages: Sequence[str] = ()) -> Mapping[str, str]:
-    """What a session of this process would have, with the jars of `packages` beside those of the defaults. Where
-    spark-submit runs this process, or a session was here before, Spark itself says it, but for the packages' jars.
-    Raises ConfigError."""
+    """Return the settings that a session of this process would have, with the jars of `packages`.
+
+    If spark-submit runs this process, or a session existed before, Spark itself returns them, without the jars of
+    packages. Raises ConfigError.
+    """
     started = "PYSPARK_GATEWAY_PORT" in os.environ
     if started or "pyspark" in sys.modules:
         from pyspark import SparkConf, SparkContext
@@ -84,23 +89,26 @@ def session_settings(packages: Sequence[str] = ()) -> Mapping[str, str]:
         if started:
             SparkContext._ensure_initialized()
         if SparkContext._jvm is not None:
-            found = dict(SparkConf().getAll())
-            more = _asked(["--packages", merge_lists(*packages)]).get(JARS, "") if packages else ""
-            return found | ({JARS: merge_lists(found.get(JARS, ""), more)} if more else {})
-    options = [one for one in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if one != "pyspark-shell"]
-    if any(one == "--jars" or one.startswith(("--jars=", "spark.jars=")) for one in options):
+            settings = dict(SparkConf().getAll())
+            more = _ask_spark_submit(["--packages", merge_lists(*packages)]).get(JARS, "") if packages else ""
+            return settings | ({JARS: merge_lists(settings.get(JARS, ""), more)} if more else {})
+    options = [option for option in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if option != "pyspark-shell"]
+    if any(option == "--jars" or option.startswith(("--jars=", "spark.jars=")) for option in options):
         raise ConfigError(
             "PYSPARK_SUBMIT_ARGS has jars, which replace those of a session; give them as plugin(jars=[…]) instead"
         )
-    before = submit_settings()
+    defaults = submit_settings()
     if packages:
-        options += ["--packages", merge_lists(before.get(PACKAGES, ""), *packages)]
-    return _asked(options) if options or PACKAGES in before else before
+        options += ["--packages", merge_lists(defaults.get(PACKAGES, ""), *packages)]
+    return _ask_spark_submit(options) if options or PACKAGES in defaults else defaults
 
 
-def _asked(options: Sequence[str]) -> dict[str, str]:
-    """What spark-submit makes of its options and of the defaults. It fetches the jars of spark.jars.packages, and adds
-    them to spark.jars; a session that has a spark.jars of its own would lose them again."""
+def _ask_spark_submit(options: Sequence[str]) -> dict[str, str]:
+    """Return the settings that spark-submit makes of its options and of the defaults.
+
+    It fetches the jars of spark.jars.packages, and adds them to spark.jars. A session with its own spark.jars would
+    lose them.
+    """
     home = spark_home()
     if home is None:
         return {}
@@ -121,20 +129,20 @@ def _asked(options: Sequence[str]) -> dict[str, str]:
 
 
 def spark_home() -> Path | None:
-    """SPARK_HOME, else that of the installed pyspark."""
+    """Return SPARK_HOME, or the home of the installed pyspark."""
     if own := os.environ.get("SPARK_HOME"):
         return Path(own)
-    found = importlib.util.find_spec("pyspark")
-    homes = [Path(found.origin).parent] if found and found.origin else []
+    spec = importlib.util.find_spec("pyspark")
+    homes = [Path(spec.origin).parent] if spec and spec.origin else []
     homes = [place for home in homes for place in (home / "spark-distribution", home)]  # the first one if it was chosen
     return next((home for home in homes if (home / "jars").is_dir()), None)
 
 
 def shell_word(setting: str, value: str) -> str:
-    """`setting=value` as one word for a shell that divides at blanks and does not heed quotes, as with `$(…)`.
+    """Return `setting=value` as one word for a shell that splits at blanks and ignores quotes, as in `$(…)`.
 
-    Paths with blanks are written as URIs, which Spark and kproxy's plugin understand. Raises ConfigError for other
-    values with blanks.
+    Paths with blanks become URIs, which Spark and kproxy's plugin understand. Raises ConfigError for other values with
+    blanks.
     """
     parts = value.split(",") if setting == JARS else [value]
     return f"{setting}={','.join(_without_blanks(setting, part) for part in parts)}"

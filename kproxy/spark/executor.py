@@ -1,4 +1,4 @@
-"""From a Python task to its executor. Standard library only."""
+"""Finds the executor of a Python task. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kproxy.base.process import parent_pid
 
 
 def find_own_jvm() -> tuple[int, str]:
-    """The process id of the JVM for which this Python process works, and its executor's id.
+    """Return the process id of the JVM for which this Python process works, and its executor's id.
 
-    The parent is the JVM or, as a rule, pyspark's daemon between the two. Raises OSError if there is no such JVM.
+    The parent is the JVM or, usually, pyspark's daemon between the two. Raises OSError if there is no such JVM.
     """
     pid = os.getppid()
     while pid > 1:

@@ -1,4 +1,4 @@
-"""How many executors an application is to have soon after its start, from Spark's settings."""
+"""The number of executors that an application starts with, from Spark's settings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,.*\]")
 
 
 def expected_executors(context: Any) -> int:
-    """Takes a SparkContext. At least one, but for dynamic allocation.
+    """Return the number of executors for a SparkContext: at least one, except with dynamic allocation.
 
-    - With dynamic allocation: its minimum, which is 0 unless set. More come when there is work.
-    - Spark on YARN and Kubernetes starts `spark.executor.instances` (2 by default).
-    - A standalone cluster starts as many as `spark.cores.max` has room for. Without it, Spark takes every core of the
+    - With dynamic allocation: its minimum, which is 0 by default. More start when there is work.
+    - On YARN and Kubernetes: `spark.executor.instances` (2 by default).
+    - On a standalone cluster: as many as `spark.cores.max` has room for. Without it, Spark takes every core of the
       cluster, and only its master knows how many executors that makes.
     """
     conf, master = context.getConf(), str(context.master)
@@ -25,7 +25,7 @@ def expected_executors(context: Any) -> int:
         return number("spark.dynamicAllocation.minExecutors", 0)
     if master.startswith(("yarn", "k8s")):
         return max(1, number("spark.executor.instances", 2))
-    if found := _LOCAL_CLUSTER.fullmatch(master):
-        return int(found[1])
+    if match := _LOCAL_CLUSTER.fullmatch(master):
+        return int(match[1])
     cores = number("spark.executor.cores", 0)
     return max(1, number("spark.cores.max", 0) // cores) if cores else 1

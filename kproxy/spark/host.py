@@ -1,11 +1,11 @@
-"""The one proxy of this host that several processes share: joining it, leaving it, looking at it.
+"""The one proxy of this host, which several processes share: joining it, leaving it, querying it.
 
-A process that uses the proxy has a *lease* there: a driver, or an executor's JVM. The lease ends with that process, or
-when it is given back. The *keeper* (`kproxy.spark.keeper`) runs the proxy for as long as there are leases. This module
-speaks to the keeper. It uses the standard library only, because executors run it and it must be quick.
+A process that uses the proxy has a *lease*: a driver, or an executor's JVM. The lease ends with that process, or when
+the process gives it back. The *keeper* (`kproxy.spark.keeper`) runs the proxy while there are leases. This module talks
+to the keeper. It uses the standard library only, because executors run it and it must be quick.
 
-A host's proxy is known by the user and by the address that it listens on. The user's processes meet in a directory at a
-fixed place, because TMPDIR and XDG_RUNTIME_DIR are not the same for a driver and the executors beside it.
+A host's proxy is identified by its user and its listen address. The user's processes meet in a directory at a fixed
+place, because TMPDIR and XDG_RUNTIME_DIR differ between a driver and the executors beside it.
 """
 
 from __future__ import annotations
@@ -28,45 +28,51 @@ from uuid import uuid4
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.process import start_time
 
-# Between two questions whether it is ready, and for one answer, in seconds.
-_ASK_AGAIN, _ANSWER = 0.05, 10.0
-# The longest line between a keeper and those who ask it, in bytes.
-_LONGEST = 4 << 20
-# How many directories are tried, as another user may have made one of them.
-_PLACES = 100
+# How often the state is requested, and the timeout of one reply, in seconds.
+_POLL_INTERVAL, _REPLY_TIMEOUT = 0.05, 10.0
+# Maximum length of a request or reply, in bytes.
+_MAX_LINE = 4 << 20
+# Maximum number of directories that are tried, because another user may own one of them.
+_MAX_DIRECTORIES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """What every host is told: where the first cluster listens, the configuration, which may have secrets, and how many
-    nodes must be reachable there (`ready-requires`)."""
+    """The configuration that each host receives. It may have secrets."""
 
     listen: str
+    """Address on which the first cluster listens."""
     text: str = field(repr=False)
+    """The configuration, as YAML."""
     requires: str = "all"
+    """How many nodes must be reachable: `ready-requires`."""
 
     @classmethod
-    def from_json(cls, said: str) -> HostConfig:
-        """What `to_json` made."""
-        return cls(**json.loads(said))
+    def from_json(cls, text: str) -> HostConfig:
+        """Parse the text of `to_json`."""
+        return cls(**json.loads(text))
 
     def to_json(self) -> str:
-        """One line."""
+        """Return one line of JSON."""
         return json.dumps({"listen": self.listen, "text": self.text, "requires": self.requires})
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """For whom the proxy is there: a process (and when it was born, as ids are used again) and, as one process can have
-    several applications one after the other, a name."""
+    """The right of a process to use the proxy."""
 
     pid: int
     birth: str
+    """Start time of the process, since process ids are reused."""
     name: str = ""
+    """Name of the application, as a process can have several applications one after the other."""
 
     @classmethod
     def of(cls, pid: int, name: str = "") -> Lease:
-        """Of a process that lives. Raises ConfigError."""
+        """Return a lease of a running process.
+
+        Raises ConfigError.
+        """
         born = start_time(pid)
         if born is None:
             raise ConfigError(f"there is no process {pid} that could use kproxy on {socket.gethostname()}")
@@ -82,137 +88,148 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ProxyState:
-    """The state of a host's proxy.
-
-    `not_ready`: for each level of `ready-requires` why clients should wait ("" if they need not); empty while kproxy
-    starts. `useless`: for each of these levels why it does not help to wait ("" if it may). `problem`: why kproxy does
-    not run. `failed`: why the proxy can never be. `leaving`: the keeper ends, and makes room for another. `leases` do
-    not include those that linger.
-    """
+    """The state of a host's proxy, as its keeper reports it."""
 
     keeper: int
     kproxy: int | None = None
     bootstrap: str = ""
     not_ready: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why clients should wait, by level of `ready-requires`; "" if they need not. Empty while kproxy starts."""
     problem: str = ""
+    """Reason why kproxy does not run."""
     useless: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why waiting does not help, by level of `ready-requires`; "" if it may."""
     failed: str = ""
+    """Reason why this proxy can never run."""
     leaving: bool = False
+    """True if the keeper ends and makes room for another."""
     leases: tuple[Mapping[str, Any], ...] = ()
+    """Leases, without those that linger."""
 
     def ready(self, requires: str = "all") -> bool:
-        """Whether clients can use it."""
+        """Return True if clients can use the proxy."""
         return not self.why_not(requires)
 
     def why_not(self, requires: str = "all") -> str:
-        """Why clients should wait; "" if they need not."""
+        """Return the reason why clients should wait, "" if they need not."""
         return self.problem or self.not_ready.get(requires, "kproxy is starting")
 
 
 def join(
-    shipped: HostConfig, lease: Lease, timeout: float = 60.0, given_up: Callable[[], bool] = lambda: False
+    config: HostConfig, lease: Lease, timeout: float = 60.0, is_abandoned: Callable[[], bool] = lambda: False
 ) -> ProxyState:
-    """Take a lease on this host's proxy, which is started if there is none, and wait until it is ready.
+    """Take a lease on this host's proxy, start the proxy if there is none, and wait until it is ready.
 
-    Raises ConfigError if it cannot be had (another configuration or program has its port) or if waiting does not help
-    (the brokers refuse the login, a name is not known). Raises UpstreamError if it is not ready in `timeout` seconds,
-    or at once when it is given up; it goes on trying then, and the lease holds.
+    Raises ConfigError if that is impossible (another configuration or program has its port) or if waiting does not help
+    (the brokers refuse the login, a name is unknown). Raises UpstreamError if it is not ready in `timeout` seconds, or
+    at once when `is_abandoned` returns True. The proxy continues to try then, and the lease remains.
     """
-    until = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout
     attempt = uuid4().hex  # tells the keeper that this is one attempt, however often it asks
-    request = {"join": lease.to_dict(), "python": _python(), "text": shipped.text, "attempt": attempt}
+    request = {"join": lease.to_dict(), "python": _python(), "text": config.text, "attempt": attempt}
     host = socket.gethostname()
     while True:
-        answer = _ask(shipped.listen, request)
-        if answer is None or answer.leaving:
-            answer = None
-            _start(shipped, attempt, lambda: given_up() or time.monotonic() >= until)
-        elif why := answer.failed or answer.useless.get(shipped.requires, ""):
+        state = _request(config.listen, request)
+        if state is None or state.leaving:
+            state = None
+            _start(config, attempt, lambda: is_abandoned() or time.monotonic() >= deadline)
+        elif why := state.failed or state.useless.get(config.requires, ""):
             raise ConfigError(f"{host}: {why}")
-        elif answer.ready(shipped.requires):
-            return answer
-        if time.monotonic() >= until:
-            why = answer.why_not(shipped.requires) if answer else "its keeper does not answer"
+        elif state.ready(config.requires):
+            return state
+        if time.monotonic() >= deadline:
+            why = state.why_not(config.requires) if state else "its keeper does not answer"
             raise UpstreamError("timeout", f"{host}: kproxy is not ready after {timeout:g} s: {why}")
-        if given_up():
+        if is_abandoned():
             raise UpstreamError("other", f"{host}: kproxy is not wanted any more")
-        if answer is not None:
-            time.sleep(_ASK_AGAIN)
+        if state is not None:
+            time.sleep(_POLL_INTERVAL)
 
 
-def leave(shipped: HostConfig, lease: Lease) -> None:
+def leave(config: HostConfig, lease: Lease) -> None:
     """Give a lease back. The proxy ends a few seconds after the last one."""
-    _ask(shipped.listen, {"leave": lease.to_dict()})
+    _request(config.listen, {"leave": lease.to_dict()})
 
 
-def linger(shipped: HostConfig, lease: Lease) -> None:
-    """The application has ended, but its process has not, and may still use the proxy. The lease then holds until the
-    process ends or until somebody wants another configuration at the same address."""
-    _ask(shipped.listen, {"linger": lease.to_dict()})
+def linger(config: HostConfig, lease: Lease) -> None:
+    """Keep the lease of an application that has ended, but whose process may still use the proxy.
+
+    The lease ends with the process, or when another configuration needs the same address.
+    """
+    _request(config.listen, {"linger": lease.to_dict()})
 
 
 def query_proxy(listen: str) -> ProxyState | None:
-    """How it is, without a lease; None if there is no proxy."""
-    return _ask(listen, {})
+    """Return the state of the proxy, without a lease; None if there is no proxy."""
+    return _request(listen, {})
 
 
 def runtime_path(listen: str, kind: str) -> Path:
-    """Where the `sock`, `lock` or `log` of a host's proxy is. Raises ConfigError if there is no safe place."""
+    """Return the path of the `sock`, `lock` or `log` of a host's proxy.
+
+    Raises ConfigError if there is no safe directory.
+    """
     for directory in _directories():
-        if _own(directory):
+        if _is_private(directory):
             return directory / f"{listen}.{kind}"
     for directory in _directories():
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
-            if not _own(directory):  # another process of this user may have made it just now
+            if not _is_private(directory):  # another process of this user may have made it just now
                 continue
         return directory / f"{listen}.{kind}"
     first = next(_directories())
-    raise ConfigError(f"{first} and {_PLACES - 1} more are not directories of this user alone: remove them")
+    raise ConfigError(f"{first} and {_MAX_DIRECTORIES - 1} more are not directories of this user alone: remove them")
 
 
 def _directories() -> Iterator[Path]:
-    """Where to meet, in order. Everybody may make directories in /tmp, so another user may have made the first."""
+    """Yield the possible directories in order. Any user may make directories in /tmp, also the first of these."""
     yield Path(f"/tmp/kproxy-spark-{os.getuid()}")
-    for number in range(1, _PLACES):
+    for number in range(1, _MAX_DIRECTORIES):
         yield Path(f"/tmp/kproxy-spark-{os.getuid()}-{number}")
 
 
-def _own(directory: Path) -> bool:
+def _is_private(directory: Path) -> bool:
     try:
-        found = directory.lstat()
+        status = directory.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
-def _ask(listen: str, request: Mapping[str, Any]) -> ProxyState | None:
-    """One question and its answer; None if nobody is there, or the keeper is just ending."""
+def _request(listen: str, request: Mapping[str, Any]) -> ProxyState | None:
+    """Send a request and return the reply; None if there is no keeper, or it is just ending."""
     with socket.socket(socket.AF_UNIX) as keeper:
-        keeper.settimeout(_ANSWER)
+        keeper.settimeout(_REPLY_TIMEOUT)
         try:
             keeper.connect(str(runtime_path(listen, "sock")))
             keeper.sendall(json.dumps(request).encode() + b"\n")
-            said = read_line(keeper)
+            reply = read_line(keeper)
         except OSError:
             return None
-    return ProxyState(**json.loads(said)) if said else None
+    return ProxyState(**json.loads(reply)) if reply else None
 
 
 def read_line(peer: socket.socket) -> str:
-    """A line of text; "" if there is none. Raises OSError."""
-    said = b""
-    while not said.endswith(b"\n") and len(said) < _LONGEST:
+    """Return a line of text, "" if there is none.
+
+    Raises OSError.
+    """
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _MAX_LINE:
         chunk = peer.recv(65536)
         if not chunk:
             return ""
-        said += chunk
-    return said.decode()
+        line += chunk
+    return line.decode()
 
 
-def _start(shipped: HostConfig, attempt: str, given_up: Callable[[], bool]) -> None:
-    """Start a keeper; when this returns, it listens, or another one does, or it is given up. Raises ConfigError."""
+def _start(config: HostConfig, attempt: str, is_abandoned: Callable[[], bool]) -> None:
+    """Start a keeper, and return when it or another one listens, or the wait is abandoned.
+
+    Raises ConfigError.
+    """
     command = [_python(), "-m", "kproxy.spark.keeper", attempt]
     with subprocess.Popen(
         command,
@@ -226,13 +243,13 @@ def _start(shipped: HostConfig, attempt: str, given_up: Callable[[], bool]) -> N
     ) as keeper:
         # Not `communicate`: what it has not written when its time is over, it never writes, and the keeper would wait.
         stdin, keeper.stdin = keeper.stdin, None
-        threading.Thread(target=_tell, args=(stdin, shipped.to_json()), daemon=True).start()
+        threading.Thread(target=_write_input, args=(stdin, config.to_json()), daemon=True).start()
         while True:
             try:
-                code = keeper.wait(_ASK_AGAIN)
+                code = keeper.wait(_POLL_INTERVAL)
                 break
             except subprocess.TimeoutExpired:
-                if given_up():  # it waits until another has ended
+                if is_abandoned():  # it waits until another has ended
                     keeper.kill()
                     return
         errors = keeper.stderr.read() if code and keeper.stderr is not None else ""
@@ -241,17 +258,17 @@ def _start(shipped: HostConfig, attempt: str, given_up: Callable[[], bool]) -> N
         raise ConfigError(f"{socket.gethostname()}: kproxy cannot be started: {why}")
 
 
-def _tell(stdin: IO[str], said: str) -> None:
+def _write_input(stdin: IO[str], text: str) -> None:
     with suppress(OSError), stdin:  # it may have ended
-        stdin.write(said)
+        stdin.write(text)
 
 
 def _python() -> str:
-    """This interpreter by a path that outlives a YARN container, where it may be reached through a link."""
+    """Return this interpreter by a path that outlives a YARN container, where it may be a link."""
     directory, name = os.path.split(sys.executable)
     return os.path.join(os.path.realpath(directory), name)
 
 
 def _environment() -> dict[str, str]:
-    """The configuration was shipped: variables that say something else on one of the hosts do not count."""
+    """Return the environment without variables of kproxy, which would override the shipped configuration."""
     return {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}

@@ -1,8 +1,7 @@
-"""The common log of a host's kproxy and its keeper: how it is kept, and what both warn of, read from it. It uses the
-standard library only.
+"""The common log of a host's kproxy and its keeper, and the warnings in it. Standard library only.
 
 kproxy writes `TIME LEVEL MESSAGE` (`kproxy.proxy.app.logs`), and the keeper does the same. The first line of the log is
-its *mark*. A log that is emptied or replaced gets another mark, however long it is by then, so its readers begin anew.
+its *mark*. A log that is emptied or replaced gets another mark, so its readers begin again, however long it is by then.
 `KproxyPlugin.java` reads the log in the same way.
 """
 
@@ -20,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\S+ (WARNING|ERROR|CRITICAL) +(.+)")
-# The most that is read at once, and the longest line, in bytes.
+# Maximum size of a read and of a line, in bytes.
 _MOST = 1 << 16
 # The log is emptied when it is longer, in bytes: if nothing was written to it for so many seconds, so that its readers
 # have read it, or in any case.
@@ -32,7 +31,7 @@ _LOOK_AGAIN = 0.5
 
 
 class LogLine(NamedTuple):
-    """A warning or an error in a log with this mark: its level in `logging`, and at which byte of the log it ends."""
+    """A warning or an error: its level in `logging`, its text, the mark of its log, and the byte at which it ends."""
 
     level: int
     message: str
@@ -41,12 +40,12 @@ class LogLine(NamedTuple):
 
 
 def format_line(level: str, message: str) -> str:
-    """One line, as kproxy writes it."""
+    """Return one line, as kproxy writes it."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {level:7} {message}\n"
 
 
 class HostLog:
-    """A new log. Whatever stood at this path is not written to any more, except by those who have it open."""
+    """A new log. Only processes that have the old file open still write to it."""
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -55,12 +54,14 @@ class HostLog:
         self._write_mark()
 
     def to_append(self) -> int:
-        """A file descriptor for those who write lines."""
+        """Return a file descriptor for writing lines."""
         return os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def empty_if_long(self) -> None:
-        """The lines go first, then the mark changes. So whoever sees the same mark before and after he has read has
-        read lines that belong to it."""
+        """Empty a long log. The lines go first, then the mark changes.
+
+        So a reader that sees the same mark before and after reading has read lines that belong to it.
+        """
         now = os.fstat(self._file)
         quiet = time.time() > now.st_mtime + _QUIET
         if now.st_size > (_LONG if quiet else _TOO_LONG):
@@ -72,7 +73,7 @@ class HostLog:
 
 
 def read_position(path: Path) -> tuple[str, int]:
-    """The mark of a log, and its length; what is new later comes after it. "-" and 0 if there is no log."""
+    """Return the mark of a log and its length; "-" and 0 if there is no log."""
     try:
         with path.open("rb") as log:
             return _mark(log) or "-", os.fstat(log.fileno()).st_size
@@ -81,56 +82,59 @@ def read_position(path: Path) -> tuple[str, int]:
 
 
 def _mark(log: BinaryIO) -> str:
-    """ "" if the log is just being made."""
-    said = os.pread(log.fileno(), _MARKED, 0)
-    return said[2:-1].decode(errors="replace") if len(said) == _MARKED else ""
+    """Return the mark, "" if the log is just being created."""
+    line = os.pread(log.fileno(), _MARKED, 0)
+    return line[2:-1].decode(errors="replace") if len(line) == _MARKED else ""
 
 
 class LogTail:
-    """The lines that are new since the last look. A log that is replaced or emptied is read from its beginning."""
+    """The new lines since the last call of `look`.
+
+    A log that is replaced or emptied is read from its beginning.
+    """
 
     def __init__(self, path: Path, from_end: bool = False) -> None:
-        """`from_end`: what stands there now is not new."""
+        """Begin at the start of the log, or with `from_end` at its current end."""
         self._path = path
-        self._marked, self._at = read_position(path) if from_end else ("-", 0)
-        self._rest = b""
+        self._mark, self._offset = read_position(path) if from_end else ("-", 0)
+        self._partial = b""
 
     @property
     def position(self) -> tuple[str, int]:
         """The mark of the log, and how much of it has been read, in bytes."""
-        return self._marked, self._at - len(self._rest)
+        return self._mark, self._offset - len(self._partial)
 
     def look(self) -> list[LogLine]:
-        """Each new warning or error."""
+        """Return the new warnings and errors."""
         try:
             with self._path.open("rb") as log:
-                marked = _mark(log)
-                at, rest = (self._at, self._rest) if marked == self._marked else (_MARKED, b"")
-                new = os.pread(log.fileno(), _MOST, at)
-                if not marked or _mark(log) != marked:  # it is just being made, or emptied
+                mark = _mark(log)
+                offset, partial = (self._offset, self._partial) if mark == self._mark else (_MARKED, b"")
+                new = os.pread(log.fileno(), _MOST, offset)
+                if not mark or _mark(log) != mark:  # it is just being made, or emptied
                     return []
         except OSError:  # there is no proxy
             return []
-        end = at - len(rest)
-        self._marked, self._at = marked, at + len(new)
-        *lines, rest = (rest + new).split(b"\n")
-        self._rest = rest if len(rest) < _MOST else b""
-        found = []
+        end = offset - len(partial)
+        self._mark, self._offset = mark, offset + len(new)
+        *lines, partial = (partial + new).split(b"\n")
+        self._partial = partial if len(partial) < _MOST else b""
+        new_lines = []
         for text in lines:
             end += len(text) + 1
-            if said := _LINE.match(text.decode(errors="replace")):
-                found.append(LogLine(logging.getLevelNamesMapping()[said[1]], said[2], marked, end))
-        return found
+            if match := _LINE.match(text.decode(errors="replace")):
+                new_lines.append(LogLine(logging.getLevelNamesMapping()[match[1]], match[2], mark, end))
+        return new_lines
 
 
 @contextmanager
-def follow_log(tail: LogTail, say: Callable[[LogLine], None]) -> Iterator[None]:
-    """As long as it is within, what is new is said soon; at the end, all of it has been said."""
+def follow_log(tail: LogTail, on_line: Callable[[LogLine], None]) -> Iterator[None]:
+    """Pass new lines to `on_line` while the context is open, and the last ones at its end."""
     stop = threading.Event()
 
     def look() -> None:
         for new in tail.look():
-            say(new)
+            on_line(new)
 
     def follow() -> None:
         while not stop.wait(_LOOK_AGAIN):

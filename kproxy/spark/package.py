@@ -1,4 +1,4 @@
-"""What is given to Spark, made from a checkout: kproxy's wheel, the plugin's jar, and the archive with a Python."""
+"""Builds the files for Spark from a checkout: kproxy's wheel, the plugin's jar, and the archive with a Python."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CHECKOUT = Path(kproxy.__file__).parents[1]
 
 
 def build(directory: Path, more: Sequence[str] = ()) -> list[Path]:
-    """Make the three files in a directory, the archive with `more` packages of PyPI's. Returns their paths.
+    """Build the three files in a directory, the archive with `more` packages of PyPI, and return their paths.
 
-    Raises ConfigError, as when this is no checkout. What was there under these names is replaced at the end.
+    Raises ConfigError, also if this is no checkout. Existing files with these names are replaced at the end.
     """
     if not (_CHECKOUT / "pyproject.toml").is_file():
         raise ConfigError("python -m kproxy.spark package makes a wheel of kproxy: run it in a checkout")

@@ -1,8 +1,8 @@
-"""The Spark plugin: its jar, made once from `KproxyPlugin.java`, and the settings with which a session has it.
+"""The Spark plugin: its jar, built once from `KproxyPlugin.java`, and the settings with which a session loads it.
 
-A plugin must be a class of Java's. janino, which Spark brings, compiles it, so no JDK is needed; in a JVM of its own,
-as the driver's takes its memory and class path from settings that are not complete yet. The class is the same for every
-Spark from 3.5 on, and for both versions of Scala.
+A plugin must be a Java class. janino, which is part of Spark, compiles it, so no JDK is needed. It runs in a separate
+JVM, because the driver's JVM takes its memory and class path from settings that are not complete yet. The class is the
+same for every Spark from 3.5, and for both versions of Scala.
 """
 
 from __future__ import annotations
@@ -55,29 +55,33 @@ def plugin_settings(
     plugin_jar: str | None = None,
     before: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What a session must be made with to have the plugin. It adds to what Spark's settings are `before`, which it
-    finds out unless it is told, and to `jars`, `plugins` and `packages`, others that the session wants in
-    spark.jars, spark.plugins and spark.jars.packages.
+    """Return the settings with which a session has the plugin.
 
-    With the path of a YAML file on the driver's host, no call of `attach` is needed. `python` runs kproxy in place of
-    Spark's own Python. `plugin_jar` is one that was made before, in place of one that is made here. Raises ConfigError
-    without Spark's jars or Java.
+    They add to the settings `before`, which are read from Spark unless given, and to `jars`, `plugins` and `packages`:
+    other entries for spark.jars, spark.plugins and spark.jars.packages. With the path of a YAML file on the driver's
+    host, no call of `attach` is needed. `python` runs kproxy in place of Spark's own Python. `plugin_jar` is an
+    existing jar. Raises ConfigError without Spark's jars or Java.
     """
     before = session_settings(packages) if before is None else before
-    there = CLASS in merge_lists(before.get(PLUGINS, "")).split(",")  # and its jar where whoever said so has put it
-    own = plugin_jar or ("" if there else str(build_cached_jar()))
-    found = {PLUGINS: merge_lists(before.get(PLUGINS, ""), *plugins, CLASS)}
+    has_plugin = CLASS in merge_lists(before.get(PLUGINS, "")).split(
+        ","
+    )  # and its jar where whoever said so has put it
+    own = plugin_jar or ("" if has_plugin else str(build_cached_jar()))
+    settings = {PLUGINS: merge_lists(before.get(PLUGINS, ""), *plugins, CLASS)}
     if listed := merge_lists(before.get(JARS, ""), *jars, own):
-        found[JARS] = listed
+        settings[JARS] = listed
     if config:
-        found[CONFIG_SETTING] = os.path.abspath(config)
+        settings[CONFIG_SETTING] = os.path.abspath(config)
     if python:
-        found[PYTHON_SETTING] = python
-    return found
+        settings[PYTHON_SETTING] = python
+    return settings
 
 
 def build_cached_jar() -> Path:
-    """The plugin, compiled with the Spark that is here. Raises ConfigError."""
+    """Return the plugin's jar, compiled with the installed Spark unless the cache has it.
+
+    Raises ConfigError.
+    """
     source = _SOURCE.read_bytes()
     key = hashlib.sha256(b"%s\n%s" % (__version__.encode(), source)).hexdigest()[:12]
     made = cache_directory() / f"spark-plugin-{key}.jar"
@@ -93,9 +97,12 @@ def build_cached_jar() -> Path:
 
 
 def build_jar(file: Path, version: str, *licences: Path) -> None:
-    """Make the jar, the same from the same source. Raises ConfigError."""
-    said = {"Manifest-Version": "1.0", "Implementation-Title": "kproxy-spark", "Implementation-Version": version}
-    manifest = "".join(f"{key}: {value}\r\n" for key, value in said.items()) + "\r\n"
+    """Build the jar, always the same from the same source.
+
+    Raises ConfigError.
+    """
+    attributes = {"Manifest-Version": "1.0", "Implementation-Title": "kproxy-spark", "Implementation-Version": version}
+    manifest = "".join(f"{key}: {value}\r\n" for key, value in attributes.items()) + "\r\n"
     entries = {"META-INF/MANIFEST.MF": manifest.encode()}
     entries |= {f"META-INF/{path.name}": path.read_bytes() for path in licences}
     for name, code in sorted(_compiled().items()):
@@ -115,7 +122,7 @@ def _spark_jars() -> Path:
 
 
 def _compiled() -> dict[str, bytes]:
-    """Name of a class → its code."""
+    """Return the code of each compiled class by name."""
     java, jars = find_java(8, "Spark"), _spark_jars()
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         compiler, classes = Path(directory, "Compile.java"), Path(directory, "classes")

@@ -93,7 +93,7 @@ def build(directory: Path, wheel: Path, more: Sequence[str] = ()) -> None:
 
 
 def write_start(directory: Path, loader: str, python: str, trusted: Sequence[str] = _TRUSTED) -> None:
-    """The scripts in `bin`, which start what is in `lib/native`."""
+    """Write the scripts in `bin`, which start the programs in `lib/native`."""
     text = _START.format(loader=loader, python=python, trusted=" ".join(map(shlex.quote, trusted)))
     (directory / "bin").mkdir()
     for name in ("python", "python3"):
@@ -121,7 +121,7 @@ def pack(directory: Path, archive: Path) -> None:
 
 
 def _newest() -> str:
-    """The version of Python that this Debian has: "3.11"."""
+    """Return the version of Python of this Debian, such as "3.11"."""
     said = _run("apt-cache", "depends", "python3-minimal")
     found = re.search(r"python(3\.(\d+))-minimal", said)
     if found is None or (3, int(found[2])) < OLDEST:
@@ -133,7 +133,7 @@ def _newest() -> str:
 
 
 def _unpack(version: str, tree: Path) -> None:
-    """Python's packages and those of the libraries that they need."""
+    """Download and unpack Python's packages and the libraries that they need."""
     wanted = [f"python{version}-minimal", f"libpython{version}-stdlib", "libgcc-s1"]
     for package in wanted:  # it grows
         said = _run("apt-cache", "depends", "--important", package)
@@ -147,7 +147,7 @@ def _unpack(version: str, tree: Path) -> None:
 
 
 def _arrange(version: str, tree: Path, directory: Path) -> Path:
-    """From Debian's places to those in which a Python finds itself; returns the directory for its packages."""
+    """Copy Debian's files to the places where a Python finds itself, and return the directory for its packages."""
     library = directory / "lib" / f"python{version}"
     shutil.copytree(tree / "usr" / "lib" / library.name, library)
     for unused in (path for pattern in _UNUSED_MODULES for path in library.glob(pattern)):
@@ -177,12 +177,15 @@ def _arrange(version: str, tree: Path, directory: Path) -> Path:
 
 
 def _needs(module: Path) -> set[str]:
-    """The names of libraries that stand in it."""
+    """Return the names of the libraries in a file."""
     return {name.decode() for name in re.findall(rb"\0(lib[\w.+-]+\.so[\d.]*)(?=\0)", module.read_bytes())}
 
 
 def _run(*command: str, cwd: Path | None = None) -> str:
-    """What it prints. Raises ConfigError with the last line of its errors."""
+    """Return the output of a command.
+
+    Raises ConfigError with the last line of its errors.
+    """
     try:
         done = subprocess.run(
             command,

@@ -1,6 +1,6 @@
-"""The Python tasks by which `attach` reaches executors that have no plugin, and the Spark job that runs them.
+"""The Python tasks by which `attach` reaches executors without the plugin, and the Spark job that runs them.
 
-They come to executors as code, so that an executor without kproxy can say so.
+Executors receive them as code, so an executor without kproxy can report that.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 
 from kproxy.base.errors import UpstreamError
 
-# How often it is looked whether the job is still wanted, in seconds.
+# How often the job is checked, in seconds.
 _LOOK_AGAIN = 0.2
-# How often Spark is told that it is not, in seconds.
+# How often the cancellation of the job is repeated, in seconds.
 _CANCEL_AGAIN = 1.0
 
 ExecutorResult: TypeAlias = tuple[str, str, str]
-"""An executor's id, why it has no proxy, and what it should be warned of ("" if nothing)."""
+"""An executor's id, the reason why it has no proxy, and a warning ("" if there is none)."""
 
 
-def make_join_task(told: str, timeout: float) -> Callable[[object], Iterator[ExecutorResult]]:
-    """A task that joins its host's proxy with a lease of its executor."""
+def make_join_task(config: str, timeout: float) -> Callable[[object], Iterator[ExecutorResult]]:
+    """Return a task that joins its host's proxy with a lease of its executor."""
 
     def start(_: object) -> Iterator[ExecutorResult]:
         import socket
@@ -33,13 +33,13 @@ def make_join_task(told: str, timeout: float) -> Callable[[object], Iterator[Exe
             from kproxy.spark.host import HostConfig, Lease, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
-            way_out = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
-            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}; {way_out}", ""
+            advice = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
+            yield "", f"{socket.gethostname()}: {python}, has no kproxy: {error}; {advice}", ""
             return
         try:
             pid, name = find_own_jvm()
-            answer = join(HostConfig.from_json(told), Lease.of(pid), timeout)
-            lost = answer.why_not("all")
+            state = join(HostConfig.from_json(config), Lease.of(pid), timeout)
+            lost = state.why_not("all")
             yield name, "", f"{socket.gethostname()}: {lost}" if lost else ""
         except KproxyError as error:
             yield "", str(error), ""  # it names the host
@@ -49,15 +49,15 @@ def make_join_task(told: str, timeout: float) -> Callable[[object], Iterator[Exe
     return start
 
 
-def make_leave_task(told: str) -> Callable[[object], Iterator[ExecutorResult]]:
-    """A task that gives its executor's lease back."""
+def make_leave_task(config: str) -> Callable[[object], Iterator[ExecutorResult]]:
+    """Return a task that gives its executor's lease back."""
 
     def end(_: object) -> Iterator[ExecutorResult]:
         from kproxy.spark.executor import find_own_jvm
         from kproxy.spark.host import HostConfig, Lease, leave
 
         pid, name = find_own_jvm()
-        leave(HostConfig.from_json(told), Lease.of(pid))
+        leave(HostConfig.from_json(config), Lease.of(pid))
         yield name, "", ""
 
     return end
@@ -71,10 +71,12 @@ def run_on_executors(
     seconds: float,
     given_up: Callable[[], bool] = lambda: False,
 ) -> list[ExecutorResult]:
-    """The outcomes of a Spark job; empty if it has not come to its end in so many seconds, as it may wait for a slot
-    that other jobs have, or if it was given up. Raises UpstreamError if Spark cannot run it.
+    """Return the results of a Spark job.
 
-    It runs in a thread of its own, as job groups belong to threads."""
+    Returns nothing if the job has not ended after this many seconds, since it may wait for a slot that other jobs have,
+    or if it is abandoned. Raises UpstreamError if Spark cannot run it. It runs in a separate thread, because job groups
+    belong to threads.
+    """
     outcomes: list[ExecutorResult] = []
     errors: list[BaseException] = []
 
@@ -89,8 +91,8 @@ def run_on_executors(
 
     job = InheritableThread(target=collect, daemon=True)
     job.start()
-    until = time.monotonic() + max(seconds, 1.0)
-    while job.is_alive() and time.monotonic() < until and not given_up():
+    deadline = time.monotonic() + max(seconds, 1.0)
+    while job.is_alive() and time.monotonic() < deadline and not given_up():
         job.join(_LOOK_AGAIN)
     if job.is_alive():
         while job.is_alive():  # Spark forgets it if it does not have the job yet
@@ -103,7 +105,7 @@ def run_on_executors(
 
 
 def first_line(error: BaseException) -> str:
-    """What is wrong, of an error that may have Java's stack trace; py4j says before it only what it has called."""
+    """Return the reason of an error that may have Java's stack trace, without py4j's line about the call."""
     lines = [line.removeprefix(": ") for line in str(error).splitlines()]
     called = len(lines) > 1 and lines[0].startswith("An error occurred while calling ")
     return (lines[called:] or [type(error).__name__])[0]

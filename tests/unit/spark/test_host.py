@@ -66,5 +66,5 @@ def test_one_that_nobody_wants_any_more(keeper: Keeper) -> None:
     keeper.does("exec sleep 1000")
     until = time.monotonic() + 0.3
     with pytest.raises(UpstreamError, match="not wanted any more"):
-        join(HostConfig("127.0.0.1:1", LONG), Lease.of(1), given_up=lambda: time.monotonic() > until)
+        join(HostConfig("127.0.0.1:1", LONG), Lease.of(1), is_abandoned=lambda: time.monotonic() > until)
     assert not keeper.lives

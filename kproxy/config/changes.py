@@ -1,4 +1,4 @@
-"""What is different between two configurations, and whether a running kproxy can take it over. Pure."""
+"""The differences between two configurations, and whether a running kproxy can apply them. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from kproxy.config.options import ClusterConfig, Config, Setting, cluster_settin
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """`lines`: what is different, an option each, for people; secrets are not shown. `refused`: why kproxy must be
-    restarted for it, a line each, empty if it need not."""
+    """The differences between two configurations."""
 
     lines: Sequence[str] = ()
+    """Texts for people, one for each changed option, without secrets."""
     refused: Sequence[str] = ()
+    """Reasons why kproxy must be restarted, empty if it need not."""
 
 
 def compare(old: Config, new: Config) -> ConfigChanges:
-    """From one configuration to another. A cluster is the same one if it has the same name."""
+    """Compare two configurations. A cluster is the same one if it has the same name."""
     before, after = _by_name(old), _by_name(new)
     gone = [one[0] for name, one in before.items() if name not in after]
     added = [one[0] for name, one in after.items() if name not in before]
     lines = [f"cluster {cluster.name}: removed" for cluster in gone]
     lines += [f"cluster {cluster.name}: added" for cluster in added]
     restart = [
-        f"cluster {one.name} would have ports of cluster {other.name}, which is gone"
+        f"cluster {one.name} would have ports of cluster {other.name}, which is removed"
         for one in added
         for other in gone
         if share_ports(one, other)
@@ -60,13 +61,16 @@ def compare(old: Config, new: Config) -> ConfigChanges:
 
 
 def _by_name(config: Config) -> dict[str, tuple[ClusterConfig, ...]]:
-    """The upstreams of each cluster, the active one first."""
+    """Return the upstreams of each cluster, the active one first."""
     return {one.name: (one, *config.others(one.name)) for one in config.served}
 
 
 def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Mapping[str, str]:
-    """Which upstreams of a cluster go on, and under which name; the active one is the first of each. It always goes on:
-    a reload leads nobody elsewhere. Another one does if it has its name still, and may be the same Kafka cluster."""
+    """Return which upstreams of a cluster continue, and under which name.
+
+    The active upstream is the first of each, and always continues, since a reload moves no clients. Another one
+    continues if it keeps its name and may be the same Kafka cluster.
+    """
     after = {one.upstream: one for one in new[1:]}
     goes_on = {old[0].upstream: new[0].upstream}
     for one in old[1:]:
@@ -76,7 +80,7 @@ def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Ma
 
 
 def may_be_same_cluster(one: ClusterConfig, later: ClusterConfig | None) -> bool:
-    """Whether an upstream to which nobody is led, of another configuration, may be the same Kafka cluster."""
+    """Return True if an inactive upstream and one of another configuration may be the same Kafka cluster."""
     return later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later)
 
 
@@ -85,7 +89,7 @@ def _share_servers(one: ClusterConfig, other: ClusterConfig) -> bool:
 
 
 def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
-    """Why the active upstream cannot be the one that clients are routed to, or ""."""
+    """Return why the active upstream cannot change in this way, or ""."""
     if was.upstream == becomes.upstream:
         return ""
     if was.upstream and becomes.upstream:
@@ -101,7 +105,7 @@ def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
 
 
 def _of_upstreams(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Iterator[str]:
-    """What is said of upstreams that come and go."""
+    """Yield the texts for upstreams that were added or removed."""
     goes_on = successors(old, new)
     if old[0].upstream != new[0].upstream:
         yield f"cluster {old[0].title}: is {new[0].title} from now on"
@@ -116,7 +120,7 @@ def _needs_restart(setting: Setting, was: BaseModel) -> bool:
 
 
 def changed_settings(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting]:
-    """The options of a cluster that have another value."""
+    """Return the options of a cluster with another value."""
     return list(_different(old, new, cluster_settings().values()))
 
 

@@ -1,6 +1,6 @@
-"""What must hold between options: ports that do not overlap, names that are unique, no loop.
+"""Rules between options: ports that do not overlap, names that are unique, no loop.
 
-Pure: each check looks at a valid `ClusterConfig` or `Config` and yields what it found.
+Pure: each check reads a valid `ClusterConfig` or `Config` and yields its findings.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kproxy.config.values import MAX_PORT, PortRange
 if TYPE_CHECKING:
     from kproxy.config.options import ClusterConfig, Config
 
-# Where a value stands: ("clusters", 0, "listen") or ("admin",).
+# The path of a value: ("clusters", 0, "listen") or ("admin",).
 OptionPath = tuple[str | int, ...]
-# The context with which `load` validates: it runs the checks itself, to say where each problem is.
+# The context with which `load` validates: it runs the checks itself, to report the place of each problem.
 DEFERRED = "checks are run by the caller"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """What is wrong, and the options that it involves, the one to change first."""
+    """A violated rule, and the options that it involves, the one to change first."""
 
     locs: tuple[OptionPath, ...]
     text: str
@@ -33,7 +33,7 @@ class ConfigFinding:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """Ports that something binds (or advertises), and how a message names them."""
+    """Ports that something binds or advertises, and their name in a message."""
 
     locs: tuple[OptionPath, ...]
     text: str
@@ -42,13 +42,13 @@ class _Claim:
 
 
 def raise_findings(findings: Iterable[ConfigFinding], context: object) -> None:
-    """Raise ValueError for what was found, for code that builds a configuration itself."""
+    """Raise ValueError for findings, for code that builds a configuration itself."""
     if context != DEFERRED and (texts := [f"{finding.locs[0][-1]}: {finding.text}" for finding in findings]):
         raise ValueError("; ".join(texts))
 
 
 def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
-    """What is wrong within one cluster, whose options stand under `at`."""
+    """Yield the findings within one cluster, whose options are under `at`."""
     listen, node_ports, advertise = (*at, "listen"), (*at, "node-ports"), (*at, "advertise")
     port = cluster.listen.port
     if cluster.node_ports is not None and port in cluster.node_ports:
@@ -82,7 +82,7 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFind
 
 def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
     if cluster.client_tls_cert is None:
-        text = "needs TLS with clients, in whose handshake they say whom they want; allowed: with client-tls-cert"
+        text = "needs TLS with clients, whose handshake names the node that they want; allowed: with client-tls-cert"
         yield ConfigFinding(((*at, "sni"), (*at, "client-tls-cert")), text)
     if cluster.node_ports is not None:
         text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
@@ -90,8 +90,8 @@ def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
 
 
 def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[ConfigFinding]:
-    """Bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
-    if cluster.via or not own.port:  # behind a hop, the same address is another machine's
+    """Yield bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
+    if cluster.via or not own.port:  # behind a hop, the same address belongs to another machine
         return
     why = "kproxy would connect to itself; allowed: another address, or another port in listen"
     listen = (*at, "listen")
@@ -116,8 +116,7 @@ def _forwards_to_themselves(cluster: ClusterConfig, at: OptionPath) -> Iterator[
 
 
 def find_default_port_user(clusters: Iterable[ClusterConfig]) -> str:
-    """The first bootstrap server, map or forward of these clusters that leads to the listener that they share; "" if
-    none does."""
+    """Return the first bootstrap server, map or forward of these clusters that leads to their listener, or ""."""
     for cluster in clusters:
         for finding in _loops(cluster, cluster.listen, ()):
             key, index = str(finding.locs[0][0]), finding.locs[0][1]
@@ -133,7 +132,7 @@ def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed
 
 
 def check_clusters(config: Config) -> Iterator[ConfigFinding]:
-    """What is wrong between the clusters of one process, and its admin address."""
+    """Yield the findings between the clusters of one process and its admin address."""
     if not config.clusters:
         yield ConfigFinding((("clusters",),), "is empty; allowed: one cluster or more")
     yield from _admin(config)
@@ -186,7 +185,7 @@ def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
 
 
 def _admin(config: Config) -> Iterator[ConfigFinding]:
-    """What does not fit together in the options of the admin endpoint."""
+    """Yield the findings between the options of the admin endpoint."""
     if config.admin_quit and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
         yield ConfigFinding((("admin-quit",), ("admin",)), text)
@@ -238,7 +237,7 @@ def _advertised(config: Config) -> Iterator[_Claim]:
 
 
 def _window(cluster: ClusterConfig) -> PortRange | None:
-    """The node ports as far as they are known before binding."""
+    """Return the node ports as far as they are known before binding."""
     if cluster.sni is not None or (cluster.node_ports is None and cluster.listen.port in (0, MAX_PORT)):
         return None
     return cluster.effective_node_ports()
@@ -257,7 +256,7 @@ def _clash_text(claim: _Claim, taken: _Claim) -> str:
 
 
 def share_ports(one: ClusterConfig, other: ClusterConfig) -> bool:
-    """Whether two clusters may bind the same port."""
+    """Return True if two clusters may bind the same port."""
     return share_host(one.listen.host, other.listen.host) and any(
         mine.overlaps(its) for mine in _ports(one) for its in _ports(other)
     )
@@ -274,7 +273,7 @@ def _ports(cluster: ClusterConfig) -> Iterator[PortRange]:
 
 
 def share_host(one: str, other: str) -> bool:
-    """Whether something that listens on one host is in the way of what listens on the other."""
+    """Return True if listeners on these two hosts can conflict."""
     return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)
 
 
@@ -283,7 +282,7 @@ def _same(one: Address, other: Address) -> bool:
 
 
 def _same_host(one: str, other: str) -> bool:
-    """Whether two hosts are the same as far as can be told without resolving names."""
+    """Return True if two hosts are the same, as far as that is known without resolving names."""
     one, other = one.lower(), other.lower()
     return one == other or ("localhost" in (one, other) and one in _LOOPBACK and other in _LOOPBACK)
 

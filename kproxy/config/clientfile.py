@@ -1,6 +1,6 @@
-"""A `client.properties` as Kafka users have it: what concerns a proxy becomes options, the rest is left alone.
+"""A `client.properties` of a Kafka client: settings that concern a proxy become options, the others are ignored.
 
-The keys are Java's (Kafka's CommonClientConfigs, SaslConfigs) and librdkafka's, where those are other ones.
+The keys are Java's (Kafka's CommonClientConfigs, SaslConfigs), and librdkafka's where they differ.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _JAAS = {
     "serviceName": "kerberos-service",
     "awsProfileName": "aws-profile",
 }
-# What changes a login in a way that kproxy does not know.
+# Settings of a login that kproxy does not support.
 _NOT_THERE = {
     "tokenauth": "kproxy does not support delegation tokens",
     "awsRoleArn": "give a role as a profile of ~/.aws (role_arn, source_profile) with awsProfileName",
@@ -81,7 +81,7 @@ _NOT_THERE = {
 
 
 def read_client_config(merged: Layer, cluster: int) -> None:
-    """Read the file that a cluster names, and take from it what no other source gives."""
+    """Read the file that a cluster names, and use each option that no other source sets."""
     settings, given = cluster_settings(), set(merged.clusters[cluster])
     file = _File(Path(str(merged.clusters[cluster]["client-config"])).expanduser(), merged.problems)
     for key, found in file.options().items():
@@ -100,7 +100,7 @@ class _Found:
 
 
 class _File:
-    """One file; what is wrong with it goes to `problems`."""
+    """One file. Mistakes in it go to `problems`."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self.path = path
@@ -135,7 +135,7 @@ class _File:
         self._problems.append(Problem(Origin(str(self.path), line), key, text))
 
     def options(self) -> dict[str, _Found]:
-        """kproxy's options, by key."""
+        """Return kproxy's options, by key."""
         options: dict[str, _Found] = {}
         if "config.providers" in self._properties:
             line = self._properties["config.providers"].line
@@ -198,7 +198,7 @@ class _File:
         options.update((key, found) for key, found in login.items() if is_for(key, mechanism))
 
     def _jaas(self, found: _Found, mechanism: str, login: dict[str, _Found]) -> dict[str, _Found]:
-        """The options of the login module, by their names there."""
+        """Return the options of the login module, by their names there."""
         try:
             entry = jaas.parse_entry(found.value)
         except ValueError as error:
@@ -220,7 +220,7 @@ class _File:
         return {name: _Found(value, found.name, found.line) for name, value in entry.options.items()}
 
     def _take(self, options: dict[str, _Found], keys: Mapping[str, str], source: Mapping[str, _Found]) -> None:
-        """Put what `source` has under the option's key; the same option must not be given two values."""
+        """Put the values of `source` under the keys of options; report two values for one option."""
         for name, key in keys.items():
             found = source.get(name)
             if found is None or not found.value:

@@ -1,4 +1,4 @@
-"""What a declaration of options is made of: groups, `Option`, `Reload`, and the base of the models."""
+"""The classes that declare options: groups, `Option`, `Reload`, and the base of the models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS = (CLUSTER, LOCAL, REACH, TLS, LOGIN, LIMITS, PROCESS)
 
 
 class Reload(Enum):
-    """What a reload does with a changed option. The values are the words of the reference table and of the schema."""
+    """The effect of a reload on a changed option. The values are the words of the reference table and of the schema."""
 
     RESTART = "restart"  # it refuses the configuration: the option needs a new kproxy
     ADDED = "live if it was not set, else restart"
@@ -32,29 +32,28 @@ class Reload(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """What a field's type does not say.
-
-    `off` is a flag without a value that says no, `unset` says what an empty default means. The value of a `secret`
-    is never shown, and no flag takes it: it comes from a variable or a file. `reload` says what a change of it does
-    while kproxy runs.
-    """
+    """The properties of an option that its type does not have."""
 
     group: str
     help: str
     short: str = ""
     off: str = ""
+    """A flag without a value that means no."""
     unset: str = ""
+    """The meaning of an empty default."""
     secret: bool = False
+    """The value is never shown, and no flag takes it: it comes from a variable or a file."""
     reload: Reload = Reload.RESTART
+    """The effect of a change while kproxy runs."""
 
 
 def kebab(name: str) -> str:
-    """A name as files and flags have it."""
+    """Return a name as it appears in files and flags."""
     return name.replace("_", "-")
 
 
 class Model(BaseModel):
-    """Frozen; keys are kebab-case in files, names are Python's in code."""
+    """The base of the models. It is frozen; keys are kebab-case in files, and Python's names in code."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -66,7 +65,7 @@ class Model(BaseModel):
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Without the values of secrets."""
+        """Leave out the values of secrets."""
         for name, value in super().__repr_args__():
             metadata = type(self).model_fields[name].metadata if name in type(self).model_fields else ()
             if not any(isinstance(one, Option) and one.secret for one in metadata):

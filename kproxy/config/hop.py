@@ -1,4 +1,4 @@
-"""One `--via`: its URL, and what it stands for. The URL may hold a password, so no message here repeats it."""
+"""One `--via`: its URL and its parts. The URL may have a password, so no message here repeats it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ ALLOWED = (
 
 
 def mask(text: str) -> str:
-    """Hide the passwords of URLs, but not the word for one in what is allowed. Hides up to the last @ of a word, as a
-    password may contain one."""
+    """Hide the passwords of URLs up to the last @ of a word, since a password may contain one.
+
+    The placeholder for a password in a list of allowed values stays.
+    """
     return re.sub(rf"(://(?!{re.escape(_PLACEHOLDER)})[^:@/\s]*):\S*@", rf"\1:{MASK}@", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A proxy, an SSH server, a Kubernetes cluster or a network of containers on the way to the brokers.
+    """A proxy, an SSH server, a Kubernetes cluster or a container network on the way to the brokers.
 
-    `port` None: what ~/.ssh/config says, or 22. Of Kubernetes, `host` is the namespace and `user` the context; of
+    `port` None: the port of ~/.ssh/config, or 22. For Kubernetes, `host` is the namespace and `user` the context; for
     Docker and Podman, `host` is the network.
     """
 
@@ -102,7 +104,7 @@ class Hop:
 
     @property
     def url(self) -> str:
-        """The text that `parse` reads back, password included."""
+        """The text that `parse` reads, password included."""
         return self._with(None if self.password is None else quote(self.password, safe=""))
 
     def __str__(self) -> str:

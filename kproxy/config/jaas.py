@@ -1,4 +1,4 @@
-"""One entry of JAAS, as `sasl.jaas.config` has it (`MODULE required key="value" …;`), read as Kafka does."""
+"""One JAAS entry, as in `sasl.jaas.config` (`MODULE required key="value" …;`), read as Kafka does."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoginModule:
-    """A login module's class and its options, which may be secrets."""
+    """The class of a login module and its options, which may be secrets."""
 
     module: str
     options: Mapping[str, str]
 
 
 def parse_entry(text: str) -> LoginModule:
-    """Raises ValueError, which says what is wrong and repeats nothing."""
+    """Parse an entry.
+
+    Raises ValueError with the reason, which repeats no part of the text.
+    """
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[1][1].lower() not in _FLAGS or tokens[-1] != ("sign", ";"):
         raise ValueError('is not a JAAS entry; allowed: MODULE required KEY="VALUE" …;')

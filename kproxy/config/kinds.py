@@ -1,7 +1,7 @@
-"""Kinds of values: how the text of one is read, printed, described to people and to JSON Schema.
+"""Kinds of values: how kproxy reads, prints and describes the text of each.
 
-Files, environment and flags all give text, so there is one reader for each kind. A Python value is
-printed and read back, which gives it the same checks.
+Files, environment and flags all give text, so there is one reader for each kind. A Python value is printed and read
+back, so it gets the same checks.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Schema = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueKind(Generic[T]):
-    """Stands in `Annotated[...]` of a field.
+    """A kind of value, for the `Annotated[...]` of a field.
 
-    `parse` reads text, `show` prints a value as YAML and JSON have it; both know only valid values.
+    `parse` reads text, `show` returns a value for YAML and JSON; both accept only valid values.
     """
 
     metavar: str
@@ -51,7 +51,10 @@ class ValueKind(Generic[T]):
     optional: bool = False
 
     def read(self, value: object) -> T | None:
-        """The value of text or of a Python value; ValueError says what is wrong and what is allowed."""
+        """Return the value of text or of a Python value.
+
+        Raises ValueError with the mistake and the allowed values.
+        """
         if value is None and self.optional:
             return None
         if isinstance(value, bool) and bool not in self.native:
@@ -71,7 +74,7 @@ def string(pattern: str | None = None, **more: object) -> dict[str, object]:
 
 
 def name() -> ValueKind[str]:
-    """A word that can be a metric label and a part of a file name."""
+    """Return the kind of words that can be a metric label and a part of a file name."""
     allowed = "1 to 63 of a-z, 0-9 and -"
 
     def parse(text: str) -> str:
@@ -83,7 +86,7 @@ def name() -> ValueKind[str]:
 
 
 def upstream_address(default_port: int) -> ValueKind[Address]:
-    """An address to connect to."""
+    """Return the kind of addresses to connect to."""
 
     def parse(text: str) -> Address:
         scheme, colon, _ = text.partition("://")
@@ -100,12 +103,12 @@ def upstream_address(default_port: int) -> ValueKind[Address]:
 
 
 def listen_address() -> ValueKind[Address]:
-    """An address to bind to; port 0 takes any free port."""
+    """Return the kind of addresses to bind to; port 0 means any free port."""
     return ValueKind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
 
 
 def listen_address_or_off() -> ValueKind[Address | None]:
-    """An address to bind to, or `off`."""
+    """Return the kind of addresses to bind to, or `off`."""
 
     def parse(text: str) -> Address | None:
         return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
@@ -118,27 +121,27 @@ def listen_address_or_off() -> ValueKind[Address | None]:
 
 
 def advertise() -> ValueKind[Advertise]:
-    """What clients are told."""
+    """Return the kind of advertised hosts."""
     metavar = "HOST[:FIRST_PORT]"
     schema = string(r"^[^\s,/@]+$")
     return ValueKind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
 
 
 def port_range() -> ValueKind[PortRange]:
-    """A window of ports."""
+    """Return the kind of port ranges."""
     schema = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
     allowed = "FIRST-LAST, or FIRST for the 200 ports that start there"
     return ValueKind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
 
 
 def route_map() -> ValueKind[Map]:
-    """One `ADVERTISED=DIAL`."""
+    """Return the kind of `ADVERTISED=DIAL`."""
     allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
     return ValueKind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
 
 
 def sni() -> ValueKind[Sni]:
-    """A host name with `{node}`."""
+    """Return the kind of host names with `{node}`."""
     allowed = "a host name with {node} before its first dot"
     return ValueKind(
         "NAME", allowed, (Sni,), Sni.parse, str, string(r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$"), optional=True
@@ -146,18 +149,18 @@ def sni() -> ValueKind[Sni]:
 
 
 def forward() -> ValueKind[Forward]:
-    """One `[HOST:]PORT=HOST:PORT`."""
+    """Return the kind of `[HOST:]PORT=HOST:PORT`."""
     allowed = "[HOST:]PORT=HOST:PORT"
     return ValueKind(allowed, allowed, (Forward,), Forward.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+:\d+$"))
 
 
 def via() -> ValueKind[Hop]:
-    """One proxy or SSH server."""
+    """Return the kind of hops: a proxy or SSH server."""
     return ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
 
 
 def boolean() -> ValueKind[bool]:
-    """Yes or no, in every way that YAML and shells write it."""
+    """Return the kind of booleans, in each form that YAML and shells write."""
     words = {
         "true": True,
         "yes": True,
@@ -178,7 +181,7 @@ def boolean() -> ValueKind[bool]:
 
 
 def choice(*words: str, optional: bool = False) -> ValueKind[str]:
-    """One of some words."""
+    """Return the kind of some words."""
     allowed = ", ".join(words)
 
     def parse(text: str) -> str:
@@ -190,7 +193,7 @@ def choice(*words: str, optional: bool = False) -> ValueKind[str]:
 
 
 def text(metavar: str) -> ValueKind[str]:
-    """Any text but none; nobody's mistake is repeated in an error, as it may be a secret."""
+    """Return the kind of non-empty text. Errors do not repeat the text, since it may be a secret."""
     allowed = "text"
 
     def parse(value: str) -> str:
@@ -202,12 +205,12 @@ def text(metavar: str) -> ValueKind[str]:
 
 
 def token() -> ValueKind[str]:
-    """The token of the admin endpoint."""
+    """Return the kind of the admin endpoint's token."""
     return ValueKind("TOKEN", ADMIN_TOKEN, (), admin_token, str, string("^[!-~]{16,4096}$"), optional=True)
 
 
 def path() -> ValueKind[Path]:
-    """A file, which is read when it is needed; `~` is the home directory."""
+    """Return the kind of files, which are read when needed; `~` is the home directory."""
 
     def parse(value: str) -> Path:
         if not value.strip() or "\0" in value:
@@ -218,7 +221,7 @@ def path() -> ValueKind[Path]:
 
 
 def directory() -> ValueKind[Path]:
-    """A directory; `~` is the home directory."""
+    """Return the kind of directories; `~` is the home directory."""
 
     def parse(value: str) -> Path:
         if not value.strip() or "\0" in value:
@@ -229,7 +232,7 @@ def directory() -> ValueKind[Path]:
 
 
 def server_name() -> ValueKind[str]:
-    """A name in a certificate, or `*`."""
+    """Return the kind of names in a certificate, or `*`."""
     allowed = "a host name, an IP address, or *"
 
     def parse(value: str) -> str:
@@ -241,7 +244,7 @@ def server_name() -> ValueKind[str]:
 
 
 def host() -> ValueKind[str]:
-    """A name of a host, or `*`."""
+    """Return the kind of host names, or `*`."""
     allowed = "a host name without a port, or *"
 
     def parse(value: str) -> str:
@@ -253,7 +256,7 @@ def host() -> ValueKind[str]:
 
 
 def url() -> ValueKind[str]:
-    """An address of the web."""
+    """Return the kind of web addresses."""
     allowed = "https://HOST[:PORT]/PATH, or http://"
 
     def parse(value: str) -> str:
@@ -265,7 +268,7 @@ def url() -> ValueKind[str]:
 
 
 def pair() -> ValueKind[str]:
-    """One `NAME=VALUE` of letters and printable characters, as RFC 7628 §3.1 has them."""
+    """Return the kind of `NAME=VALUE` with letters and printable characters, as in RFC 7628 §3.1."""
 
     def parse(value: str) -> str:
         if not re.fullmatch(r"[A-Za-z]+=[\x20-\x7e\t\r\n]+", value) or value.startswith("auth="):
@@ -276,7 +279,7 @@ def pair() -> ValueKind[str]:
 
 
 def exit_with() -> ValueKind[ExitWith]:
-    """A process, a URL or a path."""
+    """Return the kind of processes, URLs and paths that kproxy ends with."""
     metavar = "PATH|PID|URL"
     return ValueKind(
         metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, string("^.+$")

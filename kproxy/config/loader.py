@@ -1,4 +1,7 @@
-"""Flags over environment over file over client.properties, into one validated `Config`, or every mistake at once."""
+"""Loading of flags, environment, file and client.properties into one valid `Config`, or of all mistakes at once.
+
+Flags override the environment, which overrides the file, which overrides client.properties.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ from kproxy.config.sources import (
     setting_loc,
 )
 
-# Stands in for bootstrap servers that are missing or wrong, so that the other checks can still run.
+# Replaces bootstrap servers that are missing or wrong, so that the other checks can run.
 _PLACEHOLDER = ["missing.invalid:1"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration, and where each value came from that is no default (`kproxy.yaml:12`, `--listen`)."""
+    """A configuration, and the origin of each value that is no default (`kproxy.yaml:12`, `--listen`)."""
 
     config: Config
     origins: Mapping[OptionPath, str]
@@ -42,7 +45,7 @@ class LoadedConfig:
 def load(
     flags: Mapping[str, object], env: Mapping[str, str], file: Path | None, defaults: Mapping[str, str] | None = None
 ) -> Config:
-    """The effective configuration. See `read`."""
+    """Return the effective configuration: see `read`."""
     return read(flags, env, file, defaults).config
 
 
@@ -53,11 +56,11 @@ def read(
     defaults: Mapping[str, str] | None = None,
     further: Callable[[Config], Iterable[ConfigFinding]] = lambda _: (),
 ) -> LoadedConfig:
-    """Merge and validate. `flags` has Python's names of options; None or absent means not given.
+    """Merge and validate all sources.
 
-    Without `file`, KPROXY_CONFIG names it. `defaults`, by key, stand before those of the declaration. `further` checks
-    what this room does not know; defaults may stand there in the place of what is wrong already. Raises ConfigError
-    with one line for every mistake.
+    `flags` has Python's names of options; None or absent means not given. Without `file`, KPROXY_CONFIG names it.
+    `defaults`, by key, override those of the declaration. `further` runs checks that this room does not know; it sees
+    defaults in place of values that are wrong. Raises ConfigError with one line for each mistake.
     """
     if file is None and env.get(CONFIG_VARIABLE, "").strip():
         file = Path(env[CONFIG_VARIABLE].strip())
@@ -73,7 +76,7 @@ def read(
 
 
 def validate_layer(layer: Layer, file: Path) -> list[Problem]:
-    """What is wrong in a layer that another room has read from a file of its own, in the order of the file."""
+    """Return the mistakes in a layer that another room has read from its own file, in the order of the file."""
     _, problems = _validate(_merge([layer]), file, lambda _: ())
     return sorted(problems, key=_place)
 
@@ -87,7 +90,7 @@ def _read_file(file: Path | None) -> Layer:
 
 
 def _merge(layers: list[Layer]) -> Layer:
-    """Later layers win. A list replaces a list as a whole."""
+    """Merge layers; later ones win, and a list replaces a list completely."""
     merged, *others = layers
     several = merged.listed > 1
     for layer in others:
@@ -107,7 +110,7 @@ def _merge(layers: list[Layer]) -> Layer:
                 text = f"does not say which upstream it means; allowed: put {given.key} under its upstream in"
                 merged.problems.append(Problem(origin, "", f"{text} {merged.origins['clusters', 0].place}"))
                 continue
-            # Of a cluster with upstreams, each has what they share.
+            # Each upstream of a cluster has the options that they share.
             for at in range(max(1, len(merged.clusters)) if given.in_cluster else 1):
                 loc = setting_loc(given, at)
                 for old in [old for old in merged.origins if old[: len(loc)] == loc]:
@@ -119,7 +122,7 @@ def _merge(layers: list[Layer]) -> Layer:
         merged.clusters.append({})
     for cluster, values in enumerate(merged.clusters):
         if values.get("client-config"):
-            from kproxy.config.clientfile import read_client_config  # few need it
+            from kproxy.config.clientfile import read_client_config  # rarely needed
 
             read_client_config(merged, cluster)
     return merged
@@ -141,7 +144,7 @@ def _validate(
             loc = detail["loc"]
             missing = detail["type"] == "missing"
             if _within(loc, failed) or (missing and merged.broken):
-                pass  # said already, or nothing is known about it
+                pass  # reported already, or unknown
             elif missing and not merged.nested and loc[1] not in merged.paths:
                 problems.append(_missing(_setting(loc), file))
             else:
@@ -165,7 +168,7 @@ def _findings(config: Config) -> Iterator[ConfigFinding]:
 
 
 def _replace(data: dict[str, Any], loc: OptionPath) -> None:
-    """Put the default in the place of a value that is wrong."""
+    """Replace a wrong value by its default."""
     values, key = (data["clusters"][loc[1]], str(loc[2])) if loc[0] == "clusters" else (data, str(loc[0]))
     values.pop(key, None)
     if key == "bootstrap-servers":
@@ -191,12 +194,12 @@ def _setting(loc: OptionPath) -> Setting:
 
 
 def _problem(merged: Layer, locs: tuple[OptionPath, ...], text: str) -> Problem:
-    """Say it where the user wrote it: at the first of the options involved that has a place of its own."""
+    """Return a problem at the place where the user wrote the first of these options."""
     given = next((loc for loc in locs if loc in merged.origins or loc[:3] in merged.origins), None)
     loc = given or locs[0]
     lengths = range(len(loc), 0, -1)
     origin = next((merged.origins[loc[:length]] for length in lengths if loc[:length] in merged.origins), None)
-    bare = origin is not None and not origin.line  # a flag or a variable says enough
+    bare = origin is not None and not origin.line  # the name of a flag or variable is enough
     return Problem(origin, "" if bare else _path(loc, merged), text)
 
 
@@ -213,7 +216,7 @@ def _path(loc: OptionPath, merged: Layer) -> str:
 
 
 def _ordered(problems: list[Problem]) -> Iterator[str]:
-    """Lines of the file in their order, the rest after them; each on one printable line, passwords masked."""
+    """Yield one printable line for each problem, in the order of the file, with passwords masked."""
     for problem in sorted(problems, key=_place):
         yield escaped(mask(str(problem)))
 

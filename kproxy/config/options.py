@@ -1,9 +1,9 @@
-"""Every option, declared once.
+"""The declaration of every option.
 
 From these two models come the keys of the YAML file (`connect-timeout`), the environment variables
-(`KPROXY_CONNECT_TIMEOUT`), the flags (`--connect-timeout`), the JSON schema and the table in
-docs/configuration.md. To add an option, add a field: its kind says what values look like, its `Option` says
-the rest. The module is as long as there are options.
+(`KPROXY_CONNECT_TIMEOUT`), the flags (`--connect-timeout`), the JSON schema and the table in docs/configuration.md. To
+add an option, add a field: its kind defines its values, its `Option` everything else. The module is as long as there
+are options.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from kproxy.config.tls import TlsOptions
 from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, Advertise, ExitWith, Forward, Map, PortRange, Sni
 
 ENV_PREFIX = "KPROXY_"
-# The groups of options that an upstream has for itself.
+# Groups of options that each upstream has for itself.
 _OF_UPSTREAM = (CLUSTER, REACH, TLS, LOGIN)
 DEFAULT_KAFKA_PORT = 9092
 DEFAULT_ADMIN = Address("127.0.0.1", 19091)
-# Where kproxy listens if its usual port is a bootstrap server's.
+# Addresses on which kproxy listens if a bootstrap server has its default port.
 OTHER_LISTENERS = tuple(Address("127.0.0.1", port) for port in (19292, 19492, 19692, 19892))
 
 
 class ClusterConfig(TlsOptions, SaslOptions):
-    """One Kafka cluster and the local ports under which clients find it."""
+    """One Kafka cluster and the local ports under which clients reach it."""
 
     name: Annotated[str, kinds.name(), Option(CLUSTER, "Unique name of the cluster in logs and metrics.")] = "default"
     bootstrap_servers: Annotated[
@@ -179,24 +179,26 @@ class ClusterConfig(TlsOptions, SaslOptions):
 
     @property
     def title(self) -> str:
-        """The cluster in messages; with its upstream, if it has several."""
+        """The name of the cluster in messages, with its upstream if it has several."""
         return f"{self.name}/{self.upstream}" if self.upstream else self.name
 
     @property
     def default_port_user(self) -> str:
-        """The bootstrap server, map or forward that leads to the default of `listen`, so that `listen` is another
-        address; "" if there is none, or the user says where to listen."""
+        """The bootstrap server, map or forward that leads to the default of `listen`, so that `listen` differs.
+
+        "" if there is none, or if the user sets `listen`.
+        """
         return self._usual_port_taken_by
 
     def effective_node_ports(self, listen_port: int | None = None) -> PortRange:
-        """The window of node ports. With `listen` on port 0, pass the port that was really bound."""
+        """Return the range of node ports. With `listen` on port 0, pass the port that was bound."""
         if self.node_ports is not None:
             return self.node_ports
         if self.sni is not None:  # then no node has a port of its own
             return PortRange(listen_port or self.listen.port or 1, listen_port or self.listen.port or 1)
         port, admin = self.listen.port if listen_port is None else listen_port, self._admin_port
         if self.listen.port == 0 and port + NODE_PORT_COUNT > MAX_PORT:
-            # The system chose the port, so nobody minds that the window lies before it.
+            # The system chose the port, so the range may be below it.
             end = admin if port - NODE_PORT_COUNT <= admin < port else port
             return PortRange(end - NODE_PORT_COUNT, end - 1)
         if port < admin <= port + NODE_PORT_COUNT and admin < MAX_PORT:
@@ -204,8 +206,10 @@ class ClusterConfig(TlsOptions, SaslOptions):
         return PortRange(port + 1, min(port + NODE_PORT_COUNT, MAX_PORT))
 
     def advertised_port(self, node_port: int, listen_port: int | None = None) -> int:
-        """What clients are told for a local node port: itself, unless --advertise has a FIRST_PORT. With --sni all
-        nodes are at the port of the bootstrap listener."""
+        """Return the port that clients receive for a local node port: the same, unless --advertise has a FIRST_PORT.
+
+        With --sni all nodes are at the port of the bootstrap listener.
+        """
         if self.advertise is None or self.advertise.first_port is None:
             return node_port
         if self.sni is not None:
@@ -224,8 +228,10 @@ class ClusterConfig(TlsOptions, SaslOptions):
 
 
 def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Address]) -> None:
-    """Let these clusters, which share a listener, leave the default port if a bootstrap server has it: that is also the
-    port of a well-known quickstart. Where the user says where to listen, nothing is changed."""
+    """Move the listener that these clusters share from the default port, if a bootstrap server has that port.
+
+    It is also the port of a well-known quickstart. If the user sets `listen`, nothing is changed.
+    """
     if any("listen" in cluster.model_fields_set for cluster in sharing):
         return
     taken_by = next((one.default_port_user for one in sharing if one.default_port_user), "")
@@ -239,7 +245,7 @@ def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Addres
 
 
 class Config(Model):
-    """One kproxy process."""
+    """The configuration of one kproxy process."""
 
     clusters: tuple[ClusterConfig, ...]
     """Each with its options; of a cluster with upstreams, one for each upstream, one of which is active."""
@@ -394,11 +400,11 @@ class Config(Model):
 
     @property
     def served(self) -> tuple[ClusterConfig, ...]:
-        """Each cluster once: of one with upstreams, the active one."""
+        """Each cluster once; the active upstream of a cluster with upstreams."""
         return tuple(cluster for cluster in self.clusters if cluster.active)
 
     def others(self, name: str) -> tuple[ClusterConfig, ...]:
-        """Of a cluster with upstreams, those that are not active."""
+        """Return the inactive upstreams of a cluster."""
         return tuple(cluster for cluster in self.clusters if cluster.name == name and not cluster.active)
 
     @model_validator(mode="after")
@@ -424,7 +430,7 @@ class Config(Model):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """One option as every source sees it: `name` is its field's, a `repeatable` one holds several values."""
+    """One option as every source sees it: `name` is the field's name, a `repeatable` option has several values."""
 
     name: str
     kind: ValueKind[Any]
@@ -446,12 +452,12 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The long flag, as errors name it; "" for a secret, which everybody on the machine could read there."""
+        """The long flag, as errors name it; "" for a secret, which all users of the machine could read there."""
         return "" if self.option.secret else f"--{self.key}"
 
     @property
     def is_switch(self) -> bool:
-        """Whether its flags take no value: one for yes, one for no."""
+        """True if its flags take no value: one for yes, one for no."""
         return self.kind.native == (bool,)
 
     @property
@@ -466,7 +472,10 @@ class Setting:
 
 
 def settings_of(model: type[BaseModel], in_cluster: bool) -> Iterator[Setting]:
-    """The settings of a model by group, in the order of their declaration; fields without `Option` are structure."""
+    """Yield the settings of a model by group, in the order of their declaration.
+
+    Fields without `Option` are structure.
+    """
     declared = ((name, field, _option(field)) for name, field in model.model_fields.items())
     found = [(name, field, option) for name, field, option in declared if option is not None]
     for name, field, option in sorted(found, key=lambda one: GROUPS.index(one[2].group)):
@@ -484,13 +493,13 @@ def _option(field: FieldInfo) -> Option | None:
 
 @cache
 def cluster_settings() -> dict[str, Setting]:
-    """The options of one cluster, by key."""
+    """Return the options of one cluster, by key."""
     return {setting.key: setting for setting in settings_of(ClusterConfig, in_cluster=True)}
 
 
 @cache
 def upstream_settings() -> dict[str, Setting]:
-    """Those of them that each upstream has for itself, by key."""
+    """Return the options that each upstream has for itself, by key."""
     return {
         key: setting
         for key, setting in cluster_settings().items()
@@ -500,10 +509,10 @@ def upstream_settings() -> dict[str, Setting]:
 
 @cache
 def process_settings() -> dict[str, Setting]:
-    """The options of the process, by key."""
+    """Return the options of the process, by key."""
     return {setting.key: setting for setting in settings_of(Config, in_cluster=False)}
 
 
 def all_settings() -> tuple[Setting, ...]:
-    """Every option."""
+    """Return all options."""
     return (*cluster_settings().values(), *process_settings().values())

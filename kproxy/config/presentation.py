@@ -1,4 +1,4 @@
-"""The configuration and its declaration, for people and editors: `config show`, `config schema`, the docs."""
+"""The configuration and its declaration, for people and editors: `config show`, `config schema`, the documents."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from kproxy.config.options import (
 
 
 def show(config: Config, origins: Mapping[OptionPath, str] | None = None) -> str:
-    """The configuration as YAML that `load` reads back, with secrets masked.
+    """Return the configuration as YAML that `load` reads back, with secrets masked.
 
-    With `origins`, a comment says where each value came from.
+    With `origins`, a comment has the origin of each value.
     """
     shown = list(lines(config, (), origins))
     shown.append("clusters:")
@@ -39,7 +39,7 @@ def show(config: Config, origins: Mapping[OptionPath, str] | None = None) -> str
 
 
 def _cluster(config: Config, index: int, origins: Mapping[OptionPath, str] | None) -> Iterator[str]:
-    """A cluster, the upstreams that begin at this index included."""
+    """Yield the lines of a cluster, with the upstreams that begin at this index."""
     cluster = config.clusters[index]
     if not cluster.upstream:
         yield from lines(cluster, ("clusters", index), origins)
@@ -56,8 +56,7 @@ def _cluster(config: Config, index: int, origins: Mapping[OptionPath, str] | Non
 def lines(
     values: BaseModel, at: OptionPath, origins: Mapping[OptionPath, str] | None, only: Collection[str] | None = None
 ) -> Iterator[str]:
-    """The options of one model, line by line, or `only` those with these keys; `at` is where it stands in the
-    configuration."""
+    """Yield the options of one model, or `only` those with these keys; `at` is its path in the configuration."""
     for setting in settings_of(type(values), in_cluster=bool(at)):
         if only is not None and setting.key not in only:
             continue
@@ -87,7 +86,7 @@ def _scalar(setting: Setting, value: object) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of the YAML file, for editors and for CI."""
+    """Return the JSON Schema (2020-12) of the YAML file, for editors and for CI."""
     cluster = {key: _property(setting) for key, setting in cluster_settings().items()}
     required = [key for key, setting in cluster_settings().items() if setting.required]
     upstream = {
@@ -143,7 +142,7 @@ def _property(setting: Setting) -> dict[str, object]:
 
 
 def reference_table() -> str:
-    """The table of all options in docs/configuration.md, by group."""
+    """Return the table of all options in docs/configuration.md, by group."""
     lines: list[str] = []
     for group, settings in groupby(all_settings(), key=lambda setting: setting.option.group):
         lines += [

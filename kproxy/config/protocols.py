@@ -1,7 +1,7 @@
-"""A security protocol before a bootstrap server, `SASL_SSL://kafka:9092`, as client.properties have it.
+"""A security protocol before a bootstrap server, `SASL_SSL://kafka:9092`, as in client.properties.
 
-Java's clients ignore it. Here it must agree with what is configured: it changes nothing, since who leaves it out must
-get the same.
+Java's clients ignore it. Here it must agree with the options: it changes nothing, since a server without it must behave
+the same.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVERS = "bootstrap-servers"
 
 ServerProtocols = dict[OptionPath, str]
-"""What stood before a server, by the server's place."""
+"""The protocol of each server, by its path."""
 
 
 def strip_protocols(cluster: int, values: dict[str, object]) -> ServerProtocols:
-    """Take the protocols off the servers of a cluster, whose values nobody has judged yet."""
+    """Remove the protocols from the servers of a cluster, whose values are not validated yet, and return them."""
     servers, said = values.get(SERVERS), ServerProtocols()
     if isinstance(servers, list):
         for index, server in enumerate(servers):
@@ -34,7 +34,7 @@ def strip_protocols(cluster: int, values: dict[str, object]) -> ServerProtocols:
 
 
 def find_contradictions(config: Config, said: ServerProtocols) -> Iterator[ConfigFinding]:
-    """Where a protocol and the options differ; each protocol of a cluster once."""
+    """Yield where a protocol and the options differ; each protocol of a cluster once."""
     told = set()
     for loc, protocol in said.items():
         assert isinstance(loc[1], int)

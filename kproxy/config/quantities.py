@@ -17,7 +17,7 @@ _NUMBER = r"(\d{1,15}(?:\.\d{1,24})?)"
 
 
 def duration(least: float, most: float) -> ValueKind[float]:
-    """Seconds, from `least` to `most`."""
+    """Return the kind of durations in seconds, from `least` to `most`."""
     allowed = f"{show_duration(least)} to {show_duration(most)}, as seconds or with ms, s, m, h, d"
 
     def parse(text: str) -> float:
@@ -41,7 +41,7 @@ def duration(least: float, most: float) -> ValueKind[float]:
 
 
 def show_duration(seconds: float) -> str:
-    """The shortest exact text: `10m`, `5s`, `500ms`."""
+    """Return the shortest exact text: `10m`, `5s`, `500ms`."""
     if not math.isfinite(seconds) or seconds < 0:
         return str(seconds)
     if seconds == 0:
@@ -55,7 +55,7 @@ def show_duration(seconds: float) -> str:
 
 
 def size(least: int, most: int) -> ValueKind[int]:
-    """Bytes, from `least` to `most`."""
+    """Return the kind of sizes in bytes, from `least` to `most`."""
     allowed = f"{show_size(least)} to {show_size(most)}, as bytes or with KiB, MiB, GiB, kB, MB, GB"
 
     def parse(text: str) -> int:
@@ -75,7 +75,7 @@ def size(least: int, most: int) -> ValueKind[int]:
 
 
 def show_size(count: int) -> str:
-    """The shortest exact text in binary units: `100MiB`, `1000B`."""
+    """Return the shortest exact text in binary units: `100MiB`, `1000B`."""
     for unit in ("GiB", "MiB", "KiB"):
         if count > 0 and count % _SIZE_UNITS[unit.lower()] == 0:
             return f"{count // _SIZE_UNITS[unit.lower()]}{unit}"
@@ -83,7 +83,7 @@ def show_size(count: int) -> str:
 
 
 def count(least: int, most: int) -> ValueKind[int]:
-    """A whole number from `least` to `most`."""
+    """Return the kind of whole numbers from `least` to `most`."""
     allowed = f"{least} to {most}"
 
     def parse(text: str) -> int:

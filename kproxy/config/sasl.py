@@ -1,4 +1,4 @@
-"""The options with which kproxy logs in to the brokers: a part of the declaration in `options`."""
+"""The options with which kproxy logs in to the brokers, a part of the declaration in `options`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 
 class SaslOptions(Model):
-    """What to log in with, and where the secrets are."""
+    """The mechanism, the user and the sources of secrets."""
 
     sasl: Annotated[
         Mechanism | None,
@@ -147,7 +147,7 @@ class SaslOptions(Model):
     ] = None
 
     def login_problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together, as (key, text)."""
+        """Yield options that contradict each other, as (key, text)."""
         given = {kebab(name) for name in SaslOptions.model_fields if getattr(self, name)}
         for key, mechanisms in _FOR.items():
             if key in given and self.sasl not in mechanisms:
@@ -172,9 +172,9 @@ class SaslOptions(Model):
 _PASSWORD = ("sasl-password", "sasl-password-file", "sasl-password-command")
 _TOKEN = ("oauth-token-url", "oauth-token-file", "oauth-token-command")
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-# Where only one of these may be given, a stronger source takes the place of the whole group.
+# Groups of which only one option is allowed: a source of higher precedence replaces the whole group.
 EXCLUSIVE = (_PASSWORD, _TOKEN)
-# Which mechanisms an option is for.
+# The mechanisms of each option.
 _FOR: dict[str, tuple[str, ...]] = {
     "sasl-username": (*_WITH_PASSWORD, "OAUTHBEARER", "GSSAPI"),
     **dict.fromkeys(_PASSWORD, (*_WITH_PASSWORD, "OAUTHBEARER")),
@@ -185,5 +185,5 @@ _FOR: dict[str, tuple[str, ...]] = {
 
 
 def is_for(key: str, mechanism: str) -> bool:
-    """Whether an option can stand beside the mechanism."""
+    """Return True if an option is allowed with the mechanism."""
     return mechanism in _FOR.get(key, (mechanism,))

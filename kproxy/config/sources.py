@@ -1,6 +1,6 @@
-"""Flags and environment variables, and the layer that every source of values becomes.
+"""Flags and environment variables, and the layer that each source of values becomes.
 
-A layer holds text that no one has judged yet, and where it came from, so that errors can say it.
+A layer has text that is not validated yet, and its origin for errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kproxy.config.options import ENV_PREFIX, Setting, all_settings
 
 # The key of a cluster under which its upstreams stand.
 UPSTREAMS = "upstreams"
-# Variables with kproxy's prefix that are no options: of the command itself, of `exec`, of the demo cluster.
+# Variables with kproxy's prefix that are no options: for the command itself, for `exec`, for the demo cluster.
 CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
 DEBUG_VARIABLE = ENV_PREFIX + "DEBUG"
 BOOTSTRAP_VARIABLE = ENV_PREFIX + "BOOTSTRAP"
@@ -30,12 +30,12 @@ _SERVICE_LINK = re.compile(
 REMOVED = {
     "workers": "was removed; allowed: several kproxies with reuse-port, see docs/performance.md#more-than-one-core"
 }
-"""Options that were there once, and what to write instead."""
+"""Removed options, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: `kproxy.yaml:12`, `KPROXY_LISTEN` or `--listen`."""
+    """The origin of a value: `kproxy.yaml:12`, `KPROXY_LISTEN` or `--listen`."""
 
     place: str
     line: int = 0  # of a file; 0 elsewhere
@@ -46,7 +46,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: where, what is wrong, what is allowed. `path` is the key in a file, else empty."""
+    """One mistake: its place, what is wrong, what is allowed. `path` is the key in a file, otherwise ""."""
 
     origin: Origin | None
     path: str
@@ -59,25 +59,25 @@ class Problem:
 
 @dataclass(slots=True)
 class Layer:
-    """The values of one source by key. Text, or a list of text for repeatable options.
-
-    `paths` is where a cluster stands in the file if that is not its place in the list: in `upstreams`. `listed` is how
-    many clusters the file lists. `failed` are the places that have been reported already. `nested` says that clusters
-    stand in a list, `broken` that the source could not be read at all, so that missing values prove nothing.
-    """
+    """The values of one source by key: text, or a list of text for repeatable options."""
 
     process: dict[str, object] = field(default_factory=dict)
     clusters: list[dict[str, object]] = field(default_factory=list)
     origins: dict[OptionPath, Origin] = field(default_factory=dict)
     paths: dict[int, str] = field(default_factory=dict)
+    """Paths of clusters in the file that differ from their place in the list: in `upstreams`."""
     listed: int = 0
+    """Number of clusters in the file."""
     problems: list[Problem] = field(default_factory=list)
     failed: set[OptionPath] = field(default_factory=set)
+    """Places that have been reported already."""
     nested: bool = False
+    """True if clusters are in a list."""
     broken: bool = False
+    """True if the source could not be read, so that missing values prove nothing."""
 
     def put(self, setting: Setting, value: object, origin: Origin, cluster: int = 0) -> None:
-        """Keep a value; for a repeatable option, text is divided at its commas."""
+        """Store a value; text for a repeatable option is split at commas."""
         loc = setting_loc(setting, cluster)
         self.origins[loc] = origin
         if setting.repeatable:
@@ -87,7 +87,7 @@ class Layer:
             self.values(setting, cluster)[setting.key] = value
 
     def values(self, setting: Setting, cluster: int = 0) -> dict[str, object]:
-        """The values beside those of `setting`."""
+        """Return the values beside those of `setting`."""
         if not setting.in_cluster:
             return self.process
         while len(self.clusters) <= cluster:
@@ -96,12 +96,12 @@ class Layer:
 
 
 def setting_loc(setting: Setting, cluster: int) -> OptionPath:
-    """Where a setting stands in the data that the models validate."""
+    """Return the path of a setting in the data that the models validate."""
     return ("clusters", cluster, setting.key) if setting.in_cluster else (setting.key,)
 
 
 def split(item: object) -> Iterator[object]:
-    """The parts of comma-separated text, without empty ones; anything else is one part."""
+    """Yield the parts of comma-separated text, without empty ones; any other value is one part."""
     if isinstance(item, str):
         yield from (part.strip() for part in item.split(",") if part.strip())
     else:
@@ -109,7 +109,7 @@ def split(item: object) -> Iterator[object]:
 
 
 def read_flags(flags: Mapping[str, object]) -> Layer:
-    """The layer of flags, by the Python names of their options; None means not given."""
+    """Return the layer of flags, by Python names of options; None means not given."""
     layer = Layer()
     settings = {setting.name: setting for setting in all_settings() if setting.flag}
     for name, value in flags.items():
@@ -121,7 +121,7 @@ def read_flags(flags: Mapping[str, object]) -> Layer:
 
 
 def read_environment(env: Mapping[str, str]) -> Layer:
-    """The layer of `KPROXY_*`; an empty variable counts as not set, as Compose files leave them."""
+    """Return the layer of `KPROXY_*`; an empty variable counts as not set, as Compose files leave it."""
     layer = Layer()
     settings = {setting.env: setting for setting in all_settings()}
     for variable, value in sorted(env.items()):
@@ -140,11 +140,11 @@ def read_environment(env: Mapping[str, str]) -> Layer:
 
 
 def closest(word: str, known: Iterable[str], normal: str) -> str:
-    """The known word that was probably meant, or "". `normal` is the word in the usual spelling."""
+    """Return the known word that was probably meant, or "". `normal` is the word in the usual spelling."""
     known = sorted(known)
     return next(iter(get_close_matches(normal, known, 1, 0.75) or get_close_matches(word, known, 1, 0.75)), "")
 
 
 def suggestion(close: str, known: Iterable[str]) -> str:
-    """`did you mean …?` where something is close, else all that is allowed."""
+    """Return `did you mean …?` if a word is close, otherwise all allowed words."""
     return f"did you mean {close}?" if close else f"allowed: {', '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""The options of TLS, towards brokers and towards clients: a part of the declaration in `options`."""
+"""The options of TLS, towards brokers and towards clients, a part of the declaration in `options`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.config.declarations import TLS, Model, Option, Reload, kebab
 
 
 class TlsOptions(Model):
-    """Where to speak TLS, whom to trust, and what to show."""
+    """The connections that use TLS, the trusted CAs, and the own certificates."""
 
     tls: Annotated[
         bool,
@@ -120,7 +120,7 @@ class TlsOptions(Model):
     ] = None
 
     def tls_problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together, as (key, text)."""
+        """Yield options that contradict each other, as (key, text)."""
         given = {kebab(name) for name in TlsOptions.model_fields if getattr(self, name)}
         for key, needed in _NEEDS.items():
             if key in given and needed not in given:

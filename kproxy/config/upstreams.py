@@ -1,6 +1,6 @@
-"""`upstreams` and `active` of a cluster in the YAML file: several Kafka clusters that one cluster can lead to.
+"""`upstreams` and `active` of a cluster in the YAML file: the Kafka clusters to which one cluster can lead.
 
-Each upstream becomes an entry of its own in the layer, with the cluster's name and what the cluster's upstreams share.
+Each upstream becomes an entry in the layer, with the cluster's name and the options that the upstreams share.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from kproxy.config.yamlfile import KeyNodes, YamlReader
 
 ACTIVE = "active"
-# From one to another; a third would be nowhere on that way.
+# A switch goes from one upstream to another, so a third has no purpose.
 _MOST = 2
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 _NAMES = f"one or two, each with a name (a-z, 0-9, -) and {'bootstrap-servers'}"
 
 
 def expand(reading: YamlReader, found: KeyNodes, index: int, path: str) -> None:
-    """Keep what stands under `upstreams` of the cluster at `index`, with all that stands beside it. `path` is where the
-    cluster stands, with a dot behind it unless it is the file itself."""
+    """Add the upstreams of the cluster at `index` to the layer, each with the options beside `upstreams`.
+
+    `path` is the path of the cluster, with a dot at its end unless it is the file itself.
+    """
     layer = reading.layer
     key, node = found.pop(UPSTREAMS)
     active = found.pop(ACTIVE, None)
@@ -82,7 +84,7 @@ def _named(reading: YamlReader, key: yaml.Node, node: yaml.Node, path: str) -> d
 def _active(
     reading: YamlReader, key: yaml.Node, pair: tuple[yaml.Node, yaml.Node] | None, names: list[str], path: str
 ) -> str:
-    """The name of the one that is to be active; the first one where the file says nothing that helps."""
+    """Return the name of the active upstream; the first one if the file names none that exists."""
     first = names[0] if names else ""
     if pair is None:
         if len(names) > 1:

@@ -1,6 +1,6 @@
-"""The values of options that are more than a word or a number: their text, and what it stands for.
+"""The values of options that are more than a word or a number, and their text.
 
-Each `parse` raises ValueError with one line for the user; `str()` gives text that `parse` reads back.
+Each `parse` raises ValueError with one line for the user; `str()` returns text that `parse` reads back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_PORT = -1  # never the port of parsed text
 
 
 def quote(text: str) -> str:
-    """`text` in quotes for an error message: shortened, control characters escaped."""
+    """Return text in quotes for an error message: shortened, control characters escaped."""
     short = text if len(text) <= 60 else text[:57] + "..."
     return f"'{escaped(short)}'"
 
@@ -56,7 +56,7 @@ class PortRange:
         return self.last - self.first + 1
 
     def overlaps(self, other: PortRange) -> bool:
-        """Whether a port is in both."""
+        """Return True if a port is in both ranges."""
         return self.first <= other.last and other.first <= self.last
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class PortRange:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """What clients are told in place of the listener's host, and of the first node port."""
+    """The host that clients receive in place of the listener's, and the first node port."""
 
     host: str
     first_port: int | None = None
@@ -86,11 +86,11 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One route `ADVERTISED=DIAL`: which advertised addresses it takes, and what is dialled for them.
+    """One route `ADVERTISED=DIAL`: the advertised addresses that it matches, and the address to dial for them.
 
-    `pattern` is a glob for the advertised host (case does not matter), `port` the advertised port or None
-    for any. Where `node` is set, only that counts: a node's label, `2` or `controller-3000`. `dial_port` None carries
-    the advertised port over.
+    `pattern` is a glob for the advertised host (case does not matter), `port` the advertised port or None for any. If
+    `node` is set, only that counts: a node's label, `2` or `controller-3000`. `dial_port` None keeps the advertised
+    port.
     """
 
     pattern: str
@@ -103,7 +103,7 @@ class Map:
     def parse(cls, text: str) -> Map:
         """Read `HOST[:PORT]=DIAL`, `GLOB[:PORT]=DIAL`, `node:ID=DIAL` or `node:controller-ID=DIAL`.
 
-        DIAL is `HOST[:PORT]`, or `HOST:{port}` which says that the advertised port stays.
+        DIAL is `HOST[:PORT]`, or `HOST:{port}`, which keeps the advertised port.
         """
         left, equals, right = (part.strip() for part in text.partition("="))
         if not equals or not left or not right or "=" in right:
@@ -125,7 +125,7 @@ class Map:
         return cls(advertised.host, port, None, dial.host, dial_port)
 
     def matches(self, advertised: Address, node: str) -> bool:
-        """Whether this map takes the advertised address of the node with the label `node`."""
+        """Return True if this map matches the advertised address of the node with the label `node`."""
         if self.node is not None:
             return self.node == node
         if self.port is not None and self.port != advertised.port:
@@ -133,7 +133,7 @@ class Map:
         return fnmatchcase(advertised.host.lower(), self.pattern.lower())
 
     def dial(self, advertised: Address) -> Address:
-        """The dial address for an advertised address that matches."""
+        """Return the dial address for an advertised address that matches."""
         return Address(self.dial_host, advertised.port if self.dial_port is None else self.dial_port)
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Sni:
-    """A host name for each node, such as `b{node}.kafka.example`: the node's label stands in the place of `{node}`."""
+    """A host name for each node, such as `b{node}.kafka.example`: the node's label replaces `{node}`."""
 
     before: str
     after: str
@@ -160,11 +160,11 @@ class Sni:
         return cls(match[1], match[2])
 
     def name(self, label: str) -> str:
-        """The host name of the node with this label."""
+        """Return the host name of the node with this label."""
         return f"{self.before}{label}{self.after}"
 
     def label(self, name: str) -> str | None:
-        """The label of the node that a client asks for by this name; None if the name is not one of a node."""
+        """Return the label of the node with this host name; None if no node has it."""
         name = name.lower()
         if not name.startswith(self.before) or not name.endswith(self.after):
             return None
@@ -178,8 +178,10 @@ class Sni:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """One local port `[HOST:]PORT=TO` whose connections lead to another address as they are. `host` None is the host of
-    the cluster's listen address; port 0 is any free one."""
+    """A local port `[HOST:]PORT=TO` whose connections go to another address unchanged.
+
+    `host` None is the host of the cluster's listen address; port 0 is any free port.
+    """
 
     host: str | None
     port: int
@@ -203,7 +205,7 @@ class Forward:
         return cls(host, int(port), to)
 
     def listen(self, beside: Address) -> Address:
-        """The local address, for a cluster that listens there."""
+        """Return the local address, for a cluster that listens at `beside`."""
         return Address(beside.host if self.host is None else self.host, self.port)
 
     def __str__(self) -> str:
@@ -212,7 +214,10 @@ class Forward:
 
 
 def admin_token(text: str) -> str:
-    """What clients of the admin endpoint must show; ValueError does not repeat it. It stands in a header (RFC 6750)."""
+    """Check the token for the admin endpoint, which is sent in a header (RFC 6750), and return it.
+
+    Raises ValueError, which does not repeat the token.
+    """
     if not re.fullmatch(r"[!-~]{16,4096}", text):
         raise ValueError(f"has no token; allowed: {ADMIN_TOKEN}, and nothing else")
     return text
@@ -226,7 +231,7 @@ def _host_port(host: str, port: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExitWith:
-    """Something outside that kproxy ends with: a `process` by its id, a `url`, or a `file`."""
+    """Something that kproxy ends with: a `process` by its id, a `url`, or a `file`."""
 
     kind: Literal["process", "url", "file"]
     text: str

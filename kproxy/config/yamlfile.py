@@ -1,7 +1,7 @@
-"""The YAML file: which keys and values stand on which line.
+"""The YAML file, with the line of each key and value.
 
-Works on PyYAML's node tree, for two reasons: nodes know their lines, and scalars are still the text that
-was written, so that `name: no` and `listen: 1:30` are not turned into something else on the way.
+It works on PyYAML's node tree, for two reasons: nodes have their lines, and scalars are still the text of the file, so
+that `name: no` and `listen: 1:30` are not converted.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, Origin, Problem, cl
 from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote
 
-# A configuration is some hundred lines; this stops a wrong path from filling the memory.
+# Maximum size of a configuration, so that a wrong path does not fill the memory.
 MAX_BYTES = 1024 * 1024
 _CLUSTERS = "clusters"
 
 KeyNodes: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
-"""The keys of one mapping: each with its own node and its value's."""
+"""The keys of one mapping: each with its node and the node of its value."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_file(path: Path) -> Layer:
-    """The layer of a file. What is wrong with it is in `problems`; nothing is raised."""
+    """Return the layer of a file. Mistakes are in `problems`; nothing is raised."""
     layer = Layer()
     reading = YamlReader(str(path), layer)
     root = reading.root(path)
@@ -48,7 +48,7 @@ _NOT_A_MAPPING = "is not a mapping; allowed: KEY: VALUE lines, see 'kproxy confi
 
 
 class YamlReader:
-    """One pass over one file. A room with files of its own, in which clusters stand elsewhere, reads them with it."""
+    """One pass over one file. Rooms with files of their own, in which clusters are elsewhere, use it too."""
 
     def __init__(self, shown: str, layer: Layer) -> None:
         self.shown = shown
@@ -62,7 +62,7 @@ class YamlReader:
         return Origin(self.shown, node.start_mark.line + 1 if node else 0)
 
     def root(self, path: Path) -> yaml.Node | None:
-        """What the file has; None if it is empty or cannot be read, and `problems` says why then."""
+        """Return the root of the file; None if it is empty or cannot be read, with the reason in `problems`."""
         try:
             # Not Path.read_bytes: a device never ends. A pipe (`-c <(...)`) is fine.
             with path.open("rb") as file:
@@ -130,7 +130,7 @@ class YamlReader:
             self.cluster(item, upstreams=True)
 
     def cluster(self, item: yaml.Node, *, upstreams: bool = False) -> None:
-        """One cluster more, which may have several upstreams or not."""
+        """Add one cluster, which may have several upstreams if `upstreams`."""
         settings, index = cluster_settings(), len(self.layer.clusters)
         path = f"{_CLUSTERS}[{self.layer.listed}]"
         self.layer.listed += 1
@@ -146,7 +146,7 @@ class YamlReader:
         self.settings({key.value: (key, value) for key, value in pairs}, index, path + ".")
 
     def settings(self, found: KeyNodes, index: int, prefix: str) -> None:
-        """The keys of one cluster."""
+        """Add the keys of one cluster."""
         if UPSTREAMS in found:
             expand(self, found, index, prefix)
             return
@@ -159,7 +159,7 @@ class YamlReader:
     def pairs(
         self, node: yaml.MappingNode, at: OptionPath, known: Collection[str]
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """The known keys of a mapping and their values, merged ones (`<<: *other`) included."""
+        """Yield the known keys of a mapping and their values, merged ones (`<<: *other`) included."""
         lines: dict[str, int] = {}
         for key, value, own in self._entries(node, set()):
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
@@ -176,7 +176,7 @@ class YamlReader:
                 self.unknown(key, place, word, at, known)
 
     def _entries(self, node: yaml.MappingNode, seen: set[int]) -> Iterator[tuple[yaml.Node, yaml.Node, bool]]:
-        """Keys, values and whether they are the mapping's own; own ones first, since they win."""
+        """Yield keys, values, and whether they are the mapping's own; own ones first, since they win."""
         seen.add(id(node))
         merged: list[yaml.Node] = []
         for key, value in node.value:
@@ -200,7 +200,7 @@ class YamlReader:
             self.layer.failed.add((*(at or ("clusters", 0)), close))
 
     def setting(self, setting: Setting, cluster: int, prefix: str, key: yaml.Node, node: yaml.Node) -> None:
-        """Keep the value of one option, or say why it can be none."""
+        """Store the value of one option, or report why it has none."""
         loc, path = setting_loc(setting, cluster), prefix + setting.key
         items = node.value if setting.repeatable and isinstance(node, yaml.SequenceNode) else [node]
         texts: list[object] = []

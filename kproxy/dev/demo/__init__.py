@@ -1,6 +1,6 @@
-"""`kproxy demo`: a story for a terminal. A real client cannot use a real cluster; with kproxy, it can.
+"""`kproxy demo`: a story for a terminal, in which a real client cannot use a real cluster, and with kproxy it can.
 
 story    the story
-client   what the client does
+client   the client of the story
 proxy    starts kproxy as a user would
 """

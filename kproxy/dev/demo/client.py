@@ -1,6 +1,6 @@
-"""What the demo does with a real, unmodified client: librdkafka, through confluent-kafka.
+"""The demo's real, unmodified client: librdkafka, through confluent-kafka.
 
-The same calls are made to the cluster directly, where they fail, and through kproxy.
+It makes the same calls to the cluster directly, where they fail, and through kproxy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = "demo"
 PARTITIONS = 3
 CLIENT = f"librdkafka {libversion()[0]}"
 
-# librdkafka writes its complaints to stderr unless a logger takes them; the demo shows those it wants to.
+# librdkafka writes its errors to stderr unless a logger receives them; the demo shows some of them itself.
 _silent = logging.Logger("librdkafka")
 _silent.addHandler(logging.NullHandler())
 
@@ -34,7 +34,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class DirectFailure:
-    """How a client failed without kproxy: how many brokers it was told of, and what it said, in its words."""
+    """The failure of a client without kproxy: the number of brokers that it learned of, and its messages."""
 
     brokers: int
     complaints: list[str]
@@ -44,15 +44,17 @@ class DirectFailure:
 
 @dataclass(frozen=True, slots=True)
 class ProduceResult:
-    """`one_by_one`: the median seconds from one record to its acknowledgement; `rate`: per second, all at once."""
+    """The result of producing."""
 
     one_by_one: float
+    """Median seconds from one record to its acknowledgement."""
     rate: float
+    """Records per second, sent all at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeResult:
-    """How many records, the seconds until the group had the first one, and the rate per second from there."""
+    """The result of consuming: number of records, seconds until the first one, and records per second from there."""
 
     records: int
     joining: float
@@ -60,7 +62,7 @@ class ConsumeResult:
 
 
 def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
-    """Try to create the topic without kproxy; None if that works, which would end the story."""
+    """Try to create the topic without kproxy; return None if that works, which would end the story."""
     errors: list[KafkaError] = []
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "error_cb": errors.append}
     client = AdminClient(config, logger=_silent)
@@ -71,7 +73,7 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
     except KafkaException as error:
         took = time.monotonic() - started
         client.poll(0)
-        # The same complaint comes again and again; one for each broker tells it all.
+        # librdkafka repeats its errors; one for each broker is enough.
         complaints: dict[str, str] = {}
         for one in errors:
             if one.code() == KafkaError._RESOLVE:
@@ -83,7 +85,10 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
 
 
 def create_topic(bootstrap: str, replicas: int) -> None:
-    """Create the topic; raises UpstreamError if it cannot be."""
+    """Create the topic.
+
+    Raises UpstreamError.
+    """
     client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
     try:
         _create(client, int(_TIMEOUT_S), replicas)
@@ -92,7 +97,10 @@ def create_topic(bootstrap: str, replicas: int) -> None:
 
 
 def metadata(bootstrap: str) -> ClusterMetadata:
-    """What `kcat -L` shows; raises UpstreamError if no broker answers."""
+    """Return the metadata that `kcat -L` shows.
+
+    Raises UpstreamError if no broker answers.
+    """
     client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
     try:
         return client.list_topics(topic=TOPIC, timeout=_TIMEOUT_S)
@@ -101,9 +109,10 @@ def metadata(bootstrap: str) -> ClusterMetadata:
 
 
 def produce(bootstrap: str, single: int, records: int) -> ProduceResult:
-    """Produce `single` records one after another, then `records` more as fast as it goes, all numbered from 0.
+    """Produce `single` records one after another, then `records` more as fast as possible, all numbered from 0.
 
-    Idempotent, each acknowledged by all replicas in sync; raises UpstreamError if one is not.
+    The producer is idempotent, and all in-sync replicas acknowledge each record. Raises UpstreamError if one is not
+    acknowledged.
     """
     config = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"}
     producer = Producer(config, logger=_silent)
@@ -114,13 +123,13 @@ def produce(bootstrap: str, single: int, records: int) -> ProduceResult:
             failed.append(error)
 
     def send(numbers: range) -> float:
-        """Produce them together, wait until all are acknowledged; how many seconds it took."""
+        """Produce these numbers together, wait for all acknowledgements, and return the duration in seconds."""
         started = time.monotonic()
         for number in numbers:
             producer.produce(TOPIC, key=f"key-{number % 100}", value=str(number), on_delivery=delivered)
             producer.poll(0)
         while (left := producer.flush(0.2)) and time.monotonic() - started < _TIMEOUT_S:
-            pass  # in short steps, so that Ctrl-C is heard
+            pass  # in short steps, so that Ctrl-C works
         if failed or left:
             why = failed[0].str() if failed else f"not acknowledged within {_TIMEOUT_S:.0f} s"
             raise UpstreamError("other", f"{len(failed) + left} of {len(numbers)} records were not delivered: {why}")
@@ -131,7 +140,7 @@ def produce(bootstrap: str, single: int, records: int) -> ProduceResult:
 
 
 def consume(bootstrap: str, records: int) -> ConsumeResult:
-    """Read the topic to its end as a group, and check that every number came exactly once."""
+    """Read the topic to its end as a group, and check that each number came exactly once."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

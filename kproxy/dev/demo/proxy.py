@@ -1,4 +1,4 @@
-"""kproxy as the demo starts it: the same command, in the same way, as a user would."""
+"""kproxy as the demo starts it: the same command that a user would run."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ProxyProcess:
 
     @property
     def is_default(self) -> bool:
-        """Whether kproxy's usual ports were free."""
+        """True if kproxy's default ports were free."""
         return (self.listen, self.admin) == (DEFAULT_LISTEN, DEFAULT_ADMIN)
 
     def start(self, timeout: float = 30) -> float:
-        """Start it and wait until it is ready; returns how many seconds that took.
+        """Start kproxy, wait until it is ready, and return how many seconds that took.
 
         Raises UpstreamError if it ends, or is not ready in `timeout` seconds.
         """
@@ -70,12 +70,12 @@ class ProxyProcess:
         return time.monotonic() - started
 
     def check(self) -> None:
-        """Raises UpstreamError if the process has ended."""
+        """Raise UpstreamError if the process has ended."""
         if self._process is not None and (code := self._process.poll()) is not None:
             raise UpstreamError("other", f"kproxy ended with code {code}: {self._last_words()}")
 
     def wait(self) -> None:
-        """Wait until it ends by itself, which it should not: raises UpstreamError then."""
+        """Wait until the process ends by itself, and raise UpstreamError then."""
         while True:
             self.check()
             if self._process is not None:
@@ -85,7 +85,7 @@ class ProxyProcess:
                     continue
 
     def stop(self, timeout: float = 15) -> None:
-        """End it cleanly, or by SIGKILL if that takes more than `timeout` seconds."""
+        """End the process cleanly, or by SIGKILL if that takes more than `timeout` seconds."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -115,7 +115,7 @@ class ProxyProcess:
 
 
 def _addresses() -> tuple[Address, Address]:
-    """kproxy's usual two addresses, or others where somebody has them already."""
+    """Return kproxy's two default addresses, or others if another process uses their ports."""
     listen, admin = DEFAULT_LISTEN, DEFAULT_ADMIN
     first, second = free_ports(2)
     if not is_free(listen.host, listen.port):

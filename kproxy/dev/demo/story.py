@@ -34,9 +34,8 @@ _LOOKUP_S = 5.0
 def run_demo(*, once: bool, brokers: int = 3, version: str = DEFAULT_VERSION, console: Console | None = None) -> int:
     """Tell the story; then, unless `once`, keep everything running until Ctrl-C.
 
-    Returns the exit code: 0 at the end, 1 if something in the story failed (it says what), 130 if Ctrl-C came
-    before its end. Raises ConfigError if Java, Maven or the demo's client is missing. Whatever happens,
-    nothing is left running.
+    Returns the exit code: 0 at the end, 1 if something in the story failed (with a message), 130 if Ctrl-C came before
+    its end. Raises ConfigError if Java, Maven or the demo's client is missing. No process is left running in any case.
     """
     _check(version)
     screen = Screen(console or Console(highlight=False))
@@ -214,7 +213,7 @@ class _Story:
 
 
 def _resolves(host: str) -> str:
-    """What this machine's resolver says of a name, in a few words; it may take its time, so not for long."""
+    """Return the resolver's answer for a name in a few words, within a limited time."""
     found: list[str] = []
 
     def look_up() -> None:
@@ -235,7 +234,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def _python() -> str:
-    """The interpreter that has kproxy's libraries, as one would type it here."""
+    """Return the interpreter that has kproxy's libraries, as a user would type it here."""
     relative = os.path.relpath(sys.executable)
     return shlex.quote(relative if not relative.startswith("..") else sys.executable)
 

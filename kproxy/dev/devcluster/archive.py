@@ -1,7 +1,7 @@
 """Java's archive of loaded classes (class-data sharing), with which Kafka's programs start in about half the time.
 
-It is made once for each set of jars and each Java, by a broker that starts only for that, and lies among the jars:
-who removes them removes it too. Java checks by itself that an archive fits, and does without one that does not.
+A broker that starts only for this purpose makes it once for each set of jars and each Java. It is in the directory of
+the jars, and is removed with them. Java checks by itself that an archive fits, and ignores one that does not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIMEOUT_S = 60
 def make_archive(programs: Programs, progress: Progress | None = None) -> None:
     """Make the archive of these programs if there is none yet; they use it from then on.
 
-    Where that cannot be (a Java before 13, a cache that cannot be written) they start as they do without.
+    If that is impossible (a Java before 13, a cache that is read-only), they start without it.
     """
     archive, jars = programs.archive, programs.jars
     with suppress(OSError, subprocess.TimeoutExpired):
@@ -46,12 +46,12 @@ def make_archive(programs: Programs, progress: Progress | None = None) -> None:
             with tempfile.TemporaryDirectory(prefix=f".{archive.name}.", dir=jars.parent) as directory:
                 made = Path(directory, archive.name)
                 _run_broker(programs, made, Path(directory, "node"))
-                made.touch()  # an empty one says that it was tried, so that no later start tries again
+                made.touch()  # an empty file means that it failed, so that no later start tries again
                 made.rename(archive)
 
 
 def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
-    """Start a broker that is its own controller, so that it has the classes of both. At its end it writes them."""
+    """Start a broker that is its own controller, so that it loads the classes of both; it writes them at its end."""
     node = NodeProcess(1, directory)
     internal, controller = (
         NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True)

@@ -1,4 +1,4 @@
-"""A certificate authority for one cluster on this machine, which ends with it."""
+"""A certificate authority for one cluster on this machine, which ends with the cluster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-# A cluster that somebody tries something with; nobody renews its certificates.
+# The clusters are for experiments; their certificates are not renewed.
 _VALID = datetime.timedelta(days=30)
 # Clocks of containers may be a little behind.
 _HOUR = datetime.timedelta(hours=1)
-# What a CA must say that it does (RFC 5280 §4.2.1.3); Python 3.13 and later insist on it.
+# The key usage that a CA must have (RFC 5280 §4.2.1.3); Python 3.13 and later require it.
 _SIGNS = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
@@ -32,8 +32,10 @@ _SIGNS = x509.KeyUsage(
 
 
 def write_certificates(directory: Path, names: Collection[str]) -> tuple[Path, Path]:
-    """Write a CA's certificate, and a key with a certificate of it for these names and addresses; PEM, the key for this
-    user only. Returns both paths."""
+    """Write a CA's certificate, and a key with a certificate for these names and addresses; return both paths.
+
+    The files are PEM; only this user can read the key.
+    """
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = _name("kproxy devcluster CA")
     authority = _certificate(issuer, issuer, ca_key.public_key(), ca_key, x509.BasicConstraints(True, 0), _SIGNS)

@@ -28,9 +28,9 @@ _POLL_S = 0.05
 class DevCluster:
     """A KRaft cluster of JVM processes on 127.0.0.1; see the package's docstring for an example.
 
-    Every broker has two listeners. Clients reach CLIENT at `dial[node]`, but it is advertised under a name
-    that resolves nowhere; brokers talk to each other over INTERNAL, which is advertised truthfully. One
-    process more is the controller, so that any broker can be killed without losing the quorum.
+    Every broker has two listeners. Clients reach CLIENT at `dial[node]`, but it is advertised under a name that
+    resolves nowhere. Brokers talk to each other over INTERNAL, which is advertised truthfully. One more process is the
+    controller, so any broker can be killed without losing the quorum.
     """
 
     def __init__(
@@ -51,12 +51,13 @@ class DevCluster:
         keep: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """Nothing is started yet; raises ConfigError for arguments that cannot be.
+        """Describe the cluster; no process starts yet.
 
-        `brokers` is a number (node ids 1 to N) or the node ids. `advertised` and `controller_advertised` are
-        templates for HOST:PORT with `{id}` and `{port}`; `client_bound` says where client listeners really are, if
-        not on free ports of 127.0.0.1. `properties` go to every broker and win over the cluster's own. With `keep`
-        the directory stays after `stop()`. `progress` is told, in a few words, what is being waited for.
+        `brokers` is a number (node ids 1 to N) or the node ids. `advertised` and `controller_advertised` are templates
+        for HOST:PORT with `{id}` and `{port}`; `client_bound` is the template of the bound addresses of client
+        listeners, if not free ports of 127.0.0.1. `properties` go to every broker and override the cluster's own. With
+        `keep` the directory stays after `stop()`. `progress` receives a few words on what the cluster waits for. Raises
+        ConfigError for invalid arguments.
         """
         self._ids = props.check_node_ids(brokers, controller_id)
         props.check_listener_names(extra_listeners)
@@ -76,7 +77,7 @@ class DevCluster:
         self._progress = progress or (lambda _: None)
         self._running: NodeFleet | None = None
 
-    # Starting and stopping the whole
+    # Starting and stopping the cluster
 
     def start(self, timeout: float = 120) -> DevCluster:
         """Start every process and wait until all brokers are ready.
@@ -118,16 +119,16 @@ class DevCluster:
         # What a clean end writes would be removed at once.
         self.stop(timeout=10 if self._keep else 0)
 
-    # Where things are
+    # Addresses and directories
 
     @property
     def started(self) -> bool:
-        """Whether there is anything to stop."""
+        """True if there is anything to stop."""
         return self._running is not None
 
     @property
     def node_ids(self) -> list[int]:
-        """The brokers' node ids, those that are down included, in the order in which they were made."""
+        """The brokers' node ids, in the order of their creation, those that are down included."""
         return list(self._fleet.brokers)
 
     @property
@@ -137,21 +138,21 @@ class DevCluster:
 
     @property
     def dial(self) -> dict[int, Address]:
-        """Node id → where its client listener can really be reached."""
+        """The bound address of each node's client listener."""
         return self.listener(CLIENT)
 
     @property
     def advertised(self) -> dict[int, Address]:
-        """Node id → what its client listener says of itself."""
+        """The advertised address of each node's client listener."""
         return {node.id: node.listeners[CLIENT].advertised for node in self._fleet.brokers.values()}
 
     def listener(self, name: str) -> dict[int, Address]:
-        """Node id → where the listener of this name is bound: CLIENT, INTERNAL or an extra one."""
+        """Return the bound address of a listener of each node: CLIENT, INTERNAL or an extra one."""
         return {node.id: node.bound(name) for node in self._fleet.brokers.values()}
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' client listeners, really reachable: `127.0.0.1:p1,127.0.0.1:p2,…`."""
+        """The bound addresses of the brokers' client listeners: `127.0.0.1:p1,127.0.0.1:p2,…`."""
         return ",".join(str(address) for address in self.dial.values())
 
     @property
@@ -166,41 +167,41 @@ class DevCluster:
 
     @property
     def cluster_id(self) -> str:
-        """Kafka's id of this cluster; another for each start."""
+        """Kafka's id of this cluster, another one for each start."""
         return self._plan.cluster_id
 
     @property
     def directory(self) -> Path:
-        """Where the nodes have their directories, `node-ID`, with configuration, data and `kafka.log`."""
+        """The directory of the nodes' directories, `node-ID`, with configuration, data and `kafka.log`."""
         return self._fleet.directory
 
     @property
     def pids(self) -> dict[int, int]:
-        """Node id → process id of every process that runs, the controller's included."""
+        """The process id of each running process by node id, the controller's included."""
         return {node.id: pid for node in self._fleet.nodes if (pid := node.pid) is not None}
 
     def collect_exits(self) -> Sequence[ProcessExit]:
-        """The processes that have ended by themselves since this was asked last; the others go on."""
+        """Return the processes that have ended by themselves since the last call; the others continue."""
         return self._fleet.collect_exits()
 
-    # What happens to brokers
+    # Changing brokers
 
     def kill(self, node: int) -> None:
-        """SIGKILL, and gone. The others count it as alive until its session ends: `wait_fenced`."""
+        """Kill a broker with SIGKILL. The others count it as alive until its session ends: `wait_fenced`."""
         self._fleet.kill(find_broker(self._fleet, node))
 
     def stop_broker(self, node: int, timeout: float = 30) -> None:
-        """A clean end, with leadership handed over; SIGKILL if that takes more than `timeout` seconds."""
+        """Stop a broker cleanly, with leadership handed over; SIGKILL after `timeout` seconds."""
         self._fleet.end([find_broker(self._fleet, node)], timeout)
 
     def restart(
         self, node: int, *, new_port: bool = False, advertised: str | None = None, timeout: float = 120
     ) -> None:
-        """Start a broker again, after a clean end if it runs, and wait until all is ready.
+        """Restart a broker, cleanly if it runs, and wait until all brokers are ready.
 
-        `new_port` moves its client listener to another port. `advertised` is a new template for the client
-        listener's advertised address, kept for later restarts. A broker that was up a moment ago can come
-        back only when its session with the controller has ended, four seconds after its last heartbeat.
+        `new_port` moves its client listener to another port. `advertised` is a new template for the client listener's
+        advertised address, kept for later restarts. A broker that was up a moment ago can come back only when its
+        session with the controller has ended, four seconds after its last heartbeat.
         """
         broker = find_broker(self._fleet, node)
         self._fleet.end([broker], 30)
@@ -209,7 +210,7 @@ class DevCluster:
         self.wait_ready(timeout)
 
     def add(self, node: int, *, properties: Mapping[str, str] | None = None, timeout: float = 120) -> None:
-        """Start one more broker, with properties of its own if need be, and wait until all is ready."""
+        """Start one more broker, with its own properties if given, and wait until all brokers are ready."""
         props.check_node_ids([*self._fleet.brokers, node], self._plan.controller_id)
         self._fleet.add_broker(node, dict(properties or {}))
         self.wait_ready(timeout)
@@ -242,7 +243,7 @@ class DevCluster:
         _wait(ready, timeout, "the brokers are not ready")
 
     def wait_fenced(self, node: int, timeout: float = 120) -> None:
-        """Wait until no running broker lists this one any more: its session has ended."""
+        """Wait until no running broker lists this one any more, because its session has ended."""
 
         def fenced() -> bool:
             up = [one for one in self._fleet.brokers.values() if one.running]

@@ -23,7 +23,7 @@ _BIND_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What was asked for: how many brokers, the listeners of each, and properties that win over ours."""
+    """The settings of a cluster: number of brokers, listeners of each, and properties that override the defaults."""
 
     brokers: int
     listeners: Sequence[ListenerSpec]
@@ -37,11 +37,13 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """A process that ended by itself; `code` is minus N if signal N ended it, `said` its last words."""
+    """A process that ended by itself."""
 
     node: str
     code: int
+    """Exit code, or minus N if signal N ended it."""
     last_line: str
+    """The last line of its log."""
 
     def __str__(self) -> str:
         how = f"signal {-self.code}" if self.code < 0 else f"code {self.code}"
@@ -49,7 +51,7 @@ class ProcessExit:
 
 
 class NodeFleet:
-    """Owns the directory and every process in it, from the first start to `close()`."""
+    """The directory of a cluster and every process in it, from the first start to `close()`."""
 
     def __init__(self, plan: ClusterSpec, programs: Programs, parent: Path | None, keep: bool) -> None:
         self._plan = plan
@@ -78,7 +80,7 @@ class NodeFleet:
         yield from self.brokers.values()
 
     def start_controller(self) -> None:
-        """Format its storage, and start it."""
+        """Format the controller's storage, and start it."""
         plan = self._plan
         node = NodeProcess(plan.controller_id, self.directory / f"node-{plan.controller_id}")
         self._controller = node
@@ -117,7 +119,7 @@ class NodeFleet:
         node.start(self.programs, self._plan.heap, self._watchdog)
 
     def end(self, nodes: Sequence[NodeProcess], timeout: float) -> None:
-        """End processes together: cleanly, or by SIGKILL those that have not ended in `timeout` seconds."""
+        """End processes together: cleanly, or by SIGKILL after `timeout` seconds."""
         for node in nodes:
             node.terminate()
         until = time.monotonic() + timeout
@@ -126,13 +128,13 @@ class NodeFleet:
                 self.kill(node)
 
     def kill(self, node: NodeProcess) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Kill a node with SIGKILL, and wait until it has ended."""
         node.kill()
         if not node.wait(30, self._watchdog):
             raise UpstreamError("other", f"Kafka node {node.id} (process {node.pid}) does not end")
 
     def revive(self, node: NodeProcess, attempts: dict[int, int]) -> None:
-        """A node ended while it should run: if somebody took one of its ports, start it on others.
+        """Restart a node that ended because another process took one of its ports, on other ports.
 
         Raises UpstreamError if it ended for another reason, or after too many `attempts`.
         """
@@ -149,7 +151,7 @@ class NodeFleet:
         self._bind(node, [self._plan.controller])
         node.write(self._controller_settings())
         self.start(node)
-        for broker in self.brokers.values():  # they look for the controller where it is not
+        for broker in self.brokers.values():  # they have the controller's old address
             running = broker.running
             self.kill(broker)
             self._configure(broker)
@@ -157,7 +159,7 @@ class NodeFleet:
                 self.start(broker)
 
     def collect_exits(self) -> list[ProcessExit]:
-        """Of what should be running; each is told once."""
+        """Return the nodes that have ended although they should run, each once."""
         found = []
         for node in self.nodes:
             if (code := node.exit_code) is not None:
@@ -167,7 +169,7 @@ class NodeFleet:
         return found
 
     def close(self, timeout: float) -> None:
-        """End all, brokers first because their clean end needs the controller; remove the directory."""
+        """End all processes, brokers first because their clean end needs the controller, and remove the directory."""
         try:
             self.end(list(self.brokers.values()), timeout)
             self.end([self._controller] if self._controller else [], timeout)
@@ -208,7 +210,10 @@ class NodeFleet:
 
 
 def find_broker(fleet: NodeFleet, node: int) -> NodeProcess:
-    """The broker with this node id; raises ConfigError if there is none."""
+    """Return the broker with this node id.
+
+    Raises ConfigError if there is none.
+    """
     if node not in fleet.brokers:
         known = ", ".join(map(str, fleet.brokers)) or "none"
         raise ConfigError(f"there is no broker {node} in this cluster: its brokers are {known}")

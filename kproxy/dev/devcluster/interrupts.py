@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal, alike, for commands that have processes to end."""
+"""Equal handling of Ctrl-C, SIGTERM and a closed terminal, for commands that have processes to end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal raise KeyboardInterrupt as Ctrl-C does; put everything back afterwards."""
+    """Let SIGTERM and a closed terminal raise KeyboardInterrupt as Ctrl-C does; restore the handlers afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -30,7 +30,7 @@ def terminated_like_ctrl_c() -> Iterator[None]:
 
 
 def ignore_ctrl_c() -> None:
-    """From now on: a second one must not leave anything behind."""
+    """Ignore Ctrl-C from now on: a second one must not leave processes behind."""
     if threading.current_thread() is threading.main_thread():
         for one in _SIGNALS:
             signal.signal(one, signal.SIG_IGN)

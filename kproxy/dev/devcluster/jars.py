@@ -1,9 +1,9 @@
 """Kafka's own jars, fetched once from Maven into a cache directory, and the Java that runs them.
 
-The cache is `$KPROXY_CACHE`, else `$XDG_CACHE_HOME/kproxy`, else `~/.cache/kproxy`. Each version has a directory
-of its own, named after the version and after what was asked of Maven, so that a later kproxy which needs
-other jars never changes a directory that a running cluster uses. A directory appears there in one step, by a
-rename, when it is complete; a lock keeps two processes from fetching the same version twice.
+The cache is `$KPROXY_CACHE`, else `$XDG_CACHE_HOME/kproxy`, else `~/.cache/kproxy`. Each version has a directory, named
+after the version and the request to Maven, so a later kproxy with other jars never changes a directory that a running
+cluster uses. A directory appears there in one step, by a rename, when it is complete; a lock keeps two processes from
+fetching the same version twice.
 """
 
 from __future__ import annotations
@@ -67,15 +67,18 @@ Progress = Callable[[str], None]
 
 
 def find_java(version: str = DEFAULT_VERSION) -> str:
-    """The path of a `java` new enough for this version of Kafka. Raises ConfigError if there is none."""
+    """Return the path of a `java` that is new enough for this version of Kafka.
+
+    Raises ConfigError if there is none.
+    """
     major = version.split(".")[0]
     return java.find_java(17 if major.isdigit() and int(major) >= 4 else 11, f"Kafka {version}")
 
 
 def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Path:
-    """The directory with the jars of this version of Kafka; asks Maven if the cache does not have it.
+    """Return the directory with the jars of this version of Kafka, fetched with Maven unless the cache has it.
 
-    Raises ConfigError if Maven is missing or fails, or if the version is not one.
+    Raises ConfigError if Maven is missing or fails, or if the version is invalid.
     """
     if not re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}([-.][A-Za-z0-9]+)*", version):
         raise ConfigError(f"'{version}' is not a version of Kafka: write it like {DEFAULT_VERSION}")
@@ -83,9 +86,10 @@ def fetch_jars(version: str = DEFAULT_VERSION, progress: Progress | None = None)
 
 
 def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> Path:
-    """The directory with the jars that a POM depends on; asks Maven if the cache does not have it.
+    """Return the directory with the jars that a POM depends on, fetched with Maven unless the cache has it.
 
-    It is called `name` and so on; `what` says to people what it is. Raises ConfigError if Maven is missing or fails.
+    The directory's name begins with `name`; `what` names it in messages. Raises ConfigError if Maven is missing or
+    fails.
     """
     complete = _place(name, pom)
     cache = complete.parent
@@ -103,7 +107,10 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
 
 
 def check_requirements(version: str = DEFAULT_VERSION) -> None:
-    """Look for Java and, if there is something to fetch, for Maven. Raises ConfigError with all that is missing."""
+    """Check that Java and, if jars must be fetched, Maven exist.
+
+    Raises ConfigError with all that is missing.
+    """
     problems: list[str] = []
     try:
         find_java(version)
@@ -119,12 +126,15 @@ def check_requirements(version: str = DEFAULT_VERSION) -> None:
 
 
 def _place(name: str, pom: str) -> Path:
-    """Where the jars of this POM are, or are to be."""
+    """Return the directory for the jars of this POM."""
     return cache_directory() / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
 
 
 def _find_maven(what: str) -> str:
-    """The path of Maven, which fetches `what`. Raises ConfigError."""
+    """Return the path of Maven, which fetches `what`.
+
+    Raises ConfigError.
+    """
     mvn = java.find_program("mvn", home="MAVEN_HOME")
     if mvn is None:
         manager = next((one for one in ("apt-get", "brew") if shutil.which(one)), None)
@@ -134,7 +144,7 @@ def _find_maven(what: str) -> str:
 
 
 def fetch_spark_connector(version: str, progress: Progress | None = None) -> list[Path]:
-    """The jars with which the Spark of this version reads and writes Kafka, and that pyspark does not bring.
+    """Return the jars with which this version of Spark reads and writes Kafka, and that pyspark lacks.
 
     pyspark has Spark for Scala 2.13 since 4.0, and for 2.12 before. Raises ConfigError as `fetch`.
     """
@@ -147,12 +157,12 @@ def fetch_spark_connector(version: str, progress: Progress | None = None) -> lis
 
 
 def class_path(jars: Path) -> str:
-    """All jars of a directory, as Java's `-cp` wants them (it expands the star itself)."""
+    """Return all jars of a directory for Java's `-cp`, which expands the star itself."""
     return str(jars / "*")
 
 
 def cache_directory() -> Path:
-    """Where everything that was fetched is kept; it may not exist yet."""
+    """Return the directory of all fetched files; it may not exist yet."""
     if own := os.environ.get("KPROXY_CACHE"):
         return Path(own).expanduser().absolute()
     if xdg := os.environ.get("XDG_CACHE_HOME"):
@@ -174,7 +184,7 @@ def _pom(version: str) -> str:
 
 @contextmanager
 def exclusive_lock(path: Path, progress: Progress | None) -> Iterator[None]:
-    """While one process is within, no other is."""
+    """Hold an exclusive lock between processes while the context is open."""
     import fcntl  # not on every platform; only needed when something has to be fetched
 
     with path.open("w") as lock:
@@ -219,7 +229,7 @@ def _fetch(mvn: str, what: str, pom: str, complete: Path, progress: Progress | N
 
 
 def _reason(output: str) -> str:
-    """Maven's first error line, without its markers; it says which artifact, or that the network failed."""
+    """Return Maven's first error line without its markers; it names the artifact, or the network error."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     errors = [line.removeprefix("[ERROR]").strip() for line in plain.splitlines() if "[ERROR]" in line]
     lines = errors or [line.strip() for line in plain.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""One JVM of the cluster: a broker or the controller, its directory, its process, its log."""
+"""One JVM of the cluster, a broker or the controller: its directory, process and log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kproxy.dev.devcluster.properties import NodeListener, render
 from kproxy.dev.devcluster.tools import Programs
 from kproxy.dev.devcluster.watchdog import Watchdog
 
-# How much of the end of a log is searched for the reason of a failure.
+# Size of the end of a log that is searched for the reason of a failure, in bytes.
 _LOG_TAIL = 64 << 10
 
 
 class NodeProcess:
-    """Starts and ends one JVM. What its properties are, and when it is ready, others decide."""
+    """Starts and ends one JVM; its properties and its readiness are decided elsewhere."""
 
     def __init__(self, node_id: int, directory: Path) -> None:
         self.id = node_id
@@ -34,7 +34,7 @@ class NodeProcess:
 
     @property
     def log(self) -> Path:
-        """What the JVM wrote to stdout and stderr, Kafka's log lines among it."""
+        """The file with the JVM's stdout and stderr, Kafka's log lines included."""
         return self.directory / "kafka.log"
 
     @property
@@ -43,7 +43,7 @@ class NodeProcess:
 
     @property
     def started(self) -> bool:
-        """Whether it should be running: it was started, and neither ended nor killed since."""
+        """True if the node should run: it was started, and neither ended nor killed since."""
         return self._process is not None
 
     @property
@@ -53,7 +53,7 @@ class NodeProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Of a process that ended by itself; None while it runs and once `terminate` or `kill` was called."""
+        """The exit code of a process that ended by itself; None while it runs and after `terminate` or `kill`."""
         return None if self._process is None else self._process.poll()
 
     def bound(self, listener: str) -> Address:
@@ -82,15 +82,15 @@ class NodeProcess:
         watchdog.watch(self._process.pid)
 
     def terminate(self) -> None:
-        """Ask for a clean end; returns at once."""
+        """Ask for a clean end, and return at once."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it without warning; returns at once."""
+        """Send SIGKILL, and return at once."""
         self._signal(signal.SIGKILL)
 
     def wait(self, timeout: float, watchdog: Watchdog) -> bool:
-        """Whether the process is gone within `timeout` seconds."""
+        """Return True if the process ends within `timeout` seconds."""
         if self._process is None:
             return True
         try:
@@ -107,7 +107,7 @@ class NodeProcess:
             self._process = None
 
     def complaint(self) -> str:
-        """The line of the log that says best why the process ended; empty if there is none."""
+        """Return the line of the log that best explains why the process ended, or ""."""
         lines = self._tail().splitlines()
         for mark in ("Exception: ", "ERROR", "Error"):
             for line in reversed(lines):
@@ -117,12 +117,12 @@ class NodeProcess:
 
     @property
     def could_not_bind(self) -> bool:
-        """Whether the log ends with a port that was taken."""
+        """True if the log ends with a port that was taken."""
         tail = self._tail()
         return "Address already in use" in tail or "BindException" in tail
 
     def _tail(self) -> str:
-        """The end of what the latest process wrote."""
+        """Return the end of the latest process's output."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(self._log_start, os.fstat(log.fileno()).st_size - _LOG_TAIL))

@@ -1,4 +1,4 @@
-"""The configuration files of controllers and brokers, as text; nothing here touches a disk or a process."""
+"""The configuration files of controllers and brokers, as text. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class ListenerSpec:
     """A listener that every broker has.
 
-    `advertised` and `bound` are templates for HOST:PORT in which `{id}` is the node id and `{port}` a free port of
-    127.0.0.1; in `advertised` it is the port that was really bound.
+    `advertised` and `bound` are templates for HOST:PORT with `{id}`, the node id, and `{port}`, a free port of
+    127.0.0.1; in `advertised` it is the port that was bound.
     """
 
     name: str
@@ -39,11 +39,17 @@ class ListenerSpec:
         self.bind(1, 1)
 
     def advertise(self, node: int, port: int) -> Address:
-        """The advertised address of one node; raises ConfigError if the template does not make one."""
+        """Return the advertised address of one node.
+
+        Raises ConfigError if the template does not make an address.
+        """
         return self._fill_in(self.advertised, node, port)
 
     def bind(self, node: int, free_port: int) -> Address:
-        """Where one node listens; raises ConfigError if the template does not make an address."""
+        """Return the address on which one node listens.
+
+        Raises ConfigError if the template does not make an address.
+        """
         return self._fill_in(self.bound, node, free_port)
 
     def _fill_in(self, template: str, node: int, port: int) -> Address:
@@ -57,7 +63,7 @@ class ListenerSpec:
 
 @dataclass(frozen=True, slots=True)
 class NodeListener:
-    """One listener of one node: where it is bound, and what it says of itself."""
+    """One listener of one node: its bound and its advertised address."""
 
     name: str
     bound: Address
@@ -66,7 +72,7 @@ class NodeListener:
 
 
 def new_uuid() -> str:
-    """A random id as Kafka writes them: 16 bytes in URL-safe base64 without padding."""
+    """Return a random id in Kafka's form: 16 bytes in URL-safe base64 without padding."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):  # the storage tool would take it for an option
@@ -74,7 +80,10 @@ def new_uuid() -> str:
 
 
 def check_node_ids(brokers: int | Sequence[int], controller: int) -> list[int]:
-    """The brokers' node ids: 1 to N for a number, else as given. Raises ConfigError if they cannot be."""
+    """Return the brokers' node ids: 1 to N for a number, otherwise the given ones.
+
+    Raises ConfigError if they are invalid.
+    """
     ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
     problems = []
     if not ids:
@@ -89,7 +98,7 @@ def check_node_ids(brokers: int | Sequence[int], controller: int) -> list[int]:
 
 
 def check_listener_names(specs: Sequence[ListenerSpec]) -> None:
-    """Raises ConfigError if two extra listeners, or one of them and one of the cluster's own, share a name."""
+    """Raise ConfigError if a listener name is used twice, or is one of the cluster's own."""
     seen = set(_TAKEN_NAMES)
     for spec in specs:
         if spec.name in seen or not spec.name.isidentifier():
@@ -105,9 +114,10 @@ def controller_properties(
     broker_extra: Mapping[str, str],
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """A dedicated KRaft controller, the only voter. A known voter address needs no name resolution.
+    """Return the properties of a dedicated KRaft controller, the only voter.
 
-    It decides some things that users think of as the brokers' settings: those are taken from `broker_extra`.
+    The address of a voter is an IP address, so it needs no name resolution. The controller decides some settings that
+    users regard as the brokers': those come from `broker_extra`.
     """
     return {
         "process.roles": "controller",
@@ -134,7 +144,7 @@ def broker_properties(
     brokers: int,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """A broker of a small cluster of `brokers` brokers, sized for tests: few partitions, little memory."""
+    """Return the properties of a broker of a small cluster, sized for tests: few partitions, little memory."""
     protocols = [f"{one.name}:{one.protocol}" for one in listeners]
     return {
         "process.roles": "broker",
@@ -153,10 +163,9 @@ def broker_properties(
 
 
 def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
-    """The file that marks a broker's data directory as formatted.
+    """Return the file that marks a broker's data directory as formatted.
 
-    A broker needs no more than this (a controller does: `storage.py`), so that starting N brokers does not cost N
-    more JVMs.
+    A broker needs no more than this (a controller does: `storage.py`), so starting N brokers does not cost N more JVMs.
     """
     return {
         "version": "1",
@@ -167,7 +176,10 @@ def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """The text of a Java properties file. Raises ConfigError for what cannot be a key."""
+    """Return the text of a Java properties file.
+
+    Raises ConfigError for an invalid key.
+    """
     lines = []
     for key, value in properties.items():
         if not key or not all(c.isalnum() or c in "._-" for c in key):
@@ -177,7 +189,7 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """As java.util.Properties reads it: Latin-1 with escapes, and no white space at the start of a value."""
+    """Return a value as java.util.Properties reads it: Latin-1 with escapes, and no white space at its start."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     units = text.encode("utf-16-be")
     codes = [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
@@ -238,7 +250,7 @@ _SMALL = {
     "offsets.topic.num.partitions": "10",
     "transaction.state.log.num.partitions": "10",
     "share.coordinator.state.topic.num.partitions": "10",
-    # A group starts at once, and a member of the new protocols hears of its partitions within a second.
+    # A group starts at once, and a member of the new protocols receives its partitions within a second.
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "1000",

@@ -1,8 +1,8 @@
-"""What one broker knows of its cluster, asked by the smallest Metadata request there is.
+"""The brokers that one broker lists as alive, from the smallest possible Metadata request.
 
-Version 1, no topics: every broker of every version that the cluster can run answers it, and it lists only
-brokers that the controller counts as alive (registered and unfenced). The few fields are read here by hand
-so that the cluster which tests kproxy depends on none of kproxy's own protocol code.
+Version 1, no topics: every broker of every version that the cluster can run answers it, and lists only brokers that the
+controller counts as alive (registered and unfenced). This module decodes the few fields itself, so the cluster that
+tests kproxy does not depend on kproxy's protocol code.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LARGEST = 1 << 20
 
 
 def live_brokers(address: Address) -> dict[int, Address]:
-    """Node id → address of every live broker, as the broker at `address` says.
+    """Return the address of each live broker by node id, as the broker at `address` lists them.
 
-    The addresses are those of the listener that was asked. Raises OSError if it cannot be asked or its
-    answer makes no sense.
+    The addresses are those of the listener at `address`. Raises OSError if it cannot be reached or its response is
+    invalid.
     """
     with connect(address.host, address.port, _TIMEOUT_S) as connection:
         connection.sendall(_REQUEST)

@@ -1,4 +1,4 @@
-"""How the demo writes: headings, facts, commands; a spinner while it waits, plain lines where none can turn."""
+"""Output of the demo: headings, facts and commands; a spinner while it waits on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDENT = 2
 
 
 class Screen:
-    """Writes to a rich console: wrapped to its width on a terminal, never wrapped elsewhere."""
+    """A rich console: text is wrapped to its width on a terminal, and never elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -44,12 +44,12 @@ class Screen:
         self._write(Text.assemble((self._bad, "bold red"), text))
 
     def command(self, text: str) -> None:
-        """A command line, never broken, so that it can be copied."""
+        """Print a command line, never broken, so that it can be copied."""
         line = Text.assemble(" " * _INDENT, ("$ ", "dim"), (text, "bold"))
         self._console.print(line, soft_wrap=True)
 
     def output(self, lines: Sequence[str]) -> None:
-        """What a program wrote: each line as it is, cut at the edge of a terminal."""
+        """Print the output of a program: each line as it is, cut at the edge of a terminal."""
         for line in lines:
             text = Text(" " * (_INDENT + 2) + line.rstrip(), style="dim")
             if self._console.is_terminal:
@@ -67,7 +67,7 @@ class Screen:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """While the body runs, say what is being waited for; `progress` can say more."""
+        """Show what the demo waits for while the body runs; `progress` can show more."""
         self._told = ""
         if not self._console.is_terminal:
             self.progress(text)
@@ -81,7 +81,7 @@ class Screen:
                 self._status = None
 
     def progress(self, text: str) -> None:
-        """News on what is being waited for; where lines stay, counting up (`what: 1 of 3`) is no news."""
+        """Show news on what the demo waits for; without a terminal, counting up (`what: 1 of 3`) is no news."""
         if self._status is not None:
             self._status.update(text)
         elif not self._console.is_terminal and text.partition(":")[0] != self._told:

@@ -1,8 +1,8 @@
-"""The storage of a controller, formatted: by Kafka's own tool the first time, by a copy of what it wrote from then on.
+"""The formatted storage of a controller: by Kafka's own tool the first time, and by a copy of its output after that.
 
-The tool takes a JVM, more than half a second. What it writes beside `meta.properties` is `bootstrap.checkpoint`: the
-feature levels with which the cluster begins (KIP-778). They depend on the version of Kafka and on the settings, and
-name no cluster, so they are kept among the jars: who removes them removes it too.
+The tool takes a JVM, more than half a second. Besides `meta.properties` it writes `bootstrap.checkpoint`: the feature
+levels with which the cluster begins (KIP-778). They depend on the version of Kafka and on the settings, and name no
+cluster, so they are cached among the jars, and removed with them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kproxy.dev.devcluster.node import NodeProcess
 from kproxy.dev.devcluster.tools import Programs
 
 _META, _CHECKPOINT = "meta.properties", "bootstrap.checkpoint"
-# What differs from cluster to cluster, and what feature levels do not depend on.
+# Settings that differ between clusters, and that feature levels do not depend on.
 _OF_ONE_CLUSTER = ("node.id", "log.dirs", "listeners", "advertised.listeners", "controller.quorum.voters")
 
 
 def format_storage(programs: Programs, node: NodeProcess, settings: Mapping[str, str], cluster_id: str) -> None:
     """Write the settings of a controller and format its data directory, which is empty.
 
-    Raises UpstreamError with what Kafka's tool says if it refuses the settings.
+    Raises UpstreamError with the message of Kafka's tool if it refuses the settings.
     """
     file = node.write(settings)
     kept = _kept(programs, settings)
@@ -40,7 +40,7 @@ def format_storage(programs: Programs, node: NodeProcess, settings: Mapping[str,
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
         raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
-    # Of a version that writes more than this, nothing is kept.
+    # If a version of Kafka writes more files than these, nothing is cached.
     if sorted(os.listdir(node.data)) == [_CHECKPOINT, _META]:
         with suppress(OSError):  # a cache that cannot be written
             _keep(node.data / _CHECKPOINT, kept)
@@ -52,6 +52,6 @@ def _kept(programs: Programs, settings: Mapping[str, str]) -> Path:
 
 
 def _keep(made: Path, kept: Path) -> None:
-    """Whole or not at all, whoever else does the same."""
+    """Copy the file to the cache atomically."""
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}.") as directory:
         shutil.copyfile(made, Path(directory, kept.name)).rename(kept)

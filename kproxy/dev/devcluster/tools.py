@@ -1,4 +1,4 @@
-"""Kafka's own Java programs: the brokers, and the command line tools by the names that users know."""
+"""Kafka's own Java programs: the brokers, and the command line tools by their usual names."""
 
 from __future__ import annotations
 
@@ -49,22 +49,25 @@ class Programs:
     java: str
     jars: Path
     options: Sequence[str] = ()
-    """More of Java's own."""
+    """Further options of Java."""
 
     @classmethod
     def of(cls, version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Programs:
-        """Find Java and fetch the jars if they are not in the cache; raises ConfigError where that fails."""
+        """Find Java and fetch the jars if they are not in the cache.
+
+        Raises ConfigError if that fails.
+        """
         return cls(java=find_java(version), jars=fetch_jars(version, progress))
 
     @property
     def archive(self) -> Path:
-        """Where Java's archive of their classes is, if `archive.py` has made one: one for each Java."""
+        """The path of Java's archive of their classes, which `archive.py` may have made: one for each Java."""
         found = os.path.realpath(self.java)
         age = os.path.getmtime(found) if os.path.exists(found) else 0
         return self.jars / f"classes-{hashlib.sha256(f'{found} {age}'.encode()).hexdigest()[:8]}.jsa"
 
     def command(self, main: str, *args: str, heap: str = "256m", log_level: str = "warn") -> list[str]:
-        """The command line that runs a tool (a key of TOOLS) or any other class with a `main`."""
+        """Return the command line that runs a tool (a key of TOOLS) or any other class with a `main`."""
         if main not in TOOLS and "." not in main:
             raise ConfigError(f"'{main}' is not one of Kafka's tools: give a class name or one of {', '.join(TOOLS)}")
         return [
@@ -86,7 +89,7 @@ class Programs:
         archive = self.archive
         if not archive.exists() or not archive.stat().st_size:
             return ()
-        # Java says on stdout why it does without an archive that does not fit.
+        # Java reports on stdout why it ignores an archive that does not fit.
         return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
     def run(

@@ -1,5 +1,7 @@
-"""`kproxy devcluster`: a cluster to try things with, which stands until Ctrl-C. Every broker has three listeners:
-plaintext, TLS, and TLS with a login."""
+"""`kproxy devcluster`: a cluster to try things with, which runs until Ctrl-C.
+
+Every broker has three listeners: plaintext, TLS, and TLS with a login.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ _LOOK_AGAIN_S = 0.25
 
 
 def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
-    """Start the cluster, say how to use it, and stay until Ctrl-C, or until nothing of it runs.
+    """Start the cluster, explain how to use it, and run until Ctrl-C, or until no broker is left.
 
-    `advertise` is a host, in which `{id}` stands for the node id. Returns the exit code. Raises ConfigError for what is
-    missing or cannot be, UpstreamError if it does not start; nothing is left running then.
+    `advertise` is a host, in which `{id}` stands for the node id. Returns the exit code. Raises ConfigError for missing
+    programs and invalid arguments, UpstreamError if the cluster does not start; no process is left then.
     """
     names = _names(brokers, advertise)
     jars.check_requirements()
@@ -50,7 +52,10 @@ def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
 
 
 def _names(brokers: int, advertise: str) -> list[str]:
-    """The host of each broker. Raises ConfigError."""
+    """Return the host of each broker.
+
+    Raises ConfigError.
+    """
     try:
         hosts = [Address.parse(advertise.format(id=node), default_port=9092) for node in range(1, brokers + 1)]
     except (ValueError, LookupError, AttributeError):
@@ -64,7 +69,7 @@ def _names(brokers: int, advertise: str) -> list[str]:
 
 @contextmanager
 def _directory() -> Iterator[Path]:
-    """A directory that is gone afterwards, however this process ends."""
+    """Create a directory that is removed afterwards, however this process ends."""
     directory = Path(tempfile.mkdtemp(prefix="kproxy-devcluster-"))
     with Watchdog() as watchdog:
         watchdog.remove(directory)
@@ -113,7 +118,7 @@ class TrialCluster:
             self._screen.good(f"broker {node} is up, and says that it is {advertised.host}")
 
     def explain(self) -> None:
-        """How to use each listener."""
+        """Print how to use each listener."""
         screen, tls = self._screen, ["--tls", "--tls-ca", str(self._ca)]
         login = ["--sasl", "PLAIN", "--sasl-username", USER, "--sasl-password-file", str(self._password)]
         screen.say(f"CA: {self._ca}   user: {USER}   password: {self._password.read_text().strip()}")
@@ -130,7 +135,7 @@ class TrialCluster:
         self.explained = True
 
     def wait(self) -> int:
-        """Say which node ends, until none is left; the exit code."""
+        """Print which node ends, until none is left, and return the exit code."""
         while self._cluster.running:
             for ended in self._cluster.collect_exits():
                 self._screen.bad(str(ended))

@@ -1,11 +1,11 @@
-"""Ends processes and removes directories when the process that made them is gone, however it ended.
+"""Ends processes and removes directories when the process that made them has ended, for whatever reason.
 
-A JVM does not notice that its parent was killed. A small process of its own does: it reads from a pipe
-that only the parent holds open, and when the pipe ends it kills what is left. (Linux's parent-death signal
-would be shorter, but it fires when the *thread* that started the child ends, and only Linux has it.)
+A JVM does not notice that its parent was killed. This small process does: it reads from a pipe that only the parent
+holds open, and when the pipe ends it kills the remaining processes. (Linux's parent-death signal would be shorter, but
+it fires when the *thread* that started the child ends, and only Linux has it.)
 
-This file is also the program that runs on the other side of the pipe, by its path and with the standard
-library alone, so that it starts in a few milliseconds.
+This file is also the program on the other side of the pipe. It runs by its path and with the standard library alone, so
+that it starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Watchdog:
         self._tell(f"watch {pid}")
 
     def forget(self, pid: int) -> None:
-        """The parent has waited for this process: its number may soon be another's."""
+        """Stop watching a process that the parent has waited for: its id may soon belong to another process."""
         self._tell(f"forget {pid}")
 
     def remove(self, directory: Path) -> None:
@@ -45,7 +45,7 @@ class Watchdog:
         self._tell(f"remove {directory}")
 
     def close(self) -> None:
-        """End without doing anything: the parent has cleaned up by itself."""
+        """End without any action: the parent has cleaned up by itself."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -62,13 +62,13 @@ class Watchdog:
     def _tell(self, line: str) -> None:
         if self._process is None or self._process.stdin is None:
             raise RuntimeError("the watchdog is closed")
-        with contextlib.suppress(BrokenPipeError):  # somebody killed it: the parent still cleans up by itself
+        with contextlib.suppress(BrokenPipeError):  # it was killed; the parent still cleans up by itself
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
 
 def _keep_watch(lines: Iterable[str]) -> None:
-    """Read the parent's words to their end; unless the last is `done`, clean up after it."""
+    """Read the parent's commands to their end; unless the last is `done`, clean up after it."""
     watched: set[int] = set()
     directories: list[str] = []
     for line in lines:

@@ -48,7 +48,7 @@ def test_what_is_live(cluster: dict[str, Any], process: dict[str, Any], line: st
         ({}, {"admin": None}, "admin has changed (127.0.0.1:19091 → off)"),
         ({}, {"log_format": "json"}, "log-format has changed (auto → json)"),
         ({}, {"admin_token": "s" * 16}, "admin-token has changed"),
-        ({"name": "other"}, {}, "cluster other would have ports of cluster default, which is gone"),
+        ({"name": "other"}, {}, "cluster other would have ports of cluster default, which is removed"),
     ],
 )  # fmt: skip
 def test_what_needs_a_restart(cluster: dict[str, Any], process: dict[str, Any], line: str) -> None:

@@ -15,8 +15,8 @@ from kproxy.proxy.switching.twophase import JournalDecision
 
 def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the rounds would go on, deaf to orders, and to another driver that takes over."""
-    monkeypatch.setattr(module, "BEAT", 0.03)
-    monkeypatch.setattr(module, "Driver", Mock())
+    monkeypatch.setattr(module, "BEAT_INTERVAL", 0.03)
+    monkeypatch.setattr(module, "CopyDriver", Mock())
     monkeypatch.setattr(module, "ClusterClient", Mock())
     monkeypatch.setattr(module, "read_state_topic", Mock(side_effect=RuntimeError("a defect")))
     spark, ended = Mock(), threading.Event()
@@ -45,7 +45,7 @@ def test_nothing_is_copied_against_the_stream(
     """When clients are on the target, what comes to the source was copied back from there."""
     names = ("blue", "green") if what == SWITCHING else ("green", "blue")
     entry = SwitchEntry("x", what, "default", *names, ()).with_decision("000001-a", decision)
-    monkeypatch.setattr(module, "last_switch", lambda target, name: entry)
+    monkeypatch.setattr(module, "read_last_switch", lambda target, name: entry)
     copy = CopyRun(Mock(), "source:1", "target:1", CopySpec("move", {"t": "t"}))
     if not refused:
         copy._check_not_switched()

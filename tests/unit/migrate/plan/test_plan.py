@@ -55,7 +55,7 @@ def cluster(*topics: TopicInventory, **more: object) -> Inventory:
 
 
 def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> MigrationPlan:
-    past = more.pop("past", MigrationHistory(has_state_topic=True))
+    past = more.pop("history", MigrationHistory(has_state_topic=True))
     return make_plan(migration, source, target, past, **more)  # type: ignore[arg-type]
 
 
@@ -138,7 +138,7 @@ def test_the_document_has_the_last_word() -> None:
 
 
 def test_the_state_topic_is_first() -> None:
-    assert plan(cluster(topic()), cluster(), past=MigrationHistory()).changes[0] == CreateState(
+    assert plan(cluster(topic()), cluster(), history=MigrationHistory()).changes[0] == CreateState(
         "kproxy-migration-migration"
     )
 
@@ -148,14 +148,14 @@ def test_a_second_time_there_is_nothing_to_do() -> None:
     held = topic(retention_ms="-1", compression_type="producer")
     wanted = {"t": {"retention.ms": "1000", "compression.type": "gzip"}}
     created = MigrationHistory(wanted, created_topics=frozenset({"t"}), has_state_topic=True)
-    assert done(plan(cluster(source), cluster(held), past=created)) == []
+    assert done(plan(cluster(source), cluster(held), history=created)) == []
     was_there = MigrationHistory({"t": {"retention.ms": "5"}}, has_state_topic=True)
-    assert done(plan(cluster(source), cluster(held), past=was_there)) == []
+    assert done(plan(cluster(source), cluster(held), history=was_there)) == []
 
 
 def test_what_the_source_has_changed_since_is_noted() -> None:
     created = MigrationHistory({"t": {"retention.ms": "1000"}}, created_topics=frozenset({"t"}), has_state_topic=True)
-    made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), past=created)
+    made = plan(cluster(topic(retention_ms="2000")), cluster(topic(retention_ms="-1")), history=created)
     assert done(made) == ["record for topic t; until the switch retention.ms (then 2000)"]
 
 
@@ -282,7 +282,7 @@ def test_records_that_were_copied_are_no_hindrance() -> None:
     made = plan(
         cluster(topic()),
         cluster(topic(records=5)),
-        past=MigrationHistory(copied_topics=frozenset({"t"}), has_state_topic=True),
+        history=MigrationHistory(copied_topics=frozenset({"t"}), has_state_topic=True),
     )
     assert not made.is_blocked
 
@@ -299,7 +299,7 @@ def test_topics_that_cannot_be() -> None:
     assert said(plan(cluster(topic("a"), topic("b")), cluster(), renamed), "stop") == [
         "topics.rename: a and b would all be b on the target; allowed: exclude, or another rename"
     ]
-    assert said(plan(cluster(topic()), cluster(), refused={"t": "POLICY_VIOLATION: no"}), "stop") == [
+    assert said(plan(cluster(topic()), cluster(), refused_topics={"t": "POLICY_VIOLATION: no"}), "stop") == [
         "t: the target would refuse to create it: POLICY_VIOLATION: no"
     ]
     three = replace(MIGRATION, topics=TopicSelection(replication=3))
@@ -319,7 +319,7 @@ def test_rights_of_the_cluster() -> None:
         InventoryGap("the quotas", "too old"),
     )
     missing = [InventoryGap("to create it", "", "Create", "topic t")]
-    made = plan(source, cluster(operations=few, unseen=unseen), migration, missing=missing)
+    made = plan(source, cluster(operations=few, gaps=unseen), migration, missing_rights=missing)
     assert said(made, "stop") == [
         "right on the target: User:mover is not allowed Alter on the cluster",
         "right on the target: User:mover is not allowed AlterConfigs on the cluster",
@@ -350,7 +350,7 @@ def test_users_groups_and_acls() -> None:
     target = cluster(
         users={"u": (("SCRAM-SHA-256", 4096),), "v": (("SCRAM-SHA-256", 1),)},
         groups={"g": GroupInventory("g", "classic", "Stable"), "x": GroupInventory("x", "classic", "Stable")},
-        authorizes=False,
+        has_authorizer=False,
     )
     made = plan(source, target, replace(MIGRATION, groups=GroupSelection(exclude=("x",))))
     assert said(made, "warning") == [
@@ -435,7 +435,7 @@ def test_shown_in_80_columns() -> None:
         topic("a" * 120, records=10**12, size=10**15, retention_ms="1"), topic("b", cleanup_policy="compact")
     )
     made = plan(
-        source, cluster(), replace(MIGRATION, topics=TopicSelection(rename={"b": "c"})), past=MigrationHistory()
+        source, cluster(), replace(MIGRATION, topics=TopicSelection(rename={"b": "c"})), history=MigrationHistory()
     )
     show_plan(made, Console(file=out, width=80))
     lines = out.getvalue().splitlines()

@@ -47,7 +47,7 @@ def test_groups() -> None:
         one.subject: one.text for one in check_topics_and_groups(migration, source([], groups), ["app-store-changelog"])
     }
     assert set(found) == {"group old", "group shared", "group app", "group workers"}
-    assert "left out" in found["group old"]
+    assert "excluded" in found["group old"]
     assert "share group" in found["group shared"]
     assert "state.dir" in found["group app"]
     assert "Kafka Connect" in found["group workers"]

@@ -21,15 +21,15 @@ DRIVER = {"host": "here", "pid": 17}
     ("last", "says"),
     [
         (None, ["none was started, and clients are on the source"]),
-        (SWITCH, ["switch x1 is over, and clients are on green, the target"]),
-        (replace(SWITCH, decisions=UNDONE), ["switch x1 is over (undone), and clients are on blue, the source"]),
-        (replace(SWITCH, decisions=()), ["switch x1 is over (undone), and clients are on blue, the source"]),
-        (BACK, ["rollback x1 is over, and clients are on blue, the source"]),
-        (replace(BACK, decisions=UNDONE), ["rollback x1 is over (undone), and clients are on green, the target"]),
-        (PART, ["switch x1 is over, and clients are on blue, the source", "these are on green, the target: app-#"]),
+        (SWITCH, ["switch x1 has finished, and clients are on green, the target"]),
+        (replace(SWITCH, decisions=UNDONE), ["switch x1 has finished (undone), and clients are on blue, the source"]),
+        (replace(SWITCH, decisions=()), ["switch x1 has finished (undone), and clients are on blue, the source"]),
+        (BACK, ["rollback x1 has finished, and clients are on blue, the source"]),
+        (replace(BACK, decisions=UNDONE), ["rollback x1 has finished (undone), and clients are on green, the target"]),
+        (PART, ["switch x1 has finished, and clients are on blue, the source", "these clients, which are on green, the target: app-#"]),
         (
             replace(SWITCH, decisions=UNDONE, parts=(MovedPart("some", ("app-#",)),)),
-            ["clients are on blue, the source", "these are on green, the target: app-#"],
+            ["clients are on blue, the source", "these clients, which are on green, the target: app-#"],
         ),
     ],
 )
@@ -41,10 +41,10 @@ def test_where_clients_are(last: SwitchEntry | None, says: list[str]) -> None:
 
 
 def test_whether_a_copy_goes_on_and_what_is_next() -> None:
-    assert "is copied back: process 17 on here" in next(describe_reverse_copy(DRIVER, SWITCH))
+    assert "are copied back: process 17 on here" in next(describe_reverse_copy(DRIVER, SWITCH))
     assert "kproxy migrate copy FILE --reverse --follow" in next(describe_reverse_copy(None, SWITCH))
     assert "kproxy migrate rollback FILE" in list(describe_reverse_copy(None, SWITCH))[1]
-    assert "goes on: process 17 on here" in next(describe_copy(DRIVER, None))
+    assert "is running: process 17 on here" in next(describe_copy(DRIVER, None))
     assert "kproxy migrate copy FILE --follow" in next(describe_copy(None, SWITCH))
     assert "kproxy migrate switch FILE starts a switch" in list(describe_copy(None, None))[1]
     assert "kproxy migrate prepare FILE" in list(describe_copy(None, BACK))[1]

@@ -58,7 +58,7 @@ def test_which_is_led_back() -> None:
     with pytest.raises(ConfigError, match="were not moved to the target together; on the target are group=g; group=h, group=i"):
         select_moved_part([G, H], ClientSelection(("g", "h")))
     for only in (None, ClientSelection(("g",))):
-        with pytest.raises(ConfigError, match=r"clients w were led to the target .* have written there"):
+        with pytest.raises(ConfigError, match=r"clients w were moved to the target .* have written there"):
             select_moved_part([G, WRITER], only)
 
 

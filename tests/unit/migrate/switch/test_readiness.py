@@ -30,8 +30,8 @@ def with_cluster(**more: object) -> KproxyReply:
 
 def test_those_that_share_ports_are_all_there() -> None:
     """A kproxy that goes on leading clients to the former upstream would do so with the clients of the others too."""
-    one, other = with_cluster(instance="1", beside=("2",)), with_cluster(instance="2", beside=("1",))
-    assert findings({"a": one, "b": other}) == [(NOTE, "kproxies", "2 answer")]
+    one, other = with_cluster(instance="1", port_sharers=("2",)), with_cluster(instance="2", port_sharers=("1",))
+    assert findings({"a": one, "b": other}) == [(NOTE, "kproxies", "2 replied")]
     (stop, _) = findings({"a": one})
     assert stop[:2] == (STOP, "kproxies")
     assert stop[2].startswith("1 more share these ports (--reuse-port)")
@@ -39,7 +39,7 @@ def test_those_that_share_ports_are_all_there() -> None:
 
 
 def test_all_are_fine() -> None:
-    assert findings({"a": ANSWER, "b": ANSWER}) == [(NOTE, "kproxies", "2 answer")]
+    assert findings({"a": ANSWER, "b": ANSWER}) == [(NOTE, "kproxies", "2 replied")]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_all_are_fine() -> None:
         (replace(ANSWER, clusters={"other": CLUSTER}), STOP, "has no cluster default that can be switched (it has other)"),
         (with_cluster(state=HELD), STOP, "is in switch x9 (held)"),
         (with_cluster(upstreams={"blue": "A", "red": "B"}), STOP, "has no upstream green (it has blue, red)"),
-        (with_cluster(state=ParticipantState("green")), STOP, "leads to green already"),
+        (with_cluster(state=ParticipantState("green")), STOP, "already routes to green"),
         (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "cannot connect to its upstream green"),
         (with_cluster(upstreams={"blue": "A", "green": "C"}), STOP, "its other upstream green is cluster C, and the file"),
         (with_cluster(upstreams={"blue": "X", "green": "B"}), STOP, "its active upstream blue is cluster X"),
-        (with_cluster(doubts=("app at 10.0.0.1",)), WARNING, "clients lost the response to a write (app at 10.0.0.1)"),
+        (with_cluster(uncertain_writers=("app at 10.0.0.1",)), WARNING, "clients lost the response to a write (app at 10.0.0.1)"),
     ],
     ids=[
         "silent", "version", "clock ahead", "clock behind", "no state dir", "no cluster", "in a switch", "no upstream",
@@ -78,6 +78,6 @@ def test_many_have_the_same_problem() -> None:
 
 def test_they_do_not_agree() -> None:
     texts = [text for _, _, text in findings({"a": ANSWER, "b": replace(ANSWER, version="0.9")})]
-    assert any("several versions: 1.0 (1), 0.9 (1)" in text for text in texts)
+    assert any("different versions: 1.0 (1), 0.9 (1)" in text for text in texts)
     texts = [text for _, _, text in findings({"a": ANSWER, "b": with_cluster(state=ParticipantState("green"))})]
     assert any("route to different upstreams now: blue, green" in text for text in texts)

@@ -48,7 +48,7 @@ def test_it_waits_until_their_sessions_have_ended(
     asked = members(monkeypatch, iter([{"a": frozenset(), "b": one}, {"b": one}, {"b": frozenset()}]))
     led.wait_for_sessions(ADMIN, lambda group: True)
     assert asked == [["a", "b"], ["b"], ["b"]], "only those that are left are looked at again"
-    assert [line for line in said if "members of group b" in line] == said
+    assert [line for line in said if "sessions of group b" in line] == said
     assert len(said) == 1
     assert not led.preflight.is_blocked
 

@@ -18,7 +18,7 @@ TOPIC, BROKER = 2, 4
 _CHUNK = 500
 NOT_ALLOWED = {29, 30, 31, 53}  # of a topic, a group, the cluster, a transactional id
 _DYNAMIC_TOPIC_CONFIG = 1  # where a configuration comes from
-_OPERATIONS_OMITTED = 31  # the sign of the bit field: a broker that does not say it
+_OPERATIONS_OMITTED = 31  # the sign bit of the bit field: the response omits the operations
 
 
 class PermissionAwareQueries:

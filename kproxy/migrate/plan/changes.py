@@ -219,7 +219,7 @@ def _topic_changes(
             key: final.get(key) for key in _differing_configs(open_now, existing) if final.get(key) != open_now[key]
         }
     else:
-        # What somebody has given to it stays, and is there again after the switch.
+        # Configurations of an existing topic are restored after the switch.
         held = open_now | _batch_size_config(topic, existing.effective_configs)
         restored = dict(
             history.final_configs.get(

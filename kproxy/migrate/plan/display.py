@@ -18,7 +18,7 @@ from kproxy.migrate.plan.plan import MigrationPlan
 
 _STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
 _HEADINGS = {STOP: "Blocking problems", WARNING: "Warnings", NOTE: "Notes"}
-# More than that nobody reads; JSON has all.
+# The table shows at most so many; JSON has all.
 _MAX_ROWS = 60
 _SHORTEST = 60.0
 

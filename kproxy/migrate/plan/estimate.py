@@ -12,7 +12,7 @@ COPY_CPU_SECONDS_PER_GB, VERIFY_CPU_SECONDS_PER_GB = 5.0, 15.0
 # Of one executor.
 CORES_PER_EXECUTOR = 4
 _GB = 1e9
-# Executors for which it is said. More than partitions / cores would have nothing to do.
+# Numbers of executors in the estimate. More than partitions / cores would be idle.
 _EXECUTOR_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 _ONE_NIGHT = 8 * 3600.0
 

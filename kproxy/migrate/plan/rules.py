@@ -166,7 +166,7 @@ def _sizes(inputs: PlanInputs) -> Iterator[MigrationFinding]:
 
 def _replicas(inputs: PlanInputs) -> Iterator[MigrationFinding]:
     brokers = len(inputs.target.brokers)
-    # Brokers that do not say what a new topic would have.
+    # For brokers that do not return the defaults of a new topic.
     factors = [int(broker.configs.get("default.replication.factor", 0)) for broker in inputs.target.brokers]
     default = inputs.target.replication or max(factors, default=0)
     for change in inputs.changes:

@@ -23,7 +23,7 @@ SOURCE, TARGET = SIDES = ("source", "target")
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
-# Where kproxy listens if nobody says: two windows of ports, below those that Linux assigns to connections.
+# Where kproxy listens by default: two windows of ports, below those that Linux assigns to connections.
 _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 
 

@@ -38,7 +38,7 @@ def read_inverse_maps(
         raise ConfigError("clients are on the target: run kproxy migrate rollback FILE first")
     target, source = ClusterClient(endpoints.target), ClusterClient(endpoints.source)
     try:
-        # The logs' ends first: what is copied later is not taken for what somebody else has written.
+        # The logs' ends first: records that are copied later must not count as unknown records.
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
         maps = parse_copied_partitions(load_state_topic(endpoints.target, migration).values)

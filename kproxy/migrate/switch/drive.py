@@ -118,12 +118,12 @@ class Drive:
         journal: EntryWriter,
         entry: SwitchEntry,
         works: Mapping[Work, HoldTask],
-        say: LogWriter = lambda _: None,
+        log: LogWriter = lambda _: None,
         limits: DriveTimeouts = TIMEOUTS,
     ) -> None:
         self._plan, self._journal, self._entry = plan, journal, entry
         self._fleet, self._kproxies = fleet, {kproxy.name: kproxy for kproxy in fleet.kproxies}
-        self._tasks, self._log, self._timeouts = works, say, limits
+        self._tasks, self._log, self._timeouts = works, log, limits
         # Of which kproxy, or "". A signal handler may put something here whatever its thread is just doing.
         self._events: queue.SimpleQueue[tuple[str, CoordinatorEvent | None]] = queue.SimpleQueue()
         self._in_flight: set[str] = set()
@@ -248,7 +248,7 @@ class Drive:
             self._log(str(error))
             return False
         except KproxyError as error:
-            # Whether it is there, nobody knows: whoever resumes reads it.
+            # It is not known whether the record was written: a driver that resumes reads it.
             self._step(StageTimedOut(f"the journal on the target could not be written: {error}"))
             return True
         self._step(RecordWritten(record))
@@ -310,5 +310,5 @@ class Drive:
                 problem = f"a defect of kproxy: {type(error).__name__}: {error}"
             self._events.put(("", WorkFinished(work, problem)))
 
-        # A thread that nobody waits for: Spark may not answer any more.
+        # A daemon thread that is not joined: Spark may never reply.
         threading.Thread(target=run, name=f"kproxy switch: {work}", daemon=True).start()

@@ -129,7 +129,7 @@ class FinalSync:
         def run() -> None:
             try:
                 self._copy.run()
-            except Exception as error:  # noqa: BLE001  # whoever waits for the copy raises it
+            except Exception as error:  # noqa: BLE001  # `_check_copy` raises it
                 self._failure = error
 
         self._thread = threading.Thread(target=run, name="kproxy migrate switch: copy", daemon=True)

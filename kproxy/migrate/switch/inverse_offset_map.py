@@ -184,7 +184,7 @@ def restore_records(
         name = state_key("partition", *partition)
         state = PartitionState.from_json(state_records[name])
         records = state.records - surplus
-        size = state.size * records // state.records  # nobody has kept how much of it that was
+        size = state.size * records // state.records  # an estimate: the exact size was not recorded
         changes[name] = replace(state, map=offset_map, records=records, size=size).to_json()
         if (verified_partition := verified.get(partition)) is not None:
             verified_partition = replace(verified_partition, records=max(0, verified_partition.records - surplus))

@@ -36,7 +36,7 @@ def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
             continue
         name = one_line(str(pod.get("metadata", {}).get("name", "?")), 253)
         if status.get("phase") != "Running" or not status.get("podIP"):
-            # It may run in a moment, and would then serve clients that nobody holds.
+            # It may start in a moment, and would then serve clients whose writes no kproxy holds.
             raise ConfigError(f"switch.kproxies: pod {name} does not run yet: wait until all pods run, then try again")
         addresses.append((name, str(status["podIP"])))
     if not addresses:

@@ -33,7 +33,7 @@ from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
-# How long clients may take to connect again until it is said that they have not, in seconds.
+# How long to wait for clients to reconnect before the report names the missing ones, in seconds.
 _RECONNECT_TIMEOUT, _POLL_INTERVAL = 10.0, 0.5
 
 

@@ -135,7 +135,7 @@ class TargetPositions:
             )
             results = offsets.run(self.groups.__contains__, dry_run=True)
             if not dry_run:
-                # Else the next switch would take them for positions that somebody else has written.
+                # Otherwise the next switch would treat them as positions that kproxy did not write.
                 self._record_positions(results, topic.values, len(topic.logs))
                 results = offsets.run(self.groups.__contains__, dry_run=False)
         self.timings.translate = time.monotonic() - began
@@ -206,11 +206,11 @@ class PartialRollback(SwitchRun):
         endpoints: ClusterEndpoints,
         fleet: KproxyFleet,
         section: SwitchSection,
-        say: LogWriter,
-        show: ReportFindings,
-        limits: DriveTimeouts = TIMEOUTS,
+        log: LogWriter,
+        report: ReportFindings,
+        timeouts: DriveTimeouts = TIMEOUTS,
     ) -> None:
-        super().__init__(fleet, section, say, show, limits)
+        super().__init__(fleet, section, log, report, timeouts)
         self._migration, self._endpoints = migration, endpoints
         self._positions = TargetPositions(spark, migration, endpoints)
         self.timings, self.ended_transactions = self._positions.timings, ()
@@ -236,14 +236,14 @@ class PartialRollback(SwitchRun):
             if dry_run or self.preflight.is_blocked:
                 return None
 
-            def told(current: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
+            def complete_entry(current: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
                 if current != last:
                     raise ConfigError("another driver has started meanwhile; no writes were held")
                 other_parts = tuple(other for other in last.parts_on_target if other != part)
                 groups = tuple(sorted(positions.groups))
                 return replace(entry, clients=part.clients, groups=groups, parts=other_parts)
 
-            return self.drive_switch(journal, ROLLBACK, last.source_upstream, told, self._hold_tasks())
+            return self.drive_switch(journal, ROLLBACK, last.source_upstream, complete_entry, self._hold_tasks())
 
     def _run_preflight(self, last: SwitchEntry, moved_part: MovedPart) -> None:
         name = unit_name(self.section.cluster, moved_part.name)

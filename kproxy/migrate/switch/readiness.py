@@ -12,7 +12,7 @@ from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
 from kproxy.proxy.switching.participant import Phase
 
-# By how many seconds clocks may differ: a hold is 25 s at most, and its end is told in Unix time.
+# By how many seconds clocks may differ: a hold lasts at most 25 s, and its deadline is in Unix time.
 MAX_CLOCK_SKEW = 2.0
 # Of equal findings about many kproxies, so many are named.
 _MAX_NAMES = 3

@@ -141,7 +141,7 @@ class ReverseCopy:
                 except KproxyError as error:
                     self._log(f"reverse copy: {error}; retrying")
                     self._ended.wait(_RETRY_INTERVAL)
-                except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
+                except Exception as error:  # noqa: BLE001  # `wait` raises it
                     self.failure = error
                     self._ended.set()
 

@@ -25,7 +25,7 @@ from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_
 
 ReportFindings = Callable[[Iterable[MigrationFinding]], None]
 
-# How long is waited for sessions of members that have gone, and how often is looked, in seconds. The default of
+# How long to wait for sessions of members that have left, and how often to check, in seconds. The default of
 # session.timeout.ms is 45 s.
 _SESSION_TIMEOUT, _POLL_INTERVAL = 60.0, 1.0
 

@@ -203,7 +203,7 @@ class SyncedSwitch(SwitchRun):
     def _drive(self, journal: SwitchJournal, reversible: bool) -> DriveResult:
         setup, selected = self._setup, self._selected
 
-        def told(last: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
+        def complete_entry(last: SwitchEntry | None, entry: SwitchEntry) -> SwitchEntry:
             self._check_may_begin(last)
             return replace(
                 entry,
@@ -214,7 +214,7 @@ class SyncedSwitch(SwitchRun):
                 writes=selected is not None and selected.writes,
             )
 
-        return self.drive_switch(journal, setup.kind, setup.target_upstream, told, self._hold_tasks())
+        return self.drive_switch(journal, setup.kind, setup.target_upstream, complete_entry, self._hold_tasks())
 
     def _hold_tasks(self) -> Mapping[Work, HoldTask]:
         sync, setup = self._sync, self._setup

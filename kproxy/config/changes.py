@@ -26,43 +26,45 @@ class ConfigChanges:
 def compare(old: Config, new: Config) -> ConfigChanges:
     """Compare two configurations. A cluster is the same one if it has the same name."""
     before, after = _by_name(old), _by_name(new)
-    gone = [one[0] for name, one in before.items() if name not in after]
-    added = [one[0] for name, one in after.items() if name not in before]
-    lines = [f"cluster {cluster.name}: removed" for cluster in gone]
+    removed = [upstreams[0] for name, upstreams in before.items() if name not in after]
+    added = [upstreams[0] for name, upstreams in after.items() if name not in before]
+    lines = [f"cluster {cluster.name}: removed" for cluster in removed]
     lines += [f"cluster {cluster.name}: added" for cluster in added]
     restart = [
-        f"cluster {one.name} would have ports of cluster {other.name}, which is removed"
-        for one in added
-        for other in gone
-        if share_ports(one, other)
+        f"cluster {added_cluster.name} would have ports of cluster {removed_cluster.name}, which is removed"
+        for added_cluster in added
+        for removed_cluster in removed
+        if share_ports(added_cluster, removed_cluster)
     ]
     refused: list[str] = []
     both = [(before[name], after[name]) for name in after if name in before]
-    several = len(before | after) > 1 or any(len(one) > 1 for pair in both for one in pair)
+    several = len(before | after) > 1 or any(len(upstreams) > 1 for pair in both for upstreams in pair)
     pairs: list[tuple[str, Sequence[Setting], BaseModel, BaseModel]] = []
-    for was, becomes in both:
-        if wrong := _wrong_active(was[0], becomes[0]):
-            refused.append(wrong)
+    for old_upstreams, new_upstreams in both:
+        if reason := _wrong_active(old_upstreams[0], new_upstreams[0]):
+            refused.append(reason)
             continue
-        lines += _of_upstreams(was, becomes)
-        of_name = {one.upstream: one for one in was}, {one.upstream: one for one in becomes}
-        for former, later in successors(was, becomes).items():
-            one, other = of_name[0][former], of_name[1][later]
-            pairs.append((f"cluster {other.title}: " if several else "", changed_settings(one, other), one, other))
+        lines += _of_upstreams(old_upstreams, new_upstreams)
+        old_by_name = {cluster.upstream: cluster for cluster in old_upstreams}
+        new_by_name = {cluster.upstream: cluster for cluster in new_upstreams}
+        for former, later in successors(old_upstreams, new_upstreams).items():
+            old_cluster, new_cluster = old_by_name[former], new_by_name[later]
+            prefix = f"cluster {new_cluster.title}: " if several else ""
+            pairs.append((prefix, changed_settings(old_cluster, new_cluster), old_cluster, new_cluster))
     pairs.append(("", list(_different(old, new, process_settings().values())), old, new))
-    for whose, settings, before_it, after_it in pairs:
+    for prefix, settings, old_values, new_values in pairs:
         for setting in settings:
-            if _needs_restart(setting, before_it):
-                shown = f"{_shown(setting, before_it)} → {_shown(setting, after_it)}"
-                restart.append(f"{whose}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
+            if _needs_restart(setting, old_values):
+                shown = f"{_shown(setting, old_values)} → {_shown(setting, new_values)}"
+                restart.append(f"{prefix}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
             else:
-                lines.append(f"{whose}{setting.key}: {_shown(setting, after_it)}")
-    return ConfigChanges(lines, [*refused, *(f"{one}: only a restart can change that" for one in restart)])
+                lines.append(f"{prefix}{setting.key}: {_shown(setting, new_values)}")
+    return ConfigChanges(lines, [*refused, *(f"{text}: only a restart can change that" for text in restart)])
 
 
 def _by_name(config: Config) -> dict[str, tuple[ClusterConfig, ...]]:
     """Return the upstreams of each cluster, the active one first."""
-    return {one.name: (one, *config.others(one.name)) for one in config.served}
+    return {cluster.name: (cluster, *config.others(cluster.name)) for cluster in config.served}
 
 
 def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Mapping[str, str]:
@@ -71,46 +73,47 @@ def successors(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Ma
     The active upstream is the first of each, and always continues, since a reload moves no clients. Another one
     continues if it keeps its name and may be the same Kafka cluster.
     """
-    after = {one.upstream: one for one in new[1:]}
-    goes_on = {old[0].upstream: new[0].upstream}
-    for one in old[1:]:
-        if may_be_same_cluster(one, after.get(one.upstream)):
-            goes_on[one.upstream] = one.upstream
-    return goes_on
+    after = {upstream.upstream: upstream for upstream in new[1:]}
+    continuing = {old[0].upstream: new[0].upstream}
+    for upstream in old[1:]:
+        if may_be_same_cluster(upstream, after.get(upstream.upstream)):
+            continuing[upstream.upstream] = upstream.upstream
+    return continuing
 
 
-def may_be_same_cluster(one: ClusterConfig, later: ClusterConfig | None) -> bool:
+def may_be_same_cluster(earlier: ClusterConfig, later: ClusterConfig | None) -> bool:
     """Return True if an inactive upstream and one of another configuration may be the same Kafka cluster."""
-    return later is not None and one.cluster_id == later.cluster_id and _share_servers(one, later)
+    return later is not None and earlier.cluster_id == later.cluster_id and _share_servers(earlier, later)
 
 
-def _share_servers(one: ClusterConfig, other: ClusterConfig) -> bool:
-    return not set(one.bootstrap_servers).isdisjoint(other.bootstrap_servers)
+def _share_servers(cluster: ClusterConfig, other: ClusterConfig) -> bool:
+    return not set(cluster.bootstrap_servers).isdisjoint(other.bootstrap_servers)
 
 
-def _wrong_active(was: ClusterConfig, becomes: ClusterConfig) -> str:
+def _wrong_active(old_upstream: ClusterConfig, new_upstream: ClusterConfig) -> str:
     """Return why the active upstream cannot change in this way, or ""."""
-    if was.upstream == becomes.upstream:
+    if old_upstream.upstream == new_upstream.upstream:
         return ""
-    if was.upstream and becomes.upstream:
+    if old_upstream.upstream and new_upstream.upstream:
         text = "a reload would lose records; kproxy migrate switch does it safely"
-        return f"cluster {was.name}: active has changed ({was.upstream} → {becomes.upstream}): {text}"
-    if not _share_servers(was, becomes):
-        servers = ", ".join(str(server) for server in was.bootstrap_servers)
+        names = f"{old_upstream.upstream} → {new_upstream.upstream}"
+        return f"cluster {old_upstream.name}: active has changed ({names}): {text}"
+    if not _share_servers(old_upstream, new_upstream):
+        servers = ", ".join(str(server) for server in old_upstream.bootstrap_servers)
         return (
-            f"cluster {was.name}: clients are routed to {servers}, and {becomes.title} has none of these bootstrap"
-            " servers: begin with the same ones; a reload after this one may change them"
+            f"cluster {old_upstream.name}: clients are routed to {servers}, and {new_upstream.title} has none of these"
+            " bootstrap servers: begin with the same ones; a reload after this one may change them"
         )
     return ""
 
 
 def _of_upstreams(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) -> Iterator[str]:
     """Yield the texts for upstreams that were added or removed."""
-    goes_on = successors(old, new)
+    continuing = successors(old, new)
     if old[0].upstream != new[0].upstream:
         yield f"cluster {old[0].title}: is {new[0].title} from now on"
-    yield from (f"cluster {one.title}: removed" for one in old if one.upstream not in goes_on)
-    yield from (f"cluster {one.title}: added" for one in new if one.upstream not in goes_on.values())
+    yield from (f"cluster {upstream.title}: removed" for upstream in old if upstream.upstream not in continuing)
+    yield from (f"cluster {upstream.title}: added" for upstream in new if upstream.upstream not in continuing.values())
 
 
 def _needs_restart(setting: Setting, was: BaseModel) -> bool:
@@ -135,7 +138,7 @@ def _shown(setting: Setting, values: BaseModel) -> str:
     if setting.option.secret:
         return "another value" if value is not None else "none"
     if setting.repeatable:
-        return ", ".join(mask(str(setting.kind.show(one))) for one in value) or setting.option.unset
+        return ", ".join(mask(str(setting.kind.show(item))) for item in value) or setting.option.unset
     shown = setting.kind.show(value)
     if shown is None or (value is None and shown != "off"):
         return setting.option.unset

@@ -100,9 +100,9 @@ def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Con
             yield ConfigFinding(
                 ((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}"
             )
-    for index, one in enumerate(cluster.map):
-        if one.dial_port == own.port and _same_host(one.dial_host, own.host):
-            yield ConfigFinding(((*at, "map", index), listen), f"{one} leads to the address of listen: {why}")
+    for index, route in enumerate(cluster.map):
+        if route.dial_port == own.port and _same_host(route.dial_host, own.host):
+            yield ConfigFinding(((*at, "map", index), listen), f"{route} leads to the address of listen: {why}")
     for index, forward in enumerate(cluster.forward):
         if _same(forward.to, own):
             yield ConfigFinding(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
@@ -128,7 +128,9 @@ def find_default_port_user(clusters: Iterable[ClusterConfig]) -> str:
 def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed: Iterable[Address]) -> bool:
     """Return True if nothing of these clusters leads to this address, and nothing else of kproxy's listens there."""
     leads = any(True for cluster in clusters for _ in _loops(cluster, listen, ()))
-    return not leads and not any(one.port == listen.port and share_host(one.host, listen.host) for one in claimed)
+    return not leads and not any(
+        address.port == listen.port and share_host(address.host, listen.host) for address in claimed
+    )
 
 
 def check_clusters(config: Config) -> Iterator[ConfigFinding]:
@@ -247,18 +249,18 @@ def _claim(locs: tuple[OptionPath, ...], key: str, of_cluster: str, address: Add
     return _Claim(locs, f"{key} {address}{of_cluster}", address.host, PortRange(address.port, address.port))
 
 
-def _clash(one: _Claim, other: _Claim) -> bool:
-    return one.ports.overlaps(other.ports) and share_host(one.host, other.host)
+def _clash(claim: _Claim, other: _Claim) -> bool:
+    return claim.ports.overlaps(other.ports) and share_host(claim.host, other.host)
 
 
 def _clash_text(claim: _Claim, taken: _Claim) -> str:
     return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
 
 
-def share_ports(one: ClusterConfig, other: ClusterConfig) -> bool:
+def share_ports(cluster: ClusterConfig, other: ClusterConfig) -> bool:
     """Return True if two clusters may bind the same port."""
-    return share_host(one.listen.host, other.listen.host) and any(
-        mine.overlaps(its) for mine in _ports(one) for its in _ports(other)
+    return share_host(cluster.listen.host, other.listen.host) and any(
+        ports.overlaps(other_ports) for ports in _ports(cluster) for other_ports in _ports(other)
     )
 
 
@@ -272,19 +274,19 @@ def _ports(cluster: ClusterConfig) -> Iterator[PortRange]:
             yield PortRange(forward.port, forward.port)
 
 
-def share_host(one: str, other: str) -> bool:
+def share_host(host: str, other: str) -> bool:
     """Return True if listeners on these two hosts can conflict."""
-    return any(Address(host, 0).is_wildcard for host in (one, other)) or _same_host(one, other)
+    return any(Address(name, 0).is_wildcard for name in (host, other)) or _same_host(host, other)
 
 
-def _same(one: Address, other: Address) -> bool:
-    return one.port == other.port and _same_host(one.host, other.host)
+def _same(address: Address, other: Address) -> bool:
+    return address.port == other.port and _same_host(address.host, other.host)
 
 
-def _same_host(one: str, other: str) -> bool:
+def _same_host(host: str, other: str) -> bool:
     """Return True if two hosts are the same, as far as that is known without resolving names."""
-    one, other = one.lower(), other.lower()
-    return one == other or ("localhost" in (one, other) and one in _LOOPBACK and other in _LOOPBACK)
+    host, other = host.lower(), other.lower()
+    return host == other or ("localhost" in (host, other) and host in _LOOPBACK and other in _LOOPBACK)
 
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}

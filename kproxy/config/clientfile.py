@@ -84,14 +84,14 @@ def read_client_config(merged: Layer, cluster: int) -> None:
     """Read the file that a cluster names, and use each option that no other source sets."""
     settings, given = cluster_settings(), set(merged.clusters[cluster])
     file = _File(Path(str(merged.clusters[cluster]["client-config"])).expanduser(), merged.problems)
-    for key, found in file.options().items():
+    for key, property in file.options().items():
         rivals = next((group for group in EXCLUSIVE if key in group), (key,))
         if not given.intersection(rivals):
-            merged.put(settings[key], found.value, Origin(str(file.path), found.line), cluster)
+            merged.put(settings[key], property.value, Origin(str(file.path), property.line), cluster)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Found:
+class _Property:
     """A value, perhaps a secret, and the property that it comes from."""
 
     value: str
@@ -105,7 +105,7 @@ class _File:
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self.path = path
         self._problems = problems
-        self._properties: dict[str, _Found] = {}
+        self._properties: dict[str, _Property] = {}
         try:
             self._read()
         except OSError as error:
@@ -126,7 +126,7 @@ class _File:
         try:
             for part in javaproperties.parse(text):
                 if isinstance(part, javaproperties.KeyValue):
-                    self._properties[part.key] = _Found(part.value.strip(), part.key, line)
+                    self._properties[part.key] = _Property(part.value.strip(), part.key, line)
                 line += part.source.count("\n") or 1
         except javaproperties.InvalidUEscapeError:  # it would repeat a part of the value
             self._problem(line, "", r"has \u without four hexadecimal digits")
@@ -134,9 +134,9 @@ class _File:
     def _problem(self, line: int, key: str, text: str) -> None:
         self._problems.append(Problem(Origin(str(self.path), line), key, text))
 
-    def options(self) -> dict[str, _Found]:
+    def options(self) -> dict[str, _Property]:
         """Return kproxy's options, by key."""
-        options: dict[str, _Found] = {}
+        options: dict[str, _Property] = {}
         if "config.providers" in self._properties:
             line = self._properties["config.providers"].line
             self._problem(
@@ -150,26 +150,26 @@ class _File:
             self._login(options)
         return options
 
-    def _encryption(self, options: dict[str, _Found]) -> None:
+    def _encryption(self, options: dict[str, _Property]) -> None:
         protocol = self._properties["security.protocol"]
-        options["tls"] = _Found("true", protocol.name, protocol.line)
+        options["tls"] = _Property("true", protocol.name, protocol.line)
         self._take(options, _TLS, self._properties)
         names = self._properties.get("ssl.endpoint.identification.algorithm")
         if names is not None and names.value.lower() in ("", "none"):
-            options["tls-server-name"] = _Found("*", names.name, names.line)
+            options["tls-server-name"] = _Property("*", names.name, names.line)
         checks = self._properties.get("enable.ssl.certificate.verification")
         if checks is not None and checks.value.lower() == "false":
-            options["tls-insecure"] = _Found("true", checks.name, checks.line)
+            options["tls-insecure"] = _Property("true", checks.name, checks.line)
         for name in _INLINE:
             if name in self._properties:
                 text = "kproxy reads PEM only from files; allowed: a PEM file in ssl.truststore.location"
                 self._problem(self._properties[name].line, name, f"{text} or ssl.keystore.location")
 
     def _protocol(self) -> str:
-        found = self._properties.get("security.protocol")
-        protocol = "PLAINTEXT" if found is None else found.value.upper()
-        if found is not None and protocol not in PROTOCOLS:
-            self._problem(found.line, found.name, f"is unknown; allowed: {', '.join(PROTOCOLS)}")
+        property = self._properties.get("security.protocol")
+        protocol = "PLAINTEXT" if property is None else property.value.upper()
+        if property is not None and protocol not in PROTOCOLS:
+            self._problem(property.line, property.name, f"is unknown; allowed: {', '.join(PROTOCOLS)}")
         elif not protocol.startswith("SASL_"):
             for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config"):
                 if name in self._properties:
@@ -179,52 +179,52 @@ class _File:
                     self._problem(self._properties[name].line, name, f"{text}, SASL_PLAINTEXT")
         return protocol
 
-    def _login(self, options: dict[str, _Found]) -> None:
+    def _login(self, options: dict[str, _Property]) -> None:
         self._take(options, {"sasl.mechanism": "sasl", "sasl.mechanisms": "sasl"}, self._properties)
         protocol = self._properties["security.protocol"]
         # Java's default.
-        mechanism = options.setdefault("sasl", _Found("GSSAPI", protocol.name, protocol.line)).value
+        mechanism = options.setdefault("sasl", _Property("GSSAPI", protocol.name, protocol.line)).value
         if mechanism not in MECHANISMS:
             return  # said by the option itself
-        login: dict[str, _Found] = {}
+        login: dict[str, _Property] = {}
         self._take(login, _SASL, self._properties)
         if "sasl.jaas.config" in self._properties:
             self._take(login, _JAAS, self._jaas(self._properties["sasl.jaas.config"], mechanism, login))
         url = login.get("oauth-token-url")
         if url is not None and url.value.startswith("file:"):
             path = "/" + url.value.removeprefix("file:").lstrip("/")
-            login["oauth-token-file"] = _Found(path, url.name, url.line)
+            login["oauth-token-file"] = _Property(path, url.name, url.line)
             del login["oauth-token-url"]
-        options.update((key, found) for key, found in login.items() if is_for(key, mechanism))
+        options.update((key, property) for key, property in login.items() if is_for(key, mechanism))
 
-    def _jaas(self, found: _Found, mechanism: str, login: dict[str, _Found]) -> dict[str, _Found]:
+    def _jaas(self, property: _Property, mechanism: str, login: dict[str, _Property]) -> dict[str, _Property]:
         """Return the options of the login module, by their names there."""
         try:
-            entry = jaas.parse_entry(found.value)
+            entry = jaas.parse_entry(property.value)
         except ValueError as error:
-            self._problem(found.line, found.name, str(error))
+            self._problem(property.line, property.name, str(error))
             return {}
         module = entry.module.rpartition(".")[2]
         if mechanism not in _MODULES.get(module, ()):
-            self._problem(found.line, found.name, f"{module[:60]} is not the login module of {mechanism}")
+            self._problem(property.line, property.name, f"{module[:60]} is not the login module of {mechanism}")
             return {}
         for option in _NOT_THERE.keys() & entry.options:
-            self._problem(found.line, f"{found.name}: {option}", _NOT_THERE[option])
+            self._problem(property.line, f"{property.name}: {option}", _NOT_THERE[option])
         extensions = [
             f"{name.removeprefix('extension_')}={value}"
             for name, value in entry.options.items()
             if name.startswith("extension_")
         ]
         if extensions:
-            login["oauth-extensions"] = _Found(",".join(extensions), found.name, found.line)
-        return {name: _Found(value, found.name, found.line) for name, value in entry.options.items()}
+            login["oauth-extensions"] = _Property(",".join(extensions), property.name, property.line)
+        return {name: _Property(value, property.name, property.line) for name, value in entry.options.items()}
 
-    def _take(self, options: dict[str, _Found], keys: Mapping[str, str], source: Mapping[str, _Found]) -> None:
+    def _take(self, options: dict[str, _Property], keys: Mapping[str, str], source: Mapping[str, _Property]) -> None:
         """Put the values of `source` under the keys of options; report two values for one option."""
         for name, key in keys.items():
-            found = source.get(name)
-            if found is None or not found.value:
+            property = source.get(name)
+            if property is None or not property.value:
                 continue
-            before = options.setdefault(key, found)
-            if before.value != found.value:
-                self._problem(found.line, found.name, f"contradicts {before.name} on line {before.line}")
+            before = options.setdefault(key, property)
+            if before.value != property.value:
+                self._problem(property.line, property.name, f"contradicts {before.name} on line {before.line}")

@@ -68,5 +68,5 @@ class Model(BaseModel):
         """Leave out the values of secrets."""
         for name, value in super().__repr_args__():
             metadata = type(self).model_fields[name].metadata if name in type(self).model_fields else ()
-            if not any(isinstance(one, Option) and one.secret for one in metadata):
+            if not any(isinstance(item, Option) and item.secret for item in metadata):
                 yield name, value

@@ -44,7 +44,7 @@ def parse_entry(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -53,11 +53,11 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             )
         kind = match.lastgroup
         if kind in ("double", "single"):
-            found.append(("text", _ESCAPE.sub(_unescape, match[kind])))
+            tokens.append(("text", _ESCAPE.sub(_unescape, match[kind])))
         elif kind is not None:
-            found.append((kind, match[kind]))
+            tokens.append((kind, match[kind]))
         at = match.end()
-    return found
+    return tokens
 
 
 def _unescape(match: re.Match[str]) -> str:

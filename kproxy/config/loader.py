@@ -132,9 +132,9 @@ def _validate(
     merged: Layer, file: Path | None, further: Callable[[Config], Iterable[ConfigFinding]]
 ) -> tuple[Config, list[Problem]]:
     problems = list(merged.problems)
-    said: protocols.ServerProtocols = {}
+    server_protocols: protocols.ServerProtocols = {}
     for index, cluster in enumerate(merged.clusters):
-        said |= protocols.strip_protocols(index, cluster)
+        server_protocols |= protocols.strip_protocols(index, cluster)
     data: dict[str, Any] = {**merged.process, "clusters": [dict(cluster) for cluster in merged.clusters]}
     failed, replaced = merged.failed, set[OptionPath]()
     try:
@@ -152,7 +152,7 @@ def _validate(
             _replace(data, loc)
             replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
         config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
-    for finding in chain(_findings(config), protocols.find_contradictions(config, said), further(config)):
+    for finding in chain(_findings(config), protocols.find_contradictions(config, server_protocols), further(config)):
         if not any(_within(loc, failed | replaced) for loc in finding.locs):
             problems.append(_problem(merged, finding.locs, finding.text))
     return config, problems

@@ -234,11 +234,11 @@ def _listen_elsewhere(sharing: Sequence[ClusterConfig], claimed: Sequence[Addres
     """
     if any("listen" in cluster.model_fields_set for cluster in sharing):
         return
-    taken_by = next((one.default_port_user for one in sharing if one.default_port_user), "")
+    taken_by = next((cluster.default_port_user for cluster in sharing if cluster.default_port_user), "")
     taken_by = taken_by or checks.find_default_port_user(sharing)
     if not taken_by:
         return
-    free = (one for one in OTHER_LISTENERS if checks.is_free_listener(one, sharing, claimed))
+    free = (address for address in OTHER_LISTENERS if checks.is_free_listener(address, sharing, claimed))
     listen = next(free, OTHER_LISTENERS[0])
     for cluster in sharing:
         cluster._listen_at(listen, taken_by)
@@ -477,8 +477,8 @@ def settings_of(model: type[BaseModel], in_cluster: bool) -> Iterator[Setting]:
     Fields without `Option` are structure.
     """
     declared = ((name, field, _option(field)) for name, field in model.model_fields.items())
-    found = [(name, field, option) for name, field, option in declared if option is not None]
-    for name, field, option in sorted(found, key=lambda one: GROUPS.index(one[2].group)):
+    options = [(name, field, option) for name, field, option in declared if option is not None]
+    for name, field, option in sorted(options, key=lambda declaration: GROUPS.index(declaration[2].group)):
         kind = next((m for m in field.metadata if isinstance(m, ValueKind)), None)
         repeatable = kind is None
         if kind is None:

@@ -45,12 +45,12 @@ def _cluster(config: Config, index: int, origins: Mapping[OptionPath, str] | Non
         yield from lines(cluster, ("clusters", index), origins)
         return
     yield from lines(cluster, ("clusters", index), origins, cluster_settings().keys() - upstream_settings().keys())
-    upstreams = [(at, one) for at, one in enumerate(config.clusters) if one.name == cluster.name]
-    yield from (f"active: {one.upstream}" for _, one in upstreams if one.active)
+    upstreams = [(at, upstream) for at, upstream in enumerate(config.clusters) if upstream.name == cluster.name]
+    yield from (f"active: {upstream.upstream}" for _, upstream in upstreams if upstream.active)
     yield "upstreams:"
-    for at, one in upstreams:
-        yield f"  {one.upstream}:"
-        yield from (f"    {line}" for line in lines(one, ("clusters", at), origins, upstream_settings().keys()))
+    for at, upstream in upstreams:
+        yield f"  {upstream.upstream}:"
+        yield from (f"    {line}" for line in lines(upstream, ("clusters", at), origins, upstream_settings().keys()))
 
 
 def lines(

@@ -24,23 +24,23 @@ ServerProtocols = dict[OptionPath, str]
 
 def strip_protocols(cluster: int, values: dict[str, object]) -> ServerProtocols:
     """Remove the protocols from the servers of a cluster, whose values are not validated yet, and return them."""
-    servers, said = values.get(SERVERS), ServerProtocols()
+    servers, server_protocols = values.get(SERVERS), ServerProtocols()
     if isinstance(servers, list):
         for index, server in enumerate(servers):
             if match := re.match(rf"({'|'.join(PROTOCOLS)})://", str(server), re.IGNORECASE):
-                said["clusters", cluster, SERVERS, index] = match[1].upper()
+                server_protocols["clusters", cluster, SERVERS, index] = match[1].upper()
                 servers[index] = str(server)[match.end() :]
-    return said
+    return server_protocols
 
 
-def find_contradictions(config: Config, said: ServerProtocols) -> Iterator[ConfigFinding]:
+def find_contradictions(config: Config, server_protocols: ServerProtocols) -> Iterator[ConfigFinding]:
     """Yield where a protocol and the options differ; each protocol of a cluster once."""
-    told = set()
-    for loc, protocol in said.items():
+    reported = set()
+    for loc, protocol in server_protocols.items():
         assert isinstance(loc[1], int)
         for key, text in _differences(config.clusters[loc[1]], protocol):
-            if (*loc[:2], protocol, key) not in told:
-                told.add((*loc[:2], protocol, key))
+            if (*loc[:2], protocol, key) not in reported:
+                reported.add((*loc[:2], protocol, key))
                 yield ConfigFinding((loc, (*loc[:2], key)), f"{protocol}:// {text}")
 
 

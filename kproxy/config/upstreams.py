@@ -24,28 +24,28 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 _NAMES = f"one or two, each with a name (a-z, 0-9, -) and {'bootstrap-servers'}"
 
 
-def expand(reading: YamlReader, found: KeyNodes, index: int, path: str) -> None:
+def expand(reading: YamlReader, nodes: KeyNodes, index: int, path: str) -> None:
     """Add the upstreams of the cluster at `index` to the layer, each with the options beside `upstreams`.
 
     `path` is the path of the cluster, with a dot at its end unless it is the file itself.
     """
     layer = reading.layer
-    key, node = found.pop(UPSTREAMS)
-    active = found.pop(ACTIVE, None)
-    for word in [word for word in found if word in upstream_settings()]:
+    key, node = nodes.pop(UPSTREAMS)
+    active = nodes.pop(ACTIVE, None)
+    for word in [word for word in nodes if word in upstream_settings()]:
         text = f"stands beside {UPSTREAMS} (line {key.start_mark.line + 1})"
-        reading.problem(found.pop(word)[0], path + word, f"{text}; allowed: move it into each upstream")
-    named = _named(reading, key, node, path)
-    chosen = _active(reading, key, active, list(named), path)
+        reading.problem(nodes.pop(word)[0], path + word, f"{text}; allowed: move it into each upstream")
+    mappings = _named(reading, key, node, path)
+    chosen = _active(reading, key, active, list(mappings), path)
     settings = cluster_settings()
-    for word, (word_key, value) in found.items():
+    for word, (word_key, value) in nodes.items():
         reading.setting(settings[word], index, path, word_key, value)
     beside = dict(layer.clusters[index]) if len(layer.clusters) > index else {}
     shared = {loc: origin for loc, origin in layer.origins.items() if loc[:2] == ("clusters", index)}
     failed = {loc for loc in layer.failed if loc[:2] == ("clusters", index)}
-    if not named:
+    if not mappings:
         layer.failed.add(("clusters", index))  # what is missing there has been said
-    for number, (name, mapping) in enumerate(named.items()):
+    for number, (name, mapping) in enumerate(mappings.items()):
         at = index if not number else len(layer.clusters)
         while len(layer.clusters) <= at:
             layer.clusters.append({})

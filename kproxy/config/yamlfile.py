@@ -104,22 +104,22 @@ class YamlReader:
         clusters, process = cluster_settings(), process_settings()
         of_cluster = {*clusters, UPSTREAMS, ACTIVE}
         known = {*of_cluster, *process, _CLUSTERS}
-        found = {key.value: (key, value) for key, value in self.pairs(root, (), known)}
-        single = next((key for word, (key, _) in found.items() if word in of_cluster), None)
-        if _CLUSTERS in found:
-            key, value = found.pop(_CLUSTERS)
+        nodes = {key.value: (key, value) for key, value in self.pairs(root, (), known)}
+        single = next((key for word, (key, _) in nodes.items() if word in of_cluster), None)
+        if _CLUSTERS in nodes:
+            key, value = nodes.pop(_CLUSTERS)
             self.layer.nested = True
             if single is not None:
                 beside = f"{single.value} (line {single.start_mark.line + 1})"
                 text = f"cannot be combined with {beside}, a key of one cluster"
                 self.problem(key, _CLUSTERS, f"{text}; allowed: move it into an entry of clusters")
-                found = {word: pair for word, pair in found.items() if word not in of_cluster}
+                nodes = {word: pair for word, pair in nodes.items() if word not in of_cluster}
             self.clusters(key, value)
         elif single is not None:
             self.layer.origins["clusters", 0] = self.origin(single)
-        for word in [word for word in found if word in process]:
-            self.setting(process[word], 0, "", *found.pop(word))
-        self.settings(found, 0, "")
+        for word in [word for word in nodes if word in process]:
+            self.setting(process[word], 0, "", *nodes.pop(word))
+        self.settings(nodes, 0, "")
 
     def clusters(self, key: yaml.Node, node: yaml.Node) -> None:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
@@ -145,15 +145,15 @@ class YamlReader:
         pairs = self.pairs(item, ("clusters", index), known)
         self.settings({key.value: (key, value) for key, value in pairs}, index, path + ".")
 
-    def settings(self, found: KeyNodes, index: int, prefix: str) -> None:
+    def settings(self, nodes: KeyNodes, index: int, prefix: str) -> None:
         """Add the keys of one cluster."""
-        if UPSTREAMS in found:
-            expand(self, found, index, prefix)
+        if UPSTREAMS in nodes:
+            expand(self, nodes, index, prefix)
             return
-        if ACTIVE in found:
+        if ACTIVE in nodes:
             text = f"says which of several {UPSTREAMS} is active, and there are none; allowed: with {UPSTREAMS}"
-            self.problem(found.pop(ACTIVE)[0], prefix + ACTIVE, text)
-        for word, (key, value) in found.items():
+            self.problem(nodes.pop(ACTIVE)[0], prefix + ACTIVE, text)
+        for word, (key, value) in nodes.items():
             self.setting(cluster_settings()[word], index, prefix, key, value)
 
     def pairs(

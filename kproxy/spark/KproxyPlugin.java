@@ -50,7 +50,7 @@ public final class KproxyPlugin implements SparkPlugin {
     private static final String SECONDS = "60"; // how long a host may take, without a call of attach that says so
 
     // In the driver: the Python interpreter of executors, what is shipped to them, how long they may take, in s, and the
-    // number of this attempt: whoever failed in an earlier one tries again at once.
+    // number of this attempt: an executor that failed in an earlier attempt tries again at once.
     private static volatile String[] told = null;
     private static int attempts = 0;
     // In the driver: executor → why it has no kproxy ("" if it has), and host and mark of its log → how far it was read.

@@ -216,7 +216,7 @@ class _Application:
         if not running and not self._has_plugin:
             text = f"Spark has no executor after {self._timeout:g} s, so kproxy runs on the driver's host only"
             raise UpstreamError("timeout", text)
-        log.warning("Spark has %d of %d executors after %g s; attach goes on", len(running), wanted, self._timeout)
+        log.warning("Spark has %d of %d executors after %g s; attach continues", len(running), wanted, self._timeout)
 
     def _executors(self) -> set[str]:
         """Return the ids of the executors, without the driver."""

@@ -63,9 +63,7 @@ def plugin_settings(
     existing jar. Raises ConfigError without Spark's jars or Java.
     """
     before = session_settings(packages) if before is None else before
-    has_plugin = CLASS in merge_lists(before.get(PLUGINS, "")).split(
-        ","
-    )  # and its jar where whoever said so has put it
+    has_plugin = CLASS in merge_lists(before.get(PLUGINS, "")).split(",")  # the settings that name it have its jar too
     own = plugin_jar or ("" if has_plugin else str(build_cached_jar()))
     settings = {PLUGINS: merge_lists(before.get(PLUGINS, ""), *plugins, CLASS)}
     if listed := merge_lists(before.get(JARS, ""), *jars, own):

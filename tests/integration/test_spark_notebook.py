@@ -216,7 +216,7 @@ def test_fewer_executors_than_there_should_be(
         assert busy.result() == [""]
         nothing_is_left(config["listen"])
         assert attach(spark, config, timeout=15) == config["listen"]
-        assert "Spark has 1 of 2 executors after 15 s; attach goes on" in caplog.messages
+        assert "Spark has 1 of 2 executors after 15 s; attach continues" in caplog.messages
         detach(spark)
     nothing_is_left(config["listen"])
 

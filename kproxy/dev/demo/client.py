@@ -75,12 +75,12 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
         client.poll(0)
         # librdkafka repeats its errors; one for each broker is enough.
         complaints: dict[str, str] = {}
-        for one in errors:
-            if one.code() == KafkaError._RESOLVE:
-                who, _, what = one.str().partition(": ")
-                complaints.setdefault(who, what.partition(" (after")[0])
+        for error_event in errors:
+            if error_event.code() == KafkaError._RESOLVE:
+                broker, _, message = error_event.str().partition(": ")
+                complaints.setdefault(broker, message.partition(" (after")[0])
         outcome = error.args[0].str()
-        return DirectFailure(brokers, [complaints[who] for who in sorted(complaints)], outcome, took)
+        return DirectFailure(brokers, [complaints[broker] for broker in sorted(complaints)], outcome, took)
     return None
 
 

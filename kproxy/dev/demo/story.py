@@ -205,8 +205,8 @@ class _Story:
             done = self._cluster.tool("kafka-consumer-groups", *args)
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         if done.returncode != 0 or not any(line.startswith("demo") for line in lines):
-            said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
-            raise UpstreamError("other", f"kafka-consumer-groups ended with code {done.returncode}: {said[0]}")
+            output = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
+            raise UpstreamError("other", f"kafka-consumer-groups ended with code {done.returncode}: {output[0]}")
         # Its last columns are about members, and the group has none now; without them it fits on a screen.
         screen.output(_aligned([line.split()[:6] for line in lines]))
         screen.good("so two unrelated clients work in the same way")
@@ -214,18 +214,18 @@ class _Story:
 
 def _resolves(host: str) -> str:
     """Return the resolver's answer for a name in a few words, within a limited time."""
-    found: list[str] = []
+    results: list[str] = []
 
     def look_up() -> None:
         try:
-            found.append(resolve(host)[0])
+            results.append(resolve(host)[0])
         except OSError:
-            found.append("nothing")
+            results.append("nothing")
 
     thread = threading.Thread(target=look_up, daemon=True)
     thread.start()
     thread.join(_LOOKUP_S)
-    return found[0] if found else "nothing (no answer)"
+    return results[0] if results else "nothing (no answer)"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

@@ -56,9 +56,11 @@ def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
     internal, controller = (
         NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True)
     )
-    said = props.broker_properties(1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"})
-    said["listeners"] += f",{CONTROLLER}://{controller.bound}"
-    path = node.write(said)
+    broker_properties = props.broker_properties(
+        1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"}
+    )
+    broker_properties["listeners"] += f",{CONTROLLER}://{controller.bound}"
+    path = node.write(broker_properties)
     formatted = programs.run("kafka-storage", "format", "-t", props.new_uuid(), "-c", str(path))
     if formatted.returncode != 0:
         return

@@ -58,8 +58,8 @@ def _certificate(
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), now - _HOUR, now + _VALID)
-    for one in extensions:
-        builder = builder.add_extension(one, critical=not isinstance(one, x509.SubjectAlternativeName))
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=not isinstance(extension, x509.SubjectAlternativeName))
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     return builder.add_extension(identifier, critical=False).sign(signer, hashes.SHA256())

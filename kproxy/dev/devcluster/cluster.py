@@ -246,9 +246,9 @@ class DevCluster:
         """Wait until no running broker lists this one any more, because its session has ended."""
 
         def fenced() -> bool:
-            up = [one for one in self._fleet.brokers.values() if one.running]
+            up = [broker for broker in self._fleet.brokers.values() if broker.running]
             try:
-                return all(node not in live_brokers(one.bound(INTERNAL)) for one in up)
+                return all(node not in live_brokers(broker.bound(INTERNAL)) for broker in up)
             except OSError:
                 return False
 
@@ -280,7 +280,7 @@ def _is_ready(node: NodeProcess, wanted: set[int]) -> bool:
             return False
     except OSError:
         return False
-    return all(can_connect(one.bound.host, one.bound.port, 1) for one in node.listeners.values())
+    return all(can_connect(listener.bound.host, listener.bound.port, 1) for listener in node.listeners.values())
 
 
 def _wait(reached: Callable[[], bool], timeout: float, what: str) -> None:

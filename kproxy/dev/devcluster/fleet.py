@@ -160,13 +160,13 @@ class NodeFleet:
 
     def collect_exits(self) -> list[ProcessExit]:
         """Return the nodes that have ended although they should run, each once."""
-        found = []
+        exits = []
         for node in self.nodes:
             if (code := node.exit_code) is not None:
                 name = "the controller" if node is self._controller else f"broker {node.id}"
-                found.append(ProcessExit(name, code, node.complaint()))
+                exits.append(ProcessExit(name, code, node.complaint()))
                 node.reap(self._watchdog)
-        return found
+        return exits
 
     def close(self, timeout: float) -> None:
         """End all processes, brokers first because their clean end needs the controller, and remove the directory."""
@@ -184,7 +184,7 @@ class NodeFleet:
         node.listeners = {spec.name: _listener(spec, node.id, port) for spec, port in pairs}
 
     def _ports(self) -> set[int]:
-        return {one.bound.port for node in self.nodes for one in node.listeners.values()}
+        return {listener.bound.port for node in self.nodes for listener in node.listeners.values()}
 
     def _controller_settings(self) -> dict[str, str]:
         plan, node = self._plan, self.controller

@@ -21,16 +21,16 @@ def terminated_like_ctrl_c() -> Iterator[None]:
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = {one: signal.signal(one, interrupt) for one in _SIGNALS}
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def ignore_ctrl_c() -> None:
     """Ignore Ctrl-C from now on: a second one must not leave processes behind."""
     if threading.current_thread() is threading.main_thread():
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)

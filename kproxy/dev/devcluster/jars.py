@@ -137,7 +137,7 @@ def _find_maven(what: str) -> str:
     """
     mvn = java.find_program("mvn", home="MAVEN_HOME")
     if mvn is None:
-        manager = next((one for one in ("apt-get", "brew") if shutil.which(one)), None)
+        manager = next((program for program in ("apt-get", "brew") if shutil.which(program)), None)
         how = f" ({manager} install maven)" if manager else ""
         raise ConfigError(f"mvn was not found: install Apache Maven{how}, which fetches {what} (once)")
     return mvn
@@ -149,7 +149,7 @@ def fetch_spark_connector(version: str, progress: Progress | None = None) -> lis
     pyspark has Spark for Scala 2.13 since 4.0, and for 2.12 before. Raises ConfigError as `fetch`.
     """
     scala = "2.12" if version.startswith("3.") else "2.13"
-    exclusions = "\n".join(_EXCLUSION.format(*one).format(scala=scala) for one in _IN_PYSPARK)
+    exclusions = "\n".join(_EXCLUSION.format(*artifact).format(scala=scala) for artifact in _IN_PYSPARK)
     connector = _SPARK_CONNECTOR.format(scala=scala, version=version, exclusions=exclusions)
     what = f"the Kafka connector of Spark {version}"
     jars = fetch(f"spark-kafka-{version}", what, _POM.format(dependencies=connector), progress)
@@ -179,7 +179,7 @@ def _pom(version: str) -> str:
     ]
     if before_2_4:
         wanted.append(("org.apache.zookeeper", "zookeeper", _ZOOKEEPER_VERSION))
-    return _POM.format(dependencies="\n".join(_DEPENDENCY.format(*one) for one in wanted))
+    return _POM.format(dependencies="\n".join(_DEPENDENCY.format(*artifact) for artifact in wanted))
 
 
 @contextmanager

@@ -31,27 +31,27 @@ def format_storage(programs: Programs, node: NodeProcess, settings: Mapping[str,
     Raises UpstreamError with the message of Kafka's tool if it refuses the settings.
     """
     file = node.write(settings)
-    kept = _kept(programs, settings)
-    if kept.exists() and kept.stat().st_size:  # a machine that lost its power may have left an empty file
-        shutil.copyfile(kept, node.data / _CHECKPOINT)
+    cached = _cached_checkpoint(programs, settings)
+    if cached.exists() and cached.stat().st_size:  # a machine that lost its power may have left an empty file
+        shutil.copyfile(cached, node.data / _CHECKPOINT)
         (node.data / _META).write_text(props.render(props.meta_properties(cluster_id, node.id)))
         return
     done = programs.run("kafka-storage", "format", "-t", cluster_id, "-c", str(file))
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
-        raise UpstreamError("other", f"Kafka's storage tool failed: {said[0]}")
+        output = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()
+        raise UpstreamError("other", f"Kafka's storage tool failed: {output[0]}")
     # If a version of Kafka writes more files than these, nothing is cached.
     if sorted(os.listdir(node.data)) == [_CHECKPOINT, _META]:
         with suppress(OSError):  # a cache that cannot be written
-            _keep(node.data / _CHECKPOINT, kept)
+            _cache_checkpoint(node.data / _CHECKPOINT, cached)
 
 
-def _kept(programs: Programs, settings: Mapping[str, str]) -> Path:
-    said = sorted((key, value) for key, value in settings.items() if key not in _OF_ONE_CLUSTER)
-    return programs.jars / f"bootstrap-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}.checkpoint"
+def _cached_checkpoint(programs: Programs, settings: Mapping[str, str]) -> Path:
+    feature_settings = sorted((key, value) for key, value in settings.items() if key not in _OF_ONE_CLUSTER)
+    return programs.jars / f"bootstrap-{hashlib.sha256(repr(feature_settings).encode()).hexdigest()[:16]}.checkpoint"
 
 
-def _keep(made: Path, kept: Path) -> None:
+def _cache_checkpoint(made: Path, cached: Path) -> None:
     """Copy the file to the cache atomically."""
-    with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}.") as directory:
-        shutil.copyfile(made, Path(directory, kept.name)).rename(kept)
+    with tempfile.TemporaryDirectory(dir=cached.parent, prefix=f".{cached.name}.") as directory:
+        shutil.copyfile(made, Path(directory, cached.name)).rename(cached)

@@ -62,9 +62,9 @@ class Programs:
     @property
     def archive(self) -> Path:
         """The path of Java's archive of their classes, which `archive.py` may have made: one for each Java."""
-        found = os.path.realpath(self.java)
-        age = os.path.getmtime(found) if os.path.exists(found) else 0
-        return self.jars / f"classes-{hashlib.sha256(f'{found} {age}'.encode()).hexdigest()[:8]}.jsa"
+        java = os.path.realpath(self.java)
+        age = os.path.getmtime(java) if os.path.exists(java) else 0
+        return self.jars / f"classes-{hashlib.sha256(f'{java} {age}'.encode()).hexdigest()[:8]}.jsa"
 
     def command(self, main: str, *args: str, heap: str = "256m", log_level: str = "warn") -> list[str]:
         """Return the command line that runs a tool (a key of TOOLS) or any other class with a `main`."""

@@ -60,11 +60,11 @@ def _names(brokers: int, advertise: str) -> list[str]:
         hosts = [Address.parse(advertise.format(id=node), default_port=9092) for node in range(1, brokers + 1)]
     except (ValueError, LookupError, AttributeError):
         hosts = []
-    if not hosts or any(one.port != 9092 or one.is_wildcard or not one.host.isascii() for one in hosts):
+    if not hosts or any(address.port != 9092 or address.is_wildcard or not address.host.isascii() for address in hosts):
         raise ConfigError(
             "--advertise: not a host; allowed: NAME, in which {id} stands for the node id, without a port"
         )
-    return [one.host for one in hosts]
+    return [address.host for address in hosts]
 
 
 @contextmanager

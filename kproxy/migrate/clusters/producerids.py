@@ -80,7 +80,7 @@ def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsag
 def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
     """Take one id from each broker, and return them by node id.
 
-    Raises Refused if the principal may not ask for ids, and UpstreamError.
+    Raises BrokerError if the principal may not ask for ids, and UpstreamError.
     """
     ids = {}
     for node, address in nodes.items():
@@ -95,7 +95,7 @@ def raise_to(
     """Use up ids until every broker assigns `floor` or higher.
 
     `lowest` is what each broker assigned last. `progress` is called with the lowest current id of all brokers.
-    Raises Refused and UpstreamError.
+    Raises BrokerError and UpstreamError.
     """
     began, used, current = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:

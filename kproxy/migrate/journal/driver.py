@@ -41,7 +41,7 @@ Records = Mapping[bytes, Mapping[str, Any] | bytes | None]
 def write_records(job: Job, producer: TransactionalProducer, records: Records) -> None:
     """Write records of the state topic in one transaction.
 
-    Raises UpstreamError and WireError; Fenced if another process has the producer's id.
+    Raises UpstreamError and WireError; ProducerFenced if another process has the producer's id.
     """
     by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
     for name, value in records.items():
@@ -222,7 +222,7 @@ class CopyDriver:
             self.heartbeat(**fields)
 
     def heartbeat(self, *, ended: bool = False, **fields: Any) -> None:
-        """Write the driver's record. Raises Fenced if another process has become the driver.
+        """Write the driver's record. Raises ProducerFenced if another process has become the driver.
 
         Ignores other failures, since the next heartbeat follows soon.
         """

@@ -182,7 +182,7 @@ class _InventoryReader(PermissionAwareQueries):
         mechanisms = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
         from kafka.protocol.admin import DescribeUserScramCredentialsRequest
 
-        # Not null, which means the same: to that, brokers (4.3.1) never answer one who is not allowed it.
+        # Not null, which means the same: brokers (4.3.1) never reply to null if the principal is not allowed it.
         answer = self.admin.ask(DescribeUserScramCredentialsRequest(users=[]))
         raise_for_code(answer.error_code)
         return {

@@ -25,7 +25,7 @@ from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import state_key, state_partition, state_topic_name
 from kproxy.migrate.copier.statetopic import count_state_partitions, read_value
 
-# How often the driver writes its record, and how long another one looks whether it does, in seconds.
+# How often the driver writes its record, and how long another driver watches the record, in seconds.
 BEAT_INTERVAL, LOOK_TIMEOUT = 3.0, 10.0
 # A driver that has not written for so long is not waited for, when it is asked to leave.
 _SILENCE_LIMIT = 3 * BEAT_INTERVAL

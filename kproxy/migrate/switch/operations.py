@@ -232,7 +232,7 @@ def roll_back_clients(
         compose=continuation.compose,
     )
     if not dry_run:
-        with ClusterPair(reverse, setup.endpoints) as sides:  # looks after producer ids
+        with ClusterPair(reverse, setup.endpoints) as sides:  # raises producer ids
             Preparation(sides, sides.examine(0.0), lambda text: log(f"reverse copy: {text}")).run()
     switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
     with abort_on_signal(switch.abort):

@@ -316,5 +316,5 @@ def check_part(
 
 def _position_findings(problems: Sequence[str]) -> Iterator[MigrationFinding]:
     for text in problems:
-        # While members go on, they are ahead of what was just looked at.
+        # Running members are a moment ahead of the ends that were just read.
         yield MigrationFinding(NOTE if "are not copied yet" in text else STOP, "positions", text)

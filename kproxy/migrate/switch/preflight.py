@@ -162,7 +162,7 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
             break
     yield MigrationFinding(NOTE, "verify", "all copied records are the same on both sides")
     for text in problems:
-        # While clients go on, they are ahead of the copy by a moment.
+        # Running clients are a moment ahead of the copy.
         moving = "are not copied yet" in text
         yield MigrationFinding(NOTE if moving else STOP, "positions", text)
     for group in sync.repeated():

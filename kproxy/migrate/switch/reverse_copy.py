@@ -124,7 +124,7 @@ class ReverseCopy:
 
         def run() -> None:
             while not self._ended.is_set():
-                # Whether it may go on when another one copies back, the state topic says, and not this.
+                # If another driver copies back, the state topic decides whether this one may continue.
                 self._copy = CopyRun(
                     self._spark,
                     self._endpoints_reversed.source,
@@ -135,7 +135,7 @@ class ReverseCopy:
                 try:
                     self._copy.run()
                     return
-                except ConfigError as error:  # another one has taken over, or may not go on
+                except ConfigError as error:  # another driver has taken over, or this one may not continue
                     self.failure = error
                     self._ended.set()
                 except KproxyError as error:

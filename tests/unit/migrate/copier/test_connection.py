@@ -97,7 +97,7 @@ def test_silence(serving: Callable[[Serve], int]) -> None:
 
     try:
         with pytest.raises(UpstreamError, match="does not answer"):
-            BrokerConnection("127.0.0.1", serving(serve), patience=0.2)
+            BrokerConnection("127.0.0.1", serving(serve), timeout=0.2)
     finally:
         over.set()
 

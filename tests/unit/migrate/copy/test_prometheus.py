@@ -4,7 +4,6 @@ import urllib.request
 from unittest.mock import Mock
 
 import pytest
-from tests.harness.servers.batch_counts import free_port
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
@@ -13,6 +12,7 @@ from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.prometheus import serve_metrics
 from kproxy.migrate.copy.rounds import PartitionBacklog
+from tests.harness.servers.ways import free_port
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copy.sparksession import (
-    _default_of,
+    _default_setting,
     _has_connector,
     _own_python,
-    _quick,
+    _with_c1_only,
     python_problem,
     spark_session,
     tuned_for_short_job,
@@ -159,5 +159,5 @@ def test_java_compiles_once_unless_the_user_says_otherwise(home: Path, line: str
     (home / "conf").mkdir()
     comment = "# spark.driver.extraJavaOptions -Dno\nspark.driver.extraJavaOptionsX -Dno\n"
     (home / "conf" / "spark-defaults.conf").write_text(comment + (line.format(had) if had else ""))
-    assert _quick(_default_of("spark.driver.extraJavaOptions")) == now
-    assert _quick(_default_of("spark.executor.extraJavaOptions")) == "-XX:TieredStopAtLevel=1"
+    assert _with_c1_only(_default_setting("spark.driver.extraJavaOptions")) == now
+    assert _with_c1_only(_default_setting("spark.executor.extraJavaOptions")) == "-XX:TieredStopAtLevel=1"

@@ -80,7 +80,7 @@ def test_a_batch_planned_at_the_target_is_not_translated(old: Path, tmp_path: Pa
     (old / "commits/1").unlink()
     with pytest.raises(ConfigError, match=words) as caught:
         translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN)
-    assert "was planned with offsets of the target and has read nothing: move 1 and .1.crc away" in str(caught.value)
+    assert "this batch has offsets of the target and has read nothing: move 1 and .1.crc away" in str(caught.value)
     assert not (tmp_path / "new").exists()
     (old / "offsets/1").unlink()
     assert translate_checkpoint(str(old), str(tmp_path / "new"), KNOWN).batch == 0
@@ -132,7 +132,7 @@ def test_directories_that_cannot_be(old: Path, tmp_path: Path) -> None:
     write(tmp_path / "none", {"offsets/x": ""})
     with pytest.raises(ConfigError, match="has no batches"):
         translate_checkpoint(str(tmp_path / "none"), str(tmp_path / "new"), KNOWN)
-    with pytest.raises(ConfigError, match="has no batch that is done"):
+    with pytest.raises(ConfigError, match="has no completed batch"):
         starting_offsets(str(tmp_path / "none"), KNOWN)
 
 

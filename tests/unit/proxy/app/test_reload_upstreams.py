@@ -107,7 +107,7 @@ def test_upstreams_come_and_go_and_clients_are_cut_once(bench: Bench) -> None:
             assert (held.outcome, list(held.lines)) == (
                 "refused", ["cluster default is in switch x: reload when that is over"],
             )  # fmt: skip
-            assert not ordered(running, type=do)["problem"]
+            assert not ordered(running, do=do)["problem"]
         clients = [client_of(running, "default"), client_of(running, "default", 2)]
         for client in clients:
             await works(client)

@@ -98,7 +98,7 @@ async def test_a_killed_process_leaves_doubts_and_a_graceful_one_none(bench: Ben
     bench.to(Command(CommandType.UNDO, "x"))
     bench.switch.end()
     bench.begin()
-    assert bench.switch.obey(Command(CommandType.HOLD, "y", to="green", seconds=5)) == ""
+    assert bench.switch.apply(Command(CommandType.HOLD, "y", to="green", seconds=5)) == ""
 
 
 @pytest.mark.parametrize("why", ["unanswered", "doubt", "held"])
@@ -181,7 +181,7 @@ async def test_a_state_of_other_upstreams_stops_the_start(bench: Bench) -> None:
     bench.begin()
     bench.to(HOLD, FLIP, RELEASE)
     assert bench.directory is not None
-    with pytest.raises(ConfigError, match="led to or from upstream green, which the configuration does not have"):
+    with pytest.raises(ConfigError, match="routed to or from upstream green, which the configuration does not have"):
         UnitSwitch("c", "blue", ["blue", "red"], bench.directory, bench.process, lambda: 0.0, lambda: False)
 
 

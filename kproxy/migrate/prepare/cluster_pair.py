@@ -25,7 +25,7 @@ LogWriter = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Examination:
+class ClusterExamination:
     """A plan, and the history from which it was made."""
 
     plan: MigrationPlan
@@ -59,7 +59,7 @@ class ClusterPair:
         factors = [broker.configs.get("default.replication.factor", "1") for broker in target.brokers]
         return TargetAdmin(self.target, max((int(number) for number in factors), default=1))
 
-    def examine(self, sample: float, log: LogWriter = lambda _: None) -> Examination:
+    def examine(self, sample: float, log: LogWriter = lambda _: None) -> ClusterExamination:
         """Read both clusters and make the plan, without changing anything. Raises UpstreamError and WireError."""
         migration = self.migration
         log("reading the source")
@@ -81,7 +81,7 @@ class ClusterPair:
         missing_rights += admin.check_transactional_id(f"kproxy-migration-{migration.name}")
         missing_rights += self._check_producer_id_right()
         changed_topics = find_topic_problems(self.endpoints.source, self.endpoints.target, topics)
-        return Examination(
+        return ClusterExamination(
             make_plan(migration, source, target, history, refused_topics, missing_rights, changed_topics),
             history,
             topics,

@@ -14,7 +14,7 @@ from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.format import describe_action
 from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
-from kproxy.migrate.prepare.cluster_pair import ClusterPair, Examination, LogWriter
+from kproxy.migrate.prepare.cluster_pair import ClusterExamination, ClusterPair, LogWriter
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin, raise_first_error
 
 # Of the margin, the share that may be used up before a further run raises producer ids again.
@@ -34,7 +34,7 @@ class PreparationResult:
 class Preparation:
     """One run of `prepare`."""
 
-    def __init__(self, clusters: ClusterPair, examination: Examination, log: LogWriter) -> None:
+    def __init__(self, clusters: ClusterPair, examination: ClusterExamination, log: LogWriter) -> None:
         self._clusters, self._examination, self._log = clusters, examination, log
         self._admin: TargetAdmin = clusters.target_admin(examination.plan.target)
         self._failed: list[str] = []

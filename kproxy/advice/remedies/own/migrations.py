@@ -120,7 +120,7 @@ SECTION = Section(
         OwnMessage(
             "`both sides know …, with different producer ids: an application that uses such a transactional id fails with a "
             "fatal error (fenced) at its next transaction: restart it after the switch`",
-            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-led-back)). Brokers remember unused "
+            "Usual at a rollback ([flip.md](flip.md#transactional-producers-that-are-moved-back)). Brokers remember unused "
             "ids for a week.",
         ),
         OwnMessage(

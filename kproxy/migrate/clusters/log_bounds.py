@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
@@ -11,6 +11,9 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import EARLIEST, LATEST
 
 _TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
+# A coordinator replies to a commit before the transaction's markers are in all logs (KIP-98). Readers of committed
+# records get these records when the marker is there, as long after the commit as a busy cluster needs, in seconds.
+_MARKER_TIMEOUT = 10.0
 _TOPIC = 2  # a resource type of Kafka's
 
 
@@ -20,28 +23,42 @@ class LogBounds:
 
     begin: int
     end: int
+    high: int = -1
+    """The high watermark, if an open transaction hides committed records between `end` and it, else -1."""
 
 
-def read_log_bounds(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogBounds]:
+def read_log_bounds(
+    bootstrap: str, partitions: Iterable[tuple[str, int]], committed: Mapping[tuple[str, int], int] | None = None
+) -> dict[tuple[str, int], LogBounds]:
     """Return the bounds of each partition.
 
-    A partition without an answer within a minute is left out. Raises UpstreamError if the cluster does not reply at
-    all.
+    `committed`: by partition, the offset after a record whose transaction has been committed. If the log has the
+    record, and its last stable offset is lower, kproxy waits 10 s for the transaction marker. A partition without an
+    answer within a minute is left out. Raises UpstreamError if the cluster does not reply at all.
     """
     wanted = set(partitions)
     begins: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
-    until = time.monotonic() + _TIMEOUT
+    highs: dict[tuple[str, int], int] = {}
+    began = time.monotonic()
     cluster = ClusterClient(bootstrap)
     try:
         while True:
             begins |= cluster.list_offsets(wanted - begins.keys(), EARLIEST)
-            ends |= cluster.list_offsets(wanted - ends.keys(), LATEST)
+            ends |= cluster.list_offsets(wanted - ends.keys() | highs.keys(), LATEST)
+            behind = {partition: end for partition, end in (committed or {}).items() if ends.get(partition, end) < end}
+            highs = cluster.list_offsets(behind, LATEST, committed=False) if behind else {}
+            highs = {partition: high for partition, high in highs.items() if high >= behind[partition]}
             complete = begins.keys() & ends.keys()
-            if wanted <= complete or time.monotonic() > until:
-                return {partition: LogBounds(begins[partition], ends[partition]) for partition in wanted & complete}
+            waited = time.monotonic() - began
+            if waited > _TIMEOUT or (wanted <= complete and (not highs or waited > _MARKER_TIMEOUT)):
+                return {
+                    partition: LogBounds(begins[partition], ends[partition], highs.get(partition, -1))
+                    for partition in wanted & complete
+                }
             time.sleep(_RETRY_INTERVAL)
-            cluster.invalidate()
+            if not wanted <= complete:
+                cluster.invalidate()
     finally:
         cluster.close()
 

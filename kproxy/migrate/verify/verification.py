@@ -108,14 +108,12 @@ class Verification:
         sources = read_log_bounds(
             self._source, {topic_partition for topic_partition in copied if topic_partition[0] not in lost}
         )
-        targets = read_log_bounds(
-            self._target,
-            {
-                (partition.target_topic, partition.partition)
-                for partition in copied.values()
-                if partition.topic not in lost
-            },
-        )
+        target_ends = {
+            (partition.target_topic, partition.partition): partition.target_next
+            for partition in copied.values()
+            if partition.topic not in lost
+        }
+        targets = read_log_bounds(self._target, target_ends, target_ends)
         if self._full:
             ranges = {
                 topic_partition: partition.restart_at(sources[topic_partition].begin)

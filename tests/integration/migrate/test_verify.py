@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs forget NewTopic
 
 from kproxy.base.errors import ConfigError
+from kproxy.migrate.clusters import log_bounds
 from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
@@ -310,7 +312,7 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert saved[source, 1] == VerifiedRange(0, COUNT, COUNT, unknown=1)
     shown = "\n".join(render_text(report))
     assert "100 %" not in shown
-    assert "1 records on the target that were not copied from the source, 1 of them behind" in " ".join(shown.split())
+    assert "1 records on the target that were not copied from the source, 1 of them after the last copied record" in " ".join(shown.split())
     # A partition of which nobody tells where it ends is not verified.
     from kproxy.migrate.verify import tailcheck
 
@@ -393,6 +395,35 @@ def test_the_copys_own_records_at_the_end_are_not_foreign(
         0.0 if line.stuck else 1.0 for line in progress.topics()
     ]
     assert names[topics[0]] not in admin.list_topics(timeout=30).topics  # nor did any of this bring it back
+
+
+def test_an_open_transaction_hides_records(spark: Any, broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers of committed records do not get what follows an open transaction: that is not missing on the target."""
+    source, target = create_topic(broker, 1, 1), create_topic(broker, 1, 1)
+    send(broker, source, 0, made(COUNT))
+    other = Producer({"bootstrap.servers": broker, "transactional.id": unique("open")})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(target, b"open", partition=0)
+    assert other.flush(30) == 0
+    for record in made(COUNT):
+        plain(broker).produce(
+            target, record.value, record.key, 0, timestamp=record.timestamp, headers=list(record.headers)
+        )
+    assert plain(broker).flush(30) == 0
+    part = copied(broker, source, target, 0, [(n, n + 1) for n in range(COUNT)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_bounds, "_MARKER_TIMEOUT", 0.0)
+        (hidden,) = verify(spark, broker, [part]).partitions
+    assert (hidden.difference, hidden.records, hidden.is_complete) == (None, 0, False)
+    assert hidden.note.startswith("a transaction of another producer, still open on the target, hides the records")
+
+    ending = threading.Timer(0.5, other.abort_transaction, [30])
+    ending.start()
+    (visible,) = verify(spark, broker, [part]).partitions
+    ending.join()
+    assert (visible.note, visible.difference, visible.records, visible.is_complete) == ("", None, COUNT, True)
 
 
 def test_what_was_verified_stays_so(spark: Any, broker: str) -> None:

@@ -97,12 +97,9 @@ def encode_within_limit(
     return done + encode_within_limit(entries[middle:], codec, producer.after(middle), limit)
 
 
-def encode_tail(key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]] = ()) -> bytes:
-    """Return the tail of a record."""
-    parts = [*_sized(key), *_sized(value), encode_varint(len(headers))]
-    for name, content in headers:
-        parts += (*_sized(name), *_sized(content))
-    return b"".join(parts)
+def encode_tail(key: bytes | None, value: bytes | None) -> bytes:
+    """Return the tail of a record without headers."""
+    return b"".join((*_sized(key), *_sized(value), encode_varint(0)))
 
 
 def _sized(content: bytes | None) -> tuple[bytes, bytes]:

@@ -149,10 +149,6 @@ class Walk:
                         step = after
                         continue
                     self._loops.append(count)
-                elif code == op.FIXED_ARRAY:
-                    nullable, each = b
-                    count, at = _read_count(buffer, at, end, a, nullable)
-                    size = count * each
                 elif code == op.ENDPOINT:
                     at = self._endpoint(buffer, at, end, base, a)
                 elif code == op.KIND:

@@ -20,15 +20,14 @@ SKIP = 0  # a bytes of fixed size
 SIZED = 1  # a size and that many bytes. a: its width (2, 4 or 0 = unsigned varint), b: nullable
 ARRAY = 2  # a count and that many elements. a: compact, b: (nullable, step after the loop)
 NEXT = 3  # end of an element. a: first step of the element
-FIXED_ARRAY = 4  # a count and that many elements of fixed size. a: compact, b: (nullable, bytes each)
-TAGS = 5  # a tag section. a: (tag of the endpoints or -1), b: step after the section
-TAG = 6  # between two tagged fields
-TAG_END = 7  # end of the endpoints' tagged field
-ENDPOINT = 8  # int32 id, string host, int32 port. a: compact
-KIND = 9  # int8 EndpointType of DescribeCluster (KIP-919)
-MARK = 10  # the endpoints' section begins; everything before it may leave
-STOP = 11  # nothing that follows matters
-PLAIN = 12  # before an element: hop over plain ones. a: a PlainElement, b: step of the element's tag section
+TAGS = 4  # a tag section. a: (tag of the endpoints or -1), b: step after the section
+TAG = 5  # between two tagged fields
+TAG_END = 6  # end of the endpoints' tagged field
+ENDPOINT = 7  # int32 id, string host, int32 port. a: compact
+KIND = 8  # int8 EndpointType of DescribeCluster (KIP-919)
+MARK = 9  # the endpoints' section begins; everything before it may leave
+STOP = 10  # nothing that follows matters
+PLAIN = 11  # before an element: hop over plain ones. a: a PlainElement, b: step of the element's tag section
 
 # The types of `a` and `b` depend on the operation.
 WalkStep = tuple[int, Any, Any]
@@ -135,10 +134,6 @@ class _WalkCompiler:
     def _array(self, field: Field) -> None:
         nullable = self.version in field.nullable
         element = field.type.removeprefix("[]")
-        size = self._fixed_size(field)
-        if size is not None:
-            self.steps.append((FIXED_ARRAY, self.compact, (nullable, size)))
-            return
         start = len(self.steps)
         plain = self._plain_element(field)
         self.steps.append((ARRAY, self.compact, None))
@@ -194,17 +189,6 @@ class _WalkCompiler:
         first = next(f for f in self.definition.fields if self.version in f.versions)
         throttle = _FIXED[first.type] if first.name == "ThrottleTimeMs" else 0
         return 8 + self.compact + throttle  # size, correlation id, count of tagged fields
-
-    def _fixed_size(self, field: Field) -> int | None:
-        """Return the size of one element if all have the same; a tag section makes them differ."""
-        if not field.fields:
-            return _FIXED.get(field.type.removeprefix("[]"))
-        if self.compact:
-            return None
-        present_fields = [f for f in field.fields if self.version in f.versions]
-        if all(f.type in _FIXED for f in present_fields):
-            return sum(_FIXED[f.type] for f in present_fields)
-        return None
 
     def _tags(self, endpoints: Field | None = None) -> None:
         if endpoints is None:

@@ -53,8 +53,10 @@ class VerifiedConnection:
     """An open upstream connection to the expected node."""
 
     sock: socket.socket
-    key: NodeKey | None = None
+    key: NodeKey | None
     """The node; None: a bootstrap server."""
+    dial: Address
+    """The address that was dialled."""
     login: LoginContext | None = None
     """The result of kproxy's own login to the broker, if it made one."""
     verify: Callable[[Channel], Awaitable[None]] | None = None
@@ -62,8 +64,6 @@ class VerifiedConnection:
 
     None: the connection is verified already.
     """
-    dial: Address | None = None
-    """The address that was dialled."""
 
 
 class FactRecorder(Protocol):
@@ -167,15 +167,15 @@ class NodeVerifier:
                 return VerifiedConnection(
                     connection.sock,
                     key,
+                    route.dial,
                     connection.login,
                     partial(self._verify, key, route, connection.names),
-                    route.dial,
                 )
             self._judge(key, route, await self._identify_connection(connection, route.dial, key))
         except BaseException:
             connection.sock.close()
             raise
-        return VerifiedConnection(connection.sock, key, connection.login, dial=route.dial)
+        return VerifiedConnection(connection.sock, key, route.dial, connection.login)
 
     async def identify_bootstrap(self, server: Address) -> BrokerIdentity:
         """Ask a bootstrap server who it is, on its own connection. Raises UpstreamError (LoginRequired)."""

@@ -67,7 +67,7 @@ class _OpenSession:
     slot: ConnectionSlot
     route: ClientRoute
     """The present route of its client."""
-    dial: Address | None
+    dial: Address
     """The address at which the node was reached."""
     since: float
     """When the session began, a Unix time."""
@@ -516,8 +516,6 @@ def _localised(open_session: _OpenSession, host: str, endpoints: Endpoints) -> S
 
 
 def _concerns(concerned: Mapping[str, AffectsSession], open_session: _OpenSession) -> bool:
-    if open_session.dial is None:
-        return False
     return concerned.get(open_session.route.name, concerned[""])(open_session.key, open_session.dial)
 
 

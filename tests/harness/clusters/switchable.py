@@ -93,7 +93,7 @@ class Switchable:
             sock.close()
             raise UpstreamError("refused", str(error)) from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return VerifiedConnection(sock, key, dial=self.upstream)
+        return VerifiedConnection(sock, key, self.upstream)
 
     def _localise(self, host: str, endpoints: Endpoints) -> list[Address]:
         return [self.address for _ in endpoints.nodes]

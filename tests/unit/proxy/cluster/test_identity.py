@@ -149,6 +149,34 @@ async def test_leaders_that_go_on_moving_tell_nothing(identities: BrokerIdentifi
     assert (await identities.identify(cluster)).key is None
 
 
+async def test_leaders_that_the_user_no_longer_sees_tell_nothing(identities: BrokerIdentifier) -> None:
+    """Leaders have not moved, so they are not looked up again."""
+    await identities.identify(Cluster(2, "leaders"))
+    cluster = Cluster(2, "groups")
+    hidden = 29  # TOPIC_AUTHORIZATION_FAILED
+    cluster.answers[api.LIST_OFFSETS] = offsets({(name, index): hidden for name in TOPICS for index in range(3)})
+    assert (await identities.identify(cluster)).proof is Proof.COORDINATOR
+    assert cluster.asked.count(api.METADATA) == 1
+
+
+async def test_an_answer_that_cannot_be_read_tells_nothing(identities: BrokerIdentifier) -> None:
+    """The broker has answered: kproxy goes on to the next question."""
+    cluster = Cluster(2, "leaders")
+    cluster.answers[api.DESCRIBE_CONFIGS] = b"\0"
+    found = await identities.identify(cluster)
+    assert (found.key, found.proof) == (TWO, Proof.LEADER)
+
+
+async def test_a_broker_that_stops_answering_is_not_identified(identities: BrokerIdentifier) -> None:
+    """Without an answer to a question kproxy does not know what else is on its way."""
+    cluster = Cluster(2, "leaders")
+    cluster.answers[api.DESCRIBE_CONFIGS] = TimeoutError()
+    with pytest.raises(UpstreamError, match=r"^no answer$") as caught:
+        await identities.identify(cluster)
+    assert caught.value.reason == "timeout"
+    assert not isinstance(caught.value, ClosedOnOptionalRequest)
+
+
 # Logins
 
 

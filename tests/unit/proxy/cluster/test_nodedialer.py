@@ -29,6 +29,7 @@ from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer, closing, refused, saying, silent
+from tests.unit.proxy.cluster.doorway import until
 
 HTTP = saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", first=False)
 
@@ -479,3 +480,31 @@ async def test_many_at_once_find_the_same(times: int) -> None:
         await asyncio.gather(here.explorer.explore(), *(reaches(reach, None) for _ in range(times)))
         found = await asyncio.gather(*(reaches(reach, 1) for _ in range(times)))
         assert all(upstream.verify is None for upstream in found)
+
+
+async def test_clients_begin_with_the_server_that_worked_last() -> None:
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        with refused() as nobody:
+            reach = here.cluster(Address.parse(nobody), one_at)
+            reach.bootstrap_asked.set()
+            for _ in range(2):
+                await reaches(reach, None)
+                assert here.dials("bootstrap", "refused") == 1
+
+
+async def test_a_node_out_of_reach_at_the_start_is_tried_again() -> None:
+    """Once the search for routes is over, which may have found another one."""
+    async with site() as here:
+        one, one_at = here.broker(1)
+        one.nodes = at((1, one_at))
+        with refused() as nobody:
+            reach = here.cluster(one_at)
+            here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, Address.parse(nobody)),), complete=True))
+            reach.bootstrap_asked.set()
+            dialling = here.tasks.create_task(reaches(reach, 1))
+            await until(lambda: here.dials("1", "refused"), "it was tried")
+            here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, one_at),), complete=True))
+            reach.searched.set()
+            assert (await dialling).key == key(1)

@@ -74,15 +74,17 @@ class End:
 class Running:
     """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
 
-    def __init__(self, here: AllSessions, metrics: Metrics, name: str) -> None:
+    def __init__(self, here: AllSessions, metrics: Metrics, name: str, *, switches: bool = False) -> None:
         self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, VerifiedConnection]] = self._dial
         self.upstreams: list[End] = []
         self.ends: list[End] = []
         self.done = 0
         self.gives_way: Callable[[], None] | None = None
         self.metrics = metrics
-        config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
-        self.sessions: Sessions = here.add_cluster(config, lambda key: self.dial(key), self._localise)
+        self.config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
+        self.sessions: Sessions = here.add_cluster(
+            self.config, lambda key: self.dial(key), self._localise, switches=switches
+        )
 
     def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
         raise WireError("not-localised", "none is expected")
@@ -99,7 +101,7 @@ class Running:
         near.setblocking(False)
         self.upstreams.append(End(far))
         self.ends.append(self.upstreams[-1])
-        return VerifiedConnection(near, key, **more)
+        return VerifiedConnection(near, key, NOBODY, **more)
 
     # The visit of each client
 
@@ -144,8 +146,8 @@ class House:
         self.here = AllSessions(selector, self.metrics, self.tasks)
         self.clusters: list[Running] = []
 
-    def cluster(self, name: str = "default") -> Running:
-        self.clusters.append(Running(self.here, self.metrics, name))
+    def cluster(self, name: str = "default", *, switches: bool = False) -> Running:
+        self.clusters.append(Running(self.here, self.metrics, name, switches=switches))
         return self.clusters[-1]
 
     @property
@@ -575,10 +577,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
         sent = await stays(client, far)
         prepared.set()
         for answer in (broker.handshake(), broker.authenticate(2, life=0)):
-            frame = b""
-            async with asyncio.timeout(LONG):
-                while len(frame) < 4 or len(frame) < 4 + int.from_bytes(frame[:4], "big"):
-                    frame += await asyncio.get_running_loop().sock_recv(far.sock, 4096)
+            frame = await next_frame(far)
             await far.say(response(int.from_bytes(frame[8:12], "big"), answer))
         await until(lambda: all(task.done() for task in one.sessions._relogins.values()), "it has logged in")
         assert far.has_heard_nothing()
@@ -586,6 +585,58 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
         await far.hear(sent)
 
     in_house(scenario)
+
+
+@pytest.mark.parametrize(
+    ("answers", "text"),
+    [
+        ([broker.handshake(), broker.authenticate(2, error=58)], "the broker refused the login; check sasl-username"),
+        ([broker.handshake(33, b"GSSAPI")], "the broker has not enabled PLAIN: set sasl to one of GSSAPI"),
+        ([], "the broker closed the connection while kproxy was logging in again"),
+    ],
+    ids=["refused", "not enabled", "closed"],
+)
+def test_a_login_that_cannot_be_repeated_ends_the_session(
+    answers: list[bytes], text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
+    monkeypatch.setattr(relogin, "_LATEST", 0.0)
+
+    async def scenario(house: House) -> None:
+        one = house.cluster()
+        login = SaslLogin(
+            ClusterConfig(bootstrap_servers=(NOBODY,), sasl="PLAIN", sasl_username="user", sasl_password="right")
+        )
+
+        async def dial(key: NodeKey | None) -> VerifiedConnection:
+            return one.upstream(login=LoginContext(login, NOBODY, "kafka", SaslSession(20_000, {17: 1, 36: 2})))
+
+        one.dial = dial
+        client, far = await one.session()
+        frame = await next_frame(far)
+        for index, answer in enumerate(answers):
+            frame = await next_frame(far) if index else frame
+            await far.say(response(int.from_bytes(frame[8:12], "big"), answer))
+        if not answers:
+            far.sock.close()
+        await client.ended()
+        client.sock.close()
+        await until(lambda: not one.open, "the session has ended")
+        assert one.metrics.refusals == {("default", "upstream", "sasl"): 1}
+
+    in_house(scenario)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(f"closed a connection to {NODE}: ")
+    assert text in message
+
+
+async def next_frame(end: End) -> bytes:
+    """The next request of kproxy's own, with its size."""
+    frame = b""
+    async with asyncio.timeout(LONG):
+        while len(frame) < 4 or len(frame) < 4 + int.from_bytes(frame[:4], "big"):
+            frame += await asyncio.get_running_loop().sock_recv(end.sock, 4096)
+    return frame
 
 
 def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
@@ -753,6 +804,80 @@ def test_a_brokers_endpoints_belong_to_the_current_upstream() -> None:
         await ask(client, far, 2)
         await ask(*before, 3)
         assert named == ["others", "some", "some", "others", "others"]
+
+    in_house(scenario)
+
+
+async def session_in_part(one: Running) -> tuple[End, End]:
+    """A session of a client that has sent its client id: kproxy dials when it has read that."""
+    client, count = one.carry(), one.open
+    await client.say(request(API_VERSIONS_V0, 1))
+    await until(lambda: one.open > count, "the session is open")
+    far = one.upstreams[-1]
+    await far.hear(request(API_VERSIONS_V0, 1))
+    await far.say(response(1, b"\0\0" + bytes(4)))
+    await client.hear(response(1, b"\0\0" + bytes(4)))
+    return client, far
+
+
+MINE = Part("mine", ("me",))
+
+
+def test_a_new_part_leaves_no_session_without_a_client_id() -> None:
+    """Such a client may belong to the part, and would not move with it."""
+
+    async def scenario(house: House) -> None:
+        one = house.cluster(switches=True)
+        named, nameless = await one.session(), await one.session()
+        await passes(*named)
+        house.here.make_part(MINE, one.config, one._dial, one._localise)
+        await nameless[0].ended()
+        await passes(*named, 2)
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("flipped", ["mine", ""])
+def test_a_part_stays_apart_once_one_of_the_two_was_switched(flipped: str) -> None:
+    """Their clients' positions are of different clusters."""
+
+    async def scenario(house: House) -> None:
+        one, dialled = house.cluster(switches=True), 0
+
+        async def dial(key: NodeKey | None) -> VerifiedConnection:
+            nonlocal dialled
+            dialled += 1
+            return one.upstream()
+
+        house.here.make_part(MINE, one.config, dial, one._localise)
+        await session_in_part(one)
+        house.here.flip(one.config.model_copy(update={"upstream": "green"}), flipped)
+        assert "was switched since the part was made" in house.here.end_part("default", "mine")
+        await session_in_part(one)
+        assert dialled == 2
+
+    in_house(scenario)
+
+
+def test_a_part_is_reconfigured_by_itself() -> None:
+    async def scenario(house: House) -> None:
+        one = house.cluster(switches=True)
+        other, large = await one.session(), request(FETCH_V4, 1, bytes(2000))
+        others_request = large.replace(b"me", b"no")
+        await other[0].say(others_request[:100])
+        await other[1].hear(others_request[:100])
+        house.here.make_part(MINE, one.config, one._dial, one._localise)
+        client, _ = await session_in_part(one)
+        smaller = one.config.model_copy(update={"max_request_size": 1000})
+        parts = {"mine": (smaller, lambda *_: True)}
+        assert one.sessions.reconfigure(one.config, None, lambda *_: False, LONG, switches=True, parts=parts) == 1
+        await client.ended()
+        late = one.carry()
+        await late.say(large)
+        await late.ended()
+        assert one.metrics.refusals == {("default", "client", "request-too-large"): 1}
+        await other[0].say(others_request[100:])
+        await other[1].hear(others_request[100:])
 
     in_house(scenario)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import ssl
 import struct
@@ -41,6 +42,12 @@ def hangs_up(sock: socket.socket) -> None:
 def resets(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
+
+
+def spoils(sock: socket.socket) -> None:
+    """Send a record that no key of this connection decrypts."""
+    with socket.socket(fileno=os.dup(sock.fileno())) as raw:
+        raw.sendall(b"\x17\x03\x03\0\x20" + bytes(32))
 
 
 class Broker(FakeBroker):
@@ -127,3 +134,33 @@ def test_an_end_is_nobody_s_fault(
 
     in_loop(scenario)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(("side", "reason"), [("client", "client-tls"), ("upstream", "tls")])
+def test_a_record_that_cannot_be_decrypted_is_its_sender_s_fault(
+    side: str, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.files("localhost")
+    options: dict[str, Any] = {"client_tls_cert": cert, "client_tls_key": key}
+    if side == "upstream":
+        options = {"tls": True, "tls_ca": authority.pem, "tls_server_name": "localhost"}
+
+    async def scenario(selector: RelaySelector) -> None:
+        broker = Broker(authority.server_context("localhost"), spoils) if side == "upstream" else Broker(None, None)
+        with Peer(broker) as peer:
+            door = Doorway(selector, peer.address, **{**options, "connect_timeout": 10.0})
+            client = connect(door, authority if side == "client" else None)
+            try:
+                await asks(client)
+                if side == "client":
+                    spoils(client)
+                await until(lambda: not door.connection_limit.in_use, "the session has ended")
+                assert door.metrics.refusals == {("default", side, reason): 1}
+            finally:
+                client.close()
+                await door.close()
+
+    in_loop(scenario)
+    (message,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert message.startswith("closed a connection to the bootstrap server: TLS: ")

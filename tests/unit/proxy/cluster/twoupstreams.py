@@ -58,7 +58,7 @@ class Two:
 
     async def _dial(self, name: str, key: NodeKey | None) -> VerifiedConnection:
         self.dialled.append((name, key))
-        return VerifiedConnection(None, key)  # type: ignore[arg-type]  # nobody uses it
+        return VerifiedConnection(None, key, SERVERS[0])  # type: ignore[arg-type]  # nobody uses it
 
     def learn(self, name: str, *nodes: int) -> None:
         endpoints = tuple(Endpoint(NodeKind.BROKER, node, Address(f"{name}-{node}.invalid", 9092)) for node in nodes)

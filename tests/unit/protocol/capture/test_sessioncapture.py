@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.protocol.capture.framecopy import MAX_COPY
 from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, CaptureStart, RedactedFrame, SessionCapture
 from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.proxy.relay.observedconversation import ObservedConversation
@@ -244,6 +245,41 @@ def test_ids_that_are_used_again() -> None:
     capture.to_client(metadata(0), 1.0)
     assert [frame.api for frame in frames] == ["Metadata", "Fetch", "Metadata"]
     assert not [frame for frame in frames if SECRET in frame.data]
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        (CaptureStart(tokens=True), TOKENS),
+        (CaptureStart(waiting=[(FETCH, 11, 0, 10_001)]), OUT_OF_STEP),
+    ],
+    ids=["tokens", "too many wait"],
+)
+def test_a_session_that_cannot_be_followed_is_not_shown(start: CaptureStart, why: str) -> None:
+    frames: list[RedactedFrame] = []
+    capture = SessionCapture(frames.append, start, 0.0)
+    capture.from_client(beat(1), 1.0)
+    capture.to_client(fetched(SECRET), 1.0)
+    assert [(frame.api, frame.data, frame.why) for frame in frames] == [("", b"", why)]
+
+
+def test_a_token_that_the_broker_sends_first_is_not_shown() -> None:
+    capture, frames = captured()
+    capture.from_client(request(SASL_HANDSHAKE, 0, 1, string("PLAIN")), 1.0)
+    capture.to_client(response(SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"), 1), 1.0)
+    capture.to_client(struct.pack(">i", len(SECRET)) + SECRET, 1.0)
+    assert [(frame.api, frame.why) for frame in frames[2:]] == [("", TOKENS)]
+
+
+def test_a_frame_with_too_much_text_is_not_copied() -> None:
+    """The frames behind it are."""
+    capture, frames = captured()
+    names = [string("t" * 30_000)] * (MAX_COPY // 30_000 + 1)
+    long = request(METADATA, 1, 1, struct.pack(">i", len(names)) + b"".join(names))
+    capture.from_client(long + beat(2), 1.0)
+    assert [(frame.api, frame.data == b"") for frame in frames] == [("Metadata", True), ("Heartbeat", False)]
+    assert frames[0].why == f"its copy would be longer than {MAX_COPY} bytes"
+    assert frames[0].left_out == frames[0].size == len(long) - 4
 
 
 def test_what_waits_is_bounded() -> None:

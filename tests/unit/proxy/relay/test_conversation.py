@@ -109,12 +109,21 @@ def test_requests_are_counted_by_api_and_version() -> None:
         (struct.pack(">ihhi", 0, METADATA, 1, 7), "malformed"),
         (struct.pack(">ihhi", 9, METADATA, 1, 7), "malformed"),
         (struct.pack(">ihhi", -2147483648, METADATA, 1, 7), "malformed"),
+        (struct.pack(">ihhih", 100, PRODUCE, 7, 7, -2) + bytes(90), "malformed"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 5, 99])
 def test_a_request_that_cannot_pass_is_refused_by_name(said: bytes, reason: str, step: int) -> None:
     with raises(reason):
         Talk(max_request=1000).client(*chunks(said, [step]))
+
+
+def test_an_unknown_apiversions_request_is_not_long() -> None:
+    """kproxy answers it itself, and keeps it until it is whole."""
+    longest = 128 * 1024
+    Talk().client(struct.pack(">ihhi", longest, API_VERSIONS, 99, 7))
+    with raises("malformed"):
+        Talk().client(struct.pack(">ihhi", longest + 1, API_VERSIONS, 99, 7))
 
 
 def test_a_refused_request_does_not_pass() -> None:

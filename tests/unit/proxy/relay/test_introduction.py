@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol.wire.api import API_VERSIONS, METADATA
-from kproxy.proxy.relay.introduction import HEAD, LONGEST_NAME, NO_INTRODUCTION, Introduction, read_introduction
+from kproxy.proxy.relay.introduction import (
+    HEAD,
+    LONGEST_NAME,
+    NO_INTRODUCTION,
+    Introduction,
+    is_long_enough,
+    read_introduction,
+)
 from tests.unit.kafka_frames import request
 
 
@@ -54,3 +61,18 @@ def test_a_name_that_is_too_long_to_look_at_is_left_out() -> None:
 @given(st.binary(max_size=64))
 def test_nonsense(data: bytes) -> None:
     assert isinstance(read_introduction(data), Introduction)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "enough_from"),
+    [
+        (HELLO, len(HELLO)),
+        (request(METADATA, 1, 1, bytes(2 * HEAD), client_id="old"), HEAD),
+        (struct.pack(">iB", 300, 0x60) + bytes(300), 5),  # a Kerberos token (RFC 2743 §3.1), in which there is no name
+    ],
+    ids=["short", "long", "token"],
+)
+def test_how_much_of_a_request_has_the_introduction(request_bytes: bytes, enough_from: int) -> None:
+    lengths = [length for length in range(len(request_bytes) + 1) if is_long_enough(request_bytes[:length])]
+    assert lengths == list(range(enough_from, len(request_bytes) + 1))
+    assert read_introduction(request_bytes[:enough_from]) == read_introduction(request_bytes)

@@ -287,6 +287,25 @@ def test_drain_closes_idle_sessions_and_lets_busy_ones_finish(relay: Relay) -> N
     assert all(one.wait(30) for one in quiet)
 
 
+def test_a_drain_waits_until_a_slow_client_has_everything(relay: Relay) -> None:
+    client, broker, session = relay.connect()
+    answers, body = 0, bytes(64 * 1024)
+    while not relay.call(lambda: pending(session)):
+        sent = request(FETCH_V4, answers)
+        client.sendall(sent)
+        assert receive(broker, len(sent)) == sent
+        broker.sendall(response(answers, body))
+        answers += 1
+        while relay.call(lambda: session.conversation.in_flight and not pending(session)):
+            pass
+    relay.call(session.drain)
+    assert not session.closed
+    for number in range(answers):
+        assert receive(client, len(body) + 8) == response(number, body)
+    assert relay.end_of(session) is None
+    assert client.recv(1) == b""
+
+
 def test_a_kproxy_answer_reaches_the_client_and_not_the_broker(relay: Relay) -> None:
     client, broker, _ = relay.connect()
     unknown = request(18 << 16 | 99, 7)

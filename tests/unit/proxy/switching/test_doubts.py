@@ -65,6 +65,33 @@ def test_a_client_may_be_in_doubt_at_two_nodes_and_twice_at_one() -> None:
     assert not doubts.is_in_doubt(APP)
 
 
+def test_doubts_move_to_a_part_and_back_with_their_clients() -> None:
+    """Of a client without a client id it is unknown whose it is: its doubt counts in both."""
+    nameless = ClientIdentity("10.1.2.3", "")
+    doubts = DoubtTracker()
+    for identity in (APP, OTHER, nameless):
+        doubts.note(identity, "1", 100.0, 130.0)
+    part = doubts.split(lambda identity: identity == APP)
+    assert [doubt.client for doubt in doubts.left(110.0)] == ["other", ""]
+    assert [(doubt.client, doubt.seconds_ago, doubt.left) for doubt in part.left(110.0)] == [
+        ("app", 10, 120), ("", 10, 120),
+    ]  # fmt: skip
+    part.note(APP, "2", 110.0, 10.0)
+    doubts.unite(part)
+    assert {(doubt.client, doubt.node, doubt.left) for doubt in doubts.left(110.0)} == {
+        ("app", "1", 120), ("app", "2", 10), ("other", "1", 120), ("", "1", 120),
+    }  # fmt: skip
+
+
+def test_more_doubts_than_are_kept_are_in_each_part() -> None:
+    doubts, part = DoubtTracker(), DoubtTracker()
+    for number in range(MAX_DOUBTS + 1):
+        part.note(ClientIdentity("10.0.0.1", str(number)), "1", 0.0, 100.0)
+    for united in (doubts, part.split(lambda identity: False)):
+        united.unite(part)
+        assert united.left(99.0)[0].client == "and others"
+
+
 def test_many_short_lived_clients_use_bounded_memory() -> None:
     doubts = DoubtTracker()
     for number in range(3 * MAX_DOUBTS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -92,6 +93,20 @@ def test_what_is_read_quickly_is_what_is_read(version: int) -> None:
     check()
 
 
+@pytest.mark.parametrize(
+    "at",
+    [16, 78, 111, 151, 112, 152],
+    ids=["header", "partition 0", "partition 3", "partition 1", "topic a", "topic b"],
+)
+def test_tagged_fields_are_left_to_the_slower_reader(at: int) -> None:
+    """Whatever tag section they are in."""
+    whole = fetch(12)
+    assert not whole[at]
+    tagged = whole[:at] + b"\x01\x63\x01x" + whole[at + 1 :]
+    assert requests.read_fetch(tagged).positions == RAW
+    assert requests.read_fetch_positions(tagged) is None
+
+
 @pytest.mark.parametrize("version", versions(FETCH, 4))
 def test_the_answer_that_there_is_nothing_new(version: int) -> None:
     def partition(number: int, offset: int) -> dict[str, object]:
@@ -170,6 +185,72 @@ def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
 def test_whether_a_transaction_is_to_be_committed(version: int, commits: bool) -> None:
     asked = ask(END_TXN, version, {"TransactionalId": "id", "ProducerId": 1 << 40, "Committed": commits})
     assert is_commit(asked) is commits
+
+
+# Versions of brokers before Kafka 4.0, by hand: kafka-python has no message definitions of them
+
+
+def old_frame(*parts: bytes) -> bytes:
+    return struct.pack(">i", sum(map(len, parts))) + b"".join(parts)
+
+
+def old_request(key: int, version: int, *parts: bytes) -> bytes:
+    return old_frame(struct.pack(">hhih2s", key, version, 7, 2, b"me"), *parts)
+
+
+def old_topics(partition: Callable[[int, int], bytes]) -> bytes:
+    grouped: dict[bytes, list[bytes]] = {}
+    for topic, number, offset in RAW:
+        grouped.setdefault(topic, []).append(partition(number, offset))
+    listed = [
+        struct.pack(">h", len(topic)) + topic + struct.pack(">i", len(found)) + b"".join(found)
+        for topic, found in grouped.items()
+    ]
+    return struct.pack(">i", len(listed)) + b"".join(listed)
+
+
+ID = struct.pack(">i", 7)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_an_old_fetch_and_its_answer(version: int) -> None:
+    limits = struct.pack(">iiii", -1, 321, 1, 1 << 20)[: 16 if version == 3 else 12]
+    asked = old_request(
+        FETCH, version, limits, old_topics(lambda number, offset: struct.pack(">iqi", number, offset, 99))
+    )
+    found = requests.read_fetch(asked)
+    assert (found.positions, found.max_wait, found.in_session, found.forgotten) == (RAW, 321, False, ())
+    assert requests.read_fetch_positions(asked) == (list(RAW), False)
+    throttled = bytes(4) if version >= 1 else b""
+    nothing = old_topics(lambda number, offset: struct.pack(">ihqi", number, 0, -1, 0))
+    assert requests.empty_fetch_response(found) == old_frame(ID, throttled, nothing)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_old_commit_and_its_refusal(version: int) -> None:
+    """Before members of groups had a say in it, and with a time."""
+    member = struct.pack(">ih1s", 5, 1, b"m") if version else b""
+    time = struct.pack(">q", 99) if version else b""
+    asked = old_request(
+        COMMIT, version, struct.pack(">h5s", 5, b"group"), member,
+        old_topics(lambda number, offset: struct.pack(">iq", number, offset) + time + struct.pack(">h4s", 4, b"meta")),
+    )  # fmt: skip
+    commit = requests.read_commit(asked)
+    assert commit.positions == RAW
+    refused = old_topics(lambda number, offset: struct.pack(">ih", number, 25))
+    assert requests.commit_refusal(commit) == old_frame(ID, refused)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_old_examination_of_a_position(version: int) -> None:
+    epochs = requests.read_epochs(
+        old_request(EPOCHS, version, old_topics(lambda number, offset: struct.pack(">ii", number, 4)))
+    )
+    assert [one[:2] for one in epochs.positions] == [one[:2] for one in RAW]
+    for for_good, error in ((False, 6), (True, 0)):
+        tail = struct.pack(">iq", -1, -1) if version else struct.pack(">q", -1)
+        answered = old_topics(lambda number, offset: struct.pack(">hi", error, number) + tail)  # noqa: B023
+        assert requests.epochs_refusal(epochs, for_good=for_good) == old_frame(ID, answered)
 
 
 READERS = [

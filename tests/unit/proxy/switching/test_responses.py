@@ -62,6 +62,28 @@ def test_the_end_of_an_epoch_is_told(version: int) -> None:
     assert responses.read_offsets(answer(EPOCHS, version, {"Topics": topics}), EPOCHS, version) == [(b"a", 3, 50)]
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_end_of_an_epoch_before_kafka_2_3(version: int) -> None:
+    epoch = struct.pack(">i", 1) if version else b""
+    partition = struct.pack(">hi", 0, 3) + epoch + struct.pack(">q", 50)
+    body = struct.pack(">ih1si", 1, 1, b"a", 1) + partition
+    assert responses.read_offsets(response(EPOCHS, version, body), EPOCHS, version) == [(b"a", 3, 50)]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_batch_of_a_client_before_kafka_0_11(version: int) -> None:
+    time = struct.pack(">q", -1) if version >= 2 else b""
+
+    def frame(*errors: int) -> bytes:
+        partitions = [struct.pack(">ihq", number, error, -1) + time for number, error in enumerate(errors)]
+        throttled = bytes(4) if version >= 1 else b""
+        body = struct.pack(">ih1si", 1, 1, b"a", len(partitions)) + b"".join(partitions) + throttled
+        return response(PRODUCE, version, body)
+
+    assert responses.has_retriable_error(frame(0, 6), version)
+    assert not responses.has_retriable_error(frame(0, 0), version)
+
+
 def produced(version: int, *errors: int) -> bytes:
     partitions: list[dict[str, Any]] = [{"Index": n, "ErrorCode": error} for n, error in enumerate(errors)]
     if version >= 8:

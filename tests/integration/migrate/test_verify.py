@@ -312,7 +312,8 @@ def test_a_record_behind_the_last_copied_one_is_named(spark: Any, broker: str, m
     assert saved[source, 1] == VerifiedRange(0, COUNT, COUNT, unknown=1)
     shown = "\n".join(render_text(report))
     assert "100 %" not in shown
-    assert "1 records on the target that were not copied from the source, 1 of them after the last copied record" in " ".join(shown.split())
+    text = " ".join(shown.split())
+    assert "1 records on the target that were not copied from the source, 1 of them after the last" in text
     # A partition of which nobody tells where it ends is not verified.
     from kproxy.migrate.verify import tailcheck
 

@@ -22,7 +22,7 @@ class Keeper:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._program, self._number, self.read = directory / "keeper", directory / "number", directory / "read"
         monkeypatch.setattr(host, "_python", lambda: str(self._program))
-        monkeypatch.setattr(host, "_ask", lambda listen, request: None)
+        monkeypatch.setattr(host, "_request", lambda listen, request: None)
 
     def does(self, *lines: str) -> None:
         self._program.write_text("\n".join(["#!/bin/sh", f"echo $$ > {self._number}", *lines]))
@@ -42,7 +42,7 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
 def test_it_is_told_everything_however_often_it_was_waited_for(
     keeper: Keeper, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "_ASK_AGAIN", pause)
+    monkeypatch.setattr(host, "_POLL_INTERVAL", pause)
     keeper.does("sleep 0.3", f"cat > {keeper.read}")
     shipped = HostConfig("127.0.0.1:1", LONG)
     host._start(shipped, "attempt", lambda: False)

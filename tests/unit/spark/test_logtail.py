@@ -137,7 +137,7 @@ def test_a_line_without_end_costs_no_memory(log: Path) -> None:
     for _ in range(20):
         append(log, "x" * 50_000)
         assert tail.look() == []
-        assert len(tail._rest) < 1 << 17
+        assert len(tail._partial) < 1 << 17
     append(log, "\n" + format_line("WARNING", "after it"))
     said = [new.message for _ in range(30) for new in tail.look()]
     assert said == ["after it"]

@@ -77,7 +77,7 @@ def test_doubts_move_to_a_part_and_back_with_their_clients() -> None:
         ("app", 10, 120), ("", 10, 120),
     ]  # fmt: skip
     part.note(APP, "2", 110.0, 10.0)
-    doubts.unite(part)
+    doubts.merge(part)
     assert {(doubt.client, doubt.node, doubt.left) for doubt in doubts.left(110.0)} == {
         ("app", "1", 120), ("app", "2", 10), ("other", "1", 120), ("", "1", 120),
     }  # fmt: skip
@@ -87,9 +87,9 @@ def test_more_doubts_than_are_kept_are_in_each_part() -> None:
     doubts, part = DoubtTracker(), DoubtTracker()
     for number in range(MAX_DOUBTS + 1):
         part.note(ClientIdentity("10.0.0.1", str(number)), "1", 0.0, 100.0)
-    for united in (doubts, part.split(lambda identity: False)):
-        united.unite(part)
-        assert united.left(99.0)[0].client == "and others"
+    for merged in (doubts, part.split(lambda identity: False)):
+        merged.merge(part)
+        assert merged.left(99.0)[0].client == "and others"
 
 
 def test_many_short_lived_clients_use_bounded_memory() -> None:

@@ -71,7 +71,7 @@ def test_doubts_move_to_a_part_and_back_with_their_clients() -> None:
     doubts = DoubtTracker()
     for identity in (APP, OTHER, nameless):
         doubts.note(identity, "1", 100.0, 130.0)
-    part = doubts.split(lambda identity: identity == APP)
+    part = doubts.split_off(lambda identity: identity == APP)
     assert [doubt.client for doubt in doubts.left(110.0)] == ["other", ""]
     assert [(doubt.client, doubt.seconds_ago, doubt.left) for doubt in part.left(110.0)] == [
         ("app", 10, 120), ("", 10, 120),
@@ -87,7 +87,7 @@ def test_more_doubts_than_are_kept_are_in_each_part() -> None:
     doubts, part = DoubtTracker(), DoubtTracker()
     for number in range(MAX_DOUBTS + 1):
         part.note(ClientIdentity("10.0.0.1", str(number)), "1", 0.0, 100.0)
-    for merged in (doubts, part.split(lambda identity: False)):
+    for merged in (doubts, part.split_off(lambda identity: False)):
         merged.merge(part)
         assert merged.left(99.0)[0].client == "and others"
 

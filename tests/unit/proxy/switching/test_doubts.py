@@ -72,13 +72,13 @@ def test_doubts_move_to_a_part_and_back_with_their_clients() -> None:
     for identity in (APP, OTHER, nameless):
         doubts.note(identity, "1", 100.0, 130.0)
     part = doubts.split_off(lambda identity: identity == APP)
-    assert [doubt.client for doubt in doubts.left(110.0)] == ["other", ""]
-    assert [(doubt.client, doubt.seconds_ago, doubt.left) for doubt in part.left(110.0)] == [
+    assert [doubt.client for doubt in doubts.remaining(110.0)] == ["other", ""]
+    assert [(doubt.client, doubt.seconds_ago, doubt.left) for doubt in part.remaining(110.0)] == [
         ("app", 10, 120), ("", 10, 120),
     ]  # fmt: skip
     part.note(APP, "2", 110.0, 10.0)
     doubts.merge(part)
-    assert {(doubt.client, doubt.node, doubt.left) for doubt in doubts.left(110.0)} == {
+    assert {(doubt.client, doubt.node, doubt.left) for doubt in doubts.remaining(110.0)} == {
         ("app", "1", 120), ("app", "2", 10), ("other", "1", 120), ("", "1", 120),
     }  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_more_doubts_than_are_kept_are_in_each_part() -> None:
         part.note(ClientIdentity("10.0.0.1", str(number)), "1", 0.0, 100.0)
     for merged in (doubts, part.split_off(lambda identity: False)):
         merged.merge(part)
-        assert merged.left(99.0)[0].client == "and others"
+        assert merged.remaining(99.0)[0].client == "and others"
 
 
 def test_many_short_lived_clients_use_bounded_memory() -> None:

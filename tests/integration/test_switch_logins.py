@@ -121,7 +121,7 @@ def test_without_a_cluster_id_the_preflight_says_what_helps(
 ) -> None:
     said = found(start(), clusters, tmp_path)["stop"]
     assert len(said) == 1
-    assert "cannot route to green: upstream green has not said its cluster id" in said[0]
+    assert "cannot route to green: upstream green has not sent its cluster id" in said[0]
     assert "set cluster-id for upstream green" in said[0]
 
 

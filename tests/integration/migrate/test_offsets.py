@@ -262,7 +262,7 @@ def test_a_command_killed_between_journal_and_brokers(loaded: Loaded, monkeypatc
 
     for source in (200, 300):  # twice: the position of before is still known
         commit(loaded.sides.source, group, {place: source})
-        monkeypatch.setattr(GroupOffsetsClient, "write", end)
+        monkeypatch.setattr(GroupOffsetsClient, "write_positions", end)
         with pytest.raises(Ended):
             run(loaded.sides, group)
         monkeypatch.undo()
@@ -367,7 +367,7 @@ def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     opened = endpoints.open_endpoints
     monkeypatch.setattr(
-        endpoints, "open_roads", lambda migration: opened(migration, direct=(sides.source, sides.target))
+        endpoints, "open_endpoints", lambda migration: opened(migration, direct=(sides.source, sides.target))
     )
     said = CliRunner().invoke(command, [str(file), "--group", group, "--dry-run"], standalone_mode=False)
     assert said.return_value == 0, said.output

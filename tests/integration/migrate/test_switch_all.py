@@ -168,7 +168,7 @@ class Site:
         return all(whole[: len(some)] == some for whole, some in zip(there, found, strict=True))
 
     def show(self, findings: Any) -> None:
-        self.said += [f"{one.severity}: {one.about}: {one.text}" for one in findings]
+        self.said += [f"{one.severity}: {one.subject}: {one.text}" for one in findings]
 
     def stops(self) -> list[str]:
         return [line for line in self.said if line.startswith("stop")]

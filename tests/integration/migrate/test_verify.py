@@ -499,7 +499,7 @@ def test_deleted_on_the_target_is_missing(spark: Any, broker: str) -> None:
     assert of(report, 0).kept.upto == 0
     shorter = verify(spark, broker, [replace(part, source_next=COUNT + 7)])
     assert of(shorter, 0).note.startswith(
-        f"the source ends at {COUNT}, and was copied up to {COUNT + 7}: was the topic"
+        f"the source ends at {COUNT}, but was copied up to {COUNT + 7}: was the topic"
     )
 
 

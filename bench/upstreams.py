@@ -83,7 +83,7 @@ def ratios(figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, fl
 
 
 def _peers(directory: Path, cores: Cores) -> list[Peer]:
-    plain = next(peer for peer in standard_peers(cores) if peer.name == KPROXY)
+    plain = next(peer for peer in standard_peers() if peer.name == KPROXY)
     last = LastSwitch("x", "blue", SwitchOutcome.UNDONE, "for a benchmark", time.time(), 1.0, flipped=True)
     return [
         plain,

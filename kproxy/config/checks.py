@@ -196,7 +196,9 @@ def _admin(config: Config) -> Iterator[ConfigFinding]:
         yield ConfigFinding((("admin-reload",), ("admin",)), text)
     guarded = config.admin_token is not None or config.admin_token_file is not None
     if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
-        text = f"would let anybody who reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
+        text = (
+            f"would let every client that reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
+        )
         yield ConfigFinding((("admin-reload",), ("admin",)), f"{text} address in admin")
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"

@@ -410,11 +410,12 @@ class Config(Model):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:
         by_name = {
-            cluster.name: [one for one in self.clusters if one.name == cluster.name] for cluster in self.clusters
+            name: [cluster for cluster in self.clusters if cluster.name == name]
+            for name in (cluster.name for cluster in self.clusters)
         }
         for name, sharing in by_name.items():
-            if len(sharing) == 1 or all(one.upstream for one in sharing):  # else a mistake, which is said
-                others = [one.listen for one in self.clusters if one.name != name]
+            if len(sharing) == 1 or all(cluster.upstream for cluster in sharing):  # else a mistake, reported elsewhere
+                others = [cluster.listen for cluster in self.clusters if cluster.name != name]
                 _listen_elsewhere(sharing, [*others, *([] if self.admin is None else [self.admin])])
         for cluster in self.clusters:
             # Kproxies that share ports have admin addresses of their own: the window must not depend on them.

@@ -122,23 +122,22 @@ def pack(directory: Path, archive: Path) -> None:
 
 def _newest() -> str:
     """Return the version of Python of this Debian, such as "3.11"."""
-    said = _run("apt-cache", "depends", "python3-minimal")
-    found = re.search(r"python(3\.(\d+))-minimal", said)
-    if found is None or (3, int(found[2])) < OLDEST:
+    match = re.search(r"python(3\.(\d+))-minimal", _run("apt-cache", "depends", "python3-minimal"))
+    if match is None or (3, int(match[2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise ConfigError(
             f"apt-get has no Python {wanted} or newer: run apt-get update, or use a newer Debian or Ubuntu"
         )
-    return found[1]
+    return match[1]
 
 
 def _unpack(version: str, tree: Path) -> None:
     """Download and unpack Python's packages and the libraries that they need."""
     wanted = [f"python{version}-minimal", f"libpython{version}-stdlib", "libgcc-s1"]
     for package in wanted:  # it grows
-        said = _run("apt-cache", "depends", "--important", package)
-        needed = dict.fromkeys(re.findall(r"Depends: (\S+)", said))
-        wanted += [one for one in needed if _LIBRARY.fullmatch(one) and not _UNUSED.match(one) and one not in wanted]
+        depends = re.findall(r"Depends: (\S+)", _run("apt-cache", "depends", "--important", package))
+        libraries = [name for name in dict.fromkeys(depends) if _LIBRARY.fullmatch(name) and not _UNUSED.match(name)]
+        wanted += [name for name in libraries if name not in wanted]
     tree.mkdir()
     # apt-get changes to another user, which may not look into a directory of one's own, and says so.
     _run("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *wanted, cwd=tree)

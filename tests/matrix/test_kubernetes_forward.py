@@ -193,9 +193,7 @@ def test_records_over_the_upgrade_alone(cluster: Cluster, tmp_path: Path, monkey
 def test_java_writes_and_kcat_reads(proxy: Kproxy, tmp_path: Path) -> None:
     topic = create_topic(proxy.bootstrap)
     properties = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": "true"}
-    with java(
-        Programs.of(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log"
-    ) as writer:
+    with java(Programs.of(DEFAULT_VERSION), ["produce", topic, "3", "5"], properties, tmp_path / "java.log") as writer:
         writer.wait_more("acked", 200)
         writer.end()
         acked = sorted(line[0] for line in writer.said("acked"))

@@ -152,17 +152,17 @@ def consume(bootstrap: str, records: int) -> ConsumeResult:
     )
     seen: list[str] = []
     ended: set[int | None] = set()
-    started = first = latest = heard = time.monotonic()
+    started = first = latest = last_received = time.monotonic()
     try:
         consumer.subscribe([TOPIC])
         while len(ended) < PARTITIONS:
-            if time.monotonic() - heard > _TIMEOUT_S:
+            if time.monotonic() - last_received > _TIMEOUT_S:
                 raise UpstreamError("timeout", f"the group received {len(seen)} of {records} records, then no more")
             for message in consumer.consume(1000, timeout=0.05):
-                heard = time.monotonic()
+                last_received = time.monotonic()
                 error = message.error()
                 if error is None:
-                    first, latest = first if seen else heard, heard
+                    first, latest = first if seen else last_received, last_received
                     seen.append((message.value() or b"").decode())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())

@@ -184,16 +184,16 @@ class _Story:
         screen = self._screen
         metadata = client.metadata(bootstrap)
         own = {name.host for name in self._cluster.advertised.values()}
-        leaked = [one for one in metadata.brokers.values() if one.host in own]
+        leaked = [broker for broker in metadata.brokers.values() if broker.host in own]
         if leaked or len(metadata.brokers) != len(own):
             raise UpstreamError("other", f"kproxy told the client of {metadata.brokers}")
         screen.say("What it sees of the cluster now, as kcat -L shows it:")
-        lines = [f"broker {one.id} at {one.host}:{one.port}" for _, one in sorted(metadata.brokers.items())]
+        lines = [f"broker {broker.id} at {broker.host}:{broker.port}" for _, broker in sorted(metadata.brokers.items())]
         topic = metadata.topics[client.TOPIC]
         lines.append(f'topic "{topic.topic}" with {len(topic.partitions)} partitions:')
-        for number, one in sorted(topic.partitions.items()):
-            replicas, in_sync = (",".join(map(str, ids)) for ids in (one.replicas, one.isrs))
-            lines.append(f"  partition {number}, leader {one.leader}, replicas: {replicas}, isrs: {in_sync}")
+        for number, partition in sorted(topic.partitions.items()):
+            replicas, in_sync = (",".join(map(str, ids)) for ids in (partition.replicas, partition.isrs))
+            lines.append(f"  partition {number}, leader {partition.leader}, replicas: {replicas}, isrs: {in_sync}")
         screen.output(lines)
 
     def _use_java(self, proxy: ProxyProcess) -> None:

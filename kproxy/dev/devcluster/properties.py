@@ -88,8 +88,10 @@ def check_node_ids(brokers: int | Sequence[int], controller: int) -> list[int]:
     problems = []
     if not ids:
         problems.append("a cluster needs at least one broker")
-    problems += [f"node id {one} is not allowed: 0 to 2147483647" for one in ids if not 0 <= one < 2**31]
-    problems += [f"node id {one} is given more than once" for one in sorted({i for i in ids if ids.count(i) > 1})]
+    problems += [f"node id {node} is not allowed: 0 to 2147483647" for node in ids if not 0 <= node < 2**31]
+    problems += [
+        f"node id {node} is given more than once" for node in sorted({node for node in ids if ids.count(node) > 1})
+    ]
     if controller in ids:
         problems.append(f"node id {controller} is the controller's: give the broker another")
     if problems:
@@ -145,13 +147,13 @@ def broker_properties(
     extra: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the properties of a broker of a small cluster, sized for tests: few partitions, little memory."""
-    protocols = [f"{one.name}:{one.protocol}" for one in listeners]
+    protocols = [f"{listener.name}:{listener.protocol}" for listener in listeners]
     return {
         "process.roles": "broker",
         "node.id": str(node),
         **_quorum(*controller),
-        "listeners": ",".join(f"{one.name}://{one.bound}" for one in listeners),
-        "advertised.listeners": ",".join(f"{one.name}://{one.advertised}" for one in listeners),
+        "listeners": ",".join(f"{listener.name}://{listener.bound}" for listener in listeners),
+        "advertised.listeners": ",".join(f"{listener.name}://{listener.advertised}" for listener in listeners),
         "listener.security.protocol.map": ",".join([*protocols, f"{CONTROLLER}:PLAINTEXT"]),
         "inter.broker.listener.name": INTERNAL,
         "log.dirs": str(data),

@@ -124,7 +124,7 @@ def _best(broker: ContainerBroker) -> _ReachableAddress | None:
             _ReachableAddress(Address(broker.address, port), broker.protocols.get(name, ""), works_directly=False)
             for name, port in broker.listens.items()
         ]
-    # Of several, one without TLS and login, which anybody can use.
+    # Of several, one without TLS and login, which every client can use.
     return min(
         addresses, key=lambda address: (not address.works_directly, address.protocol not in ("", _PLAIN)), default=None
     )

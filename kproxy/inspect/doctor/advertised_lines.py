@@ -182,28 +182,30 @@ def _writer(values: Mapping[str, str]) -> tuple[Callable[[str], str], bool]:
 
 def _container_forms(visible_changes: Sequence[tuple[ListenerChange, VisibleSettings]], brokers: int) -> Iterator[str]:
     """Yield the form of lines as variables, if nothing tells how a broker is configured."""
-    of_unknown_form = [(one, visible) for one, visible in visible_changes if not _writer(visible.values)[1]]
+    of_unknown_form = [(change, visible) for change, visible in visible_changes if not _writer(visible.values)[1]]
     if not of_unknown_form and len(visible_changes) == brokers:
         return
     yield (
         "# in a container each line is a variable: KAFKA_ADVERTISED_LISTENERS=… in Confluent's and Apache's images,"
         " KAFKA_CFG_ADVERTISED_LISTENERS=… in Bitnami's"
     )
-    for one, visible in [pair for pair in of_unknown_form if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
+    for change, visible in [pair for pair in of_unknown_form if pair[1].values.get("log.dirs") in _DEFAULT_LOGS][:1]:
         own = [
             f"{key}={visible.values[key]}" for key in _APACHE_NEEDS if settings.is_plain(visible.values.get(key, ""))
         ]
         needs = " ".join(settings.variable(line, "KAFKA_") for line in own)
-        whose = f", here of {one.broker.key}" if brokers > 1 else ""
+        whose = f", here of {change.broker.key}" if brokers > 1 else ""
         if needs:
             yield f"# Apache's image has no defaults once one variable is set. Then it needs these too{whose}: {needs}"
 
 
 def _client_lines(changes: Sequence[ListenerChange], examination: Examination) -> Iterator[str]:
     """Yield the client's own line, if it changes."""
-    addresses = list(dict.fromkeys(str(one.address) for one in changes if one.broker.working_address is not None))
+    addresses = list(
+        dict.fromkeys(str(change.address) for change in changes if change.broker.working_address is not None)
+    )
     restart = "# restart the broker" if len(changes) == 1 else "# restart the brokers, one after the other"
-    if changes[0].port is None or {str(one.address) for one in examination.bootstrap} <= set(addresses):
+    if changes[0].port is None or {str(contact.address) for contact in examination.bootstrap} <= set(addresses):
         yield f"{restart}; the client's bootstrap.servers stays"
     else:
         yield f"{restart}; then, in the client:"

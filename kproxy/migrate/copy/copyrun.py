@@ -326,7 +326,7 @@ class CopyRun:
         tasks = pack_tasks(slices, slots)
         rate = task_rate(self._spec.max_rate, slots, tasks)
         if rate:
-            tasks = [[replace(one, rate=rate) for one in task] for task in tasks]
+            tasks = [[replace(slice_, rate=rate) for slice_ in task] for task in tasks]
         size = sum(size for size, _ in slices)
         self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
         self._context.setJobDescription(
@@ -334,8 +334,8 @@ class CopyRun:
         )
         self.progress.round = number
         results = self._run_spark_job(tasks, make_copy_task(self._source_address, self._target_address, job))
-        begins = {(one.topic, one.partition): max(one.begin, one.skip_to) for _, one in slices}
-        results = [self._excuse_deleted(one, begins[one.topic, one.partition]) for one in results]
+        begins = {(slice_.topic, slice_.partition): max(slice_.begin, slice_.skip_to) for _, slice_ in slices}
+        results = [self._excuse_deleted(result, begins[result.topic, result.partition]) for result in results]
         for result in results:
             self.progress.apply_result(result)
             if result.is_final:

@@ -133,14 +133,14 @@ class KproxyFleet:
     ) -> Iterator[tuple[Kproxy, T | AdminError]]:
         """Yield the result of `ask` for each kproxy, or the error."""
 
-        def one(kproxy: Kproxy) -> T | AdminError:
+        def request(kproxy: Kproxy) -> T | AdminError:
             try:
                 return ask(kproxy)
             except AdminError as error:
                 return error
 
         futures = [
-            (kproxy, self._pool.submit(one, kproxy)) for kproxy in (self.kproxies if kproxies is None else kproxies)
+            (kproxy, self._pool.submit(request, kproxy)) for kproxy in (self.kproxies if kproxies is None else kproxies)
         ]
         for kproxy, answer in futures:
             yield kproxy, answer.result()

@@ -85,7 +85,7 @@ def _clients_write(target: str, name: str) -> tuple[bool, bool]:
     last = read_last_switch(target, name)
     if last is None:
         return False, False
-    return any(one.writes for one in (*last.parts, *last.parts_on_target)), last.is_moved
+    return any(part.writes for part in (*last.parts, *last.parts_on_target)), last.is_moved
 
 
 def _read_copied_ends(cluster: ClusterClient, topic: StateTopic) -> dict[TopicPartition, CopiedEnd]:

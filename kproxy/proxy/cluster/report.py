@@ -33,8 +33,8 @@ def report(gateway: Gateway) -> ClusterStatus:
         full=gateway.acceptor.full_reason() or None,
         sessions=gateway.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
-        forwards=tuple(_forward(one) for one in gateway.forwards.port_forwards),
-        upstreams=tuple(_upstream(gateway, one) for name, one in gateway.upstreams.items() if name),
+        forwards=tuple(_forward(port_forward) for port_forward in gateway.forwards.port_forwards),
+        upstreams=tuple(_upstream(gateway, upstream) for name, upstream in gateway.upstreams.items() if name),
     )
 
 

@@ -267,7 +267,9 @@ def test_what_an_application_of_streams_has_deleted_is_left_out(site: Site, upto
     progress = site.copy(made.what)
     assert progress.done, progress.stuck
     assert (made.state.source_next, made.state.records) == (200, 300 - upto)
-    assert f"{upto - 100} offsets were skipped that the source had deleted" in "\n".join(status_lines(read_status(site.target, made.what.name)))
+    assert f"{upto - 100} offsets were skipped that the source had deleted" in "\n".join(
+        status_lines(read_status(site.target, made.what.name))
+    )
     assert translate(site.state(made.what), made.topic, 0, 200).target == made.state.target_next
     write(site.source, made.topic, 0, mixed(random.Random(8), 10))
     assert site.copy(made.what).done

@@ -219,7 +219,9 @@ def test_quotas() -> None:
     target = cluster(topic(retention_ms="-1"), quotas={alice: {"a": 5.0}, every: {"a": 3.0}})
     made = plan(source, target)
     assert done(made) == ["set quota of user alice: b=1048576"]
-    assert said(made, "warning") == ["quota of user alice: a is 1 on the source and 5 on the target: the target's value stays"]
+    assert said(made, "warning") == [
+        "quota of user alice: a is 1 on the source and 5 on the target: the target's value stays"
+    ]
     assert done(plan(source, target, replace(MIGRATION, quotas=False))) == []
 
 

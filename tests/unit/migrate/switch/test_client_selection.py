@@ -62,8 +62,12 @@ def test_the_members_of_a_group_with_any_number() -> None:
 
 
 def test_what_stops_it() -> None:
-    assert stops(ClientSelection(("empty",)))[0].startswith("only: the source returns no client ids of members of group empty")
-    assert stops(ClientSelection(("nowhere",)))[0].startswith("only: the source returns no client ids of members of group nowhere")
+    assert stops(ClientSelection(("empty",)))[0].startswith(
+        "only: the source returns no client ids of members of group empty"
+    )
+    assert stops(ClientSelection(("nowhere",)))[0].startswith(
+        "only: the source returns no client ids of members of group nowhere"
+    )
     assert stops(ClientSelection(clients=("x" * 101,)))[0].endswith("a client id has 1 to 100 printable characters")
     (text,) = stops(ClientSelection(clients=("consumer-h-1",)))
     assert text.startswith("group h: its members app would stay on the source")

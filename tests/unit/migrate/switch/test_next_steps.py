@@ -26,7 +26,13 @@ DRIVER = {"host": "here", "pid": 17}
         (replace(SWITCH, decisions=()), ["switch x1 has finished (undone), and clients are on blue, the source"]),
         (BACK, ["rollback x1 has finished, and clients are on blue, the source"]),
         (replace(BACK, decisions=UNDONE), ["rollback x1 has finished (undone), and clients are on green, the target"]),
-        (PART, ["switch x1 has finished, and clients are on blue, the source", "these clients, which are on green, the target: app-#"]),
+        (
+            PART,
+            [
+                "switch x1 has finished, and clients are on blue, the source",
+                "these clients, which are on green, the target: app-#",
+            ],
+        ),
         (
             replace(SWITCH, decisions=UNDONE, parts=(MovedPart("some", ("app-#",)),)),
             ["clients are on blue, the source", "these clients, which are on green, the target: app-#"],

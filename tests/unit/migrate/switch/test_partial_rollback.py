@@ -55,7 +55,9 @@ def test_which_is_led_back() -> None:
     assert select_moved_part([G, H], ClientSelection(("i",), ("h-2",))) == H
     with pytest.raises(ConfigError, match=r"which clients\? .* group=g; group=h, group=i"):
         select_moved_part([G, H], None)
-    with pytest.raises(ConfigError, match="were not moved to the target together; on the target are group=g; group=h, group=i"):
+    with pytest.raises(
+        ConfigError, match="were not moved to the target together; on the target are group=g; group=h, group=i"
+    ):
         select_moved_part([G, H], ClientSelection(("g", "h")))
     for only in (None, ClientSelection(("g",))):
         with pytest.raises(ConfigError, match=r"clients w were moved to the target .* have written there"):

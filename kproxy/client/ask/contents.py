@@ -21,7 +21,7 @@ from kproxy.protocol.wire.reader import ResponseReader
 # Kafka's error codes.
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
 ERRORS: Mapping[int, str] = {
-    UNKNOWN_TOPIC: "does not exist, or is not visible",
+    UNKNOWN_TOPIC: "missing, or not visible",
     5: "no leader",
     9: "a replica is not available",
     14: "the coordinator is loading",

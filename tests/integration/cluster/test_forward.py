@@ -80,7 +80,7 @@ def test_a_web_server_through_the_same_hops(
     assert (there["to"], there["problem"], there["accepted"]) == (f"localhost:{registry}", None, 1)
     counted = f'kproxy_forward_accepted_total{{cluster="default",listen="{there["listen"]}"}} 1'
     assert counted in proxy.get("/metrics")[1].splitlines()
-    wait_logged(proxy, f"{there['listen']} leads to localhost:{registry}")
+    wait_logged(proxy, f"{there['listen']} is forwarded to localhost:{registry}")
 
 
 def test_a_kproxy_that_stops_does_not_wait_for_it(registry: int, cluster: DevCluster, own_kproxy: Start) -> None:

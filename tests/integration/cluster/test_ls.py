@@ -77,7 +77,7 @@ def test_groups_and_which_brokers_were_not_asked(cluster: DevCluster) -> None:
 
 def test_a_topic_that_is_not_there_is_not_created(cluster: DevCluster) -> None:
     missing = unique("missing")
-    assert "does not exist, or is not visible" in ls(cluster.bootstrap, "--topic", missing, "--admin", "off")
+    assert "missing, or not visible" in ls(cluster.bootstrap, "--topic", missing, "--admin", "off")
     assert missing not in ls(cluster.bootstrap, "--admin", "off")
 
 

@@ -147,8 +147,8 @@ def test_variables_that_are_no_options() -> None:
             {"bootstrap_servers": "a", "admin": "0.0.0.0:19091", "admin_reload": True},
             {},
             [
-                "--admin-reload: would let every client that reaches 0.0.0.0:19091 reload; allowed: with admin-token-file,"
-                " or a loopback address in admin"
+                "--admin-reload: would let every client that reaches 0.0.0.0:19091 reload; allowed: with"
+                " admin-token-file, or a loopback address in admin"
             ],
         ),
         (

@@ -393,8 +393,8 @@ def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, ne
         "right on the target: User:mover is not allowed IdempotentWrite on the cluster, needed to raise producer ids",
     }
     warnings = str(plan["findings"]["warning"])
-    for missing in ("Describe on the cluster, needed to see the ACLs", "needed to see the SCRAM users",
-                    "DescribeConfigs on the cluster, needed to see the quotas"):  # fmt: skip
+    for missing in ("Describe on the cluster, needed to read the ACLs", "needed to read the SCRAM users",
+                    "DescribeConfigs on the cluster, needed to read the quotas"):  # fmt: skip
         assert missing in warnings
     assert "Nothing was changed" in migrate("prepare", file, code=1)
     assert as_seen(new) == before

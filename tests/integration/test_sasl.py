@@ -458,7 +458,10 @@ def test_a_broker_that_accepts_connections_again(lone: DevCluster, own_kproxy: C
         wait_logged(proxy, f"{address} accepts connections again; which broker it is, kproxy asks when a client")
         assert "can be reached again" not in proxy.log
         assert not proxy.node(1)["checked"]
-        assert AdminClient(PLAIN.confluent(proxy.bootstrap)).list_topics(timeout=30).brokers.keys() == {1}
+        topic = create_topic(lone.direct_bootstrap, 1, 1)
+        producer = Producer(PLAIN.confluent(proxy.bootstrap))  # it connects to the broker itself
+        producer.produce(topic, RECORDS[0])
+        assert producer.flush(60) == 0
         wait_until(lambda: proxy.node(1)["checked"], "a client's session has shown which broker it is")
 
 

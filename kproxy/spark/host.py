@@ -45,7 +45,7 @@ class HostConfig:
     text: str = field(repr=False)
     """The configuration, as YAML."""
     requires: str = "all"
-    """How many nodes must be reachable: `ready-requires`."""
+    """The number of nodes that must be reachable: `ready-requires`."""
 
     @classmethod
     def from_json(cls, text: str) -> HostConfig:

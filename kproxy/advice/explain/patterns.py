@@ -54,7 +54,7 @@ class MessagePattern:
 
     @property
     def weight(self) -> int:
-        """How specific it is: the number of its literal characters."""
+        """The specificity of the pattern: the number of its literal characters."""
         return sum(map(len, self.parts))
 
     @property

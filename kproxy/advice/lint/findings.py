@@ -12,7 +12,7 @@ from kproxy.base.printable import escaped
 
 
 class Severity(Enum):
-    """How bad a finding is. Notes do not change the exit code."""
+    """The severity of a finding. Notes do not change the exit code."""
 
     ERROR = "error"  # the broker or client does not start, or cannot connect
     WARNING = "warning"  # some clients fail, or it fails later

@@ -1,4 +1,4 @@
-"""Which clients can connect to which listener, as far as the files show it (pure)."""
+"""The clients that can connect to each listener, as far as the files show it (pure)."""
 
 from __future__ import annotations
 

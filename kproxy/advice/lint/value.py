@@ -14,7 +14,7 @@ from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 
 
 class ValueStyle(Enum):
-    """How a value is written."""
+    """The spelling of a value."""
 
     PROPERTY = "property"
     PLAIN = "plain"  # YAML without quotes

@@ -45,12 +45,12 @@ class Remedy:
     """The fault in a few words."""
     cause: str
     check: str
-    """How the user recognises this fault."""
+    """The check by which the user recognises this fault."""
     fix: str
     messages: tuple[ProgramMessage, ...]
     """The messages that programs print, the most specific first."""
     behaviour: str = ""
-    """How clients behave, where most of them print no message."""
+    """The behaviour of clients, where most of them print no message."""
 
 
 class SharedText(str):

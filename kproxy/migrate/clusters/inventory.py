@@ -177,7 +177,7 @@ class Inventory:
     replication: int | None = None
     """The number of replicas that a new topic would have."""
     has_authorizer: bool | None = None
-    """Whether the brokers check ACLs."""
+    """True if the brokers check ACLs."""
     producer_id: int | None = None
     """The highest producer id in the logs of the selected topics, -1 if there is none."""
     gaps: tuple[InventoryGap, ...] = ()

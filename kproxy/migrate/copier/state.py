@@ -95,7 +95,7 @@ def state_partition(key: bytes, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """How far one partition of the source has been copied."""
+    """The progress of the copy of one source partition."""
 
     target_topic: str
     source_begin: int

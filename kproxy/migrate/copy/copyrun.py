@@ -71,7 +71,7 @@ class CopySpec:
     take_over: bool = False
     """True to end another driver that copies this migration."""
     grace: float = 40.0
-    """How long the other driver may continue its round, in seconds."""
+    """Maximum time for which the other driver may continue its round, in seconds."""
 
 
 class CopyRun:

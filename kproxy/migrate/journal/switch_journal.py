@@ -42,7 +42,7 @@ class MovedPart:
     groups: tuple[str, ...] = ()
     """Its groups."""
     writes: bool = False
-    """Whether its clients write on the target."""
+    """True if its clients write on the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class SwitchEntry:
     decisions: tuple[tuple[str, str], ...] = ()
     """Pairs of driver and decision, in order."""
     reversible: bool = False
-    """Whether records that clients write to the target are copied back."""
+    """True if records that clients write to the target are copied back."""
     ended: bool = False
-    """Whether every participant has got the final command."""
+    """True if every participant has got the final command."""
     began: int = 0
     """The start, in milliseconds since 1970."""
     at: int = 0
@@ -78,11 +78,11 @@ class SwitchEntry:
     groups: tuple[str, ...] = ()
     """The groups of the part."""
     writes: bool = False
-    """Whether clients of the part write."""
+    """True if clients of the part write."""
     parts: tuple[MovedPart, ...] = ()
     """Other parts that were moved to the target before."""
     again: bool = False
-    """Whether the whole cluster was switched before."""
+    """True if the whole cluster was switched before."""
 
     @property
     def part(self) -> str:

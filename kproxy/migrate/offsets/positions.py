@@ -33,13 +33,13 @@ class Position:
     target: int | None
     """Target offset, None if the position cannot be translated."""
     match: str
-    """How the position was translated: one of the constants of this module."""
+    """The kind of translation: one of the constants of this module."""
     missing: int = 0
     """Offsets that must still be copied, or that lie between the end of the source's log and the position."""
 
     @property
     def text(self) -> str:
-        """How the position was translated, or why it was not."""
+        """The kind of translation, or the reason why there is none."""
         if self.match == BEYOND:
             return f"{self.missing} offsets before it are not copied yet"
         if self.match == PAST_END:

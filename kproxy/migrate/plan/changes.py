@@ -60,7 +60,7 @@ class MigrationHistory:
     created_topics: frozenset[str] = frozenset()
     """Target topics that `prepare` created."""
     has_state_topic: bool = False
-    """Whether the state topic exists."""
+    """True if the state topic exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ class UndoResult:
 
     undone: int = 0
     remaining: list[str] = field(default_factory=list)
-    """What was not undone, and why."""
+    """The changes that were not undone, each with the reason."""
     failed: list[str] = field(default_factory=list)
-    """What the target refused."""
+    """The error texts of changes that the target refused."""
 
 
 class Undo:

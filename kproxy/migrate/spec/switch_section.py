@@ -28,7 +28,7 @@ _MAX_LAG = 10**12
 
 @dataclass(frozen=True, slots=True)
 class KproxySelection:
-    """How to find the kproxies; exactly one of `addresses`, `dns` and `labels` is given."""
+    """The places where the kproxies are found; exactly one of `addresses`, `dns` and `labels` is given."""
 
     addresses: tuple[str, ...] = ()
     """Admin addresses, each with https:// or without."""

@@ -1,4 +1,4 @@
-"""What clients observe during a switch: findings about clients that cannot be switched without help (pure)."""
+"""The effects of a switch on clients: findings about clients that cannot be switched without help (pure)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class ClientSelection:
     transactions: tuple[str, ...] = ()
     """Transactional ids of these clients, which may end with `*`: the hold ends their open transactions."""
     allow_split_readers: bool = False
-    """Whether other clients may continue to read on the source while these write to the target."""
+    """True if other clients may continue to read on the source while these write to the target."""
 
     def includes_transaction(self, transactional_id: str) -> bool:
         """Return True if this transactional id is selected."""
@@ -48,7 +48,7 @@ class SelectedPart:
     groups: frozenset[str]
     """Groups whose members all belong to the part."""
     writes: bool
-    """Whether some of its clients have written."""
+    """True if some of its clients have written."""
 
 
 def parse_selection(texts: Iterable[str], *, allow_split_readers: bool) -> ClientSelection | None:

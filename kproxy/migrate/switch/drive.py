@@ -55,11 +55,11 @@ class DriveTimeouts:
     first_reply: float = 15.0
     """For all kproxies to reply with their state at the start."""
     silence: float = 4.0
-    """How long a kproxy may send no valid reply."""
+    """Maximum time without a valid reply of a kproxy, in seconds."""
     reserve: float = 3.0
     """The share of the hold that is reserved for the flip and the commit after the work."""
     final_replies: float = 60.0
-    """How long the final command is repeated to kproxies that do not reply."""
+    """Maximum time for which the final command is repeated to kproxies that do not reply, in seconds."""
     poll: float = 0.2
     """Between two requests to a kproxy that has not reached the state yet."""
     work_poll: float = 1.0

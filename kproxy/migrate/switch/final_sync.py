@@ -69,7 +69,7 @@ class FinalSync:
     endpoints: ClusterEndpoints
     log: Callable[[str], None] = lambda _: None
     force: bool = False
-    """Whether positions on the target that kproxy did not write are overwritten: clients were there before."""
+    """True if positions on the target that kproxy did not write are overwritten: clients were there before."""
     compose: Callable[[GroupOffsetSync], None] = lambda _: None
     """Extends the offset maps, if positions are translated by more than what this migration has copied."""
     groups: Callable[[str], bool] | None = None
@@ -77,7 +77,7 @@ class FinalSync:
     selection: ClientSelection | None = None
     """The clients that are switched, if others continue to write to the source."""
     others_write: bool = False
-    """Whether the target's logs have records of clients that were moved there before."""
+    """True if the target's logs have records of clients that were moved there before."""
     timings: SyncTimings = field(default_factory=SyncTimings)
     ended_transactions: list[OpenTransaction] = field(default_factory=list)
     """The transactions that this has ended."""

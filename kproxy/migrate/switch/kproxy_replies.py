@@ -34,15 +34,15 @@ class ConnectedClient:
     software: str = ""
     """The name and version that the client sends of its library."""
     warnings: tuple[str, ...] = ()
-    """What the client will observe during a switch, if that is more than a pause."""
+    """The effect of a switch on the client, if that is more than a pause."""
     reads: bool = False
-    """Whether it has fetched records."""
+    """True if it has fetched records."""
     writes: bool = False
-    """Whether it has written records."""
+    """True if it has written records."""
     login: str = ""
     """The SASL mechanism with which it logs in itself, "" if it does not."""
     produces: str = ""
-    """How it writes records (plain, idempotent, transactional), "" if no request has shown it."""
+    """The way it writes records (plain, idempotent, transactional), "" if no request has shown it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ClusterReply:
     waiting_consumers: tuple[str, ...] = ()
     """Consumers that have not fetched their positions yet, and get no records until then."""
     logins: Mapping[str, UpstreamLogin] = field(default_factory=dict)
-    """How clients log in to each upstream."""
+    """The login mode of clients at each upstream."""
     instance: str = ""
     """The id of this kproxy, "" if it shares its ports with no other."""
     port_sharers: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class KproxyReply:
     time: float
     """Its clock, in seconds since 1970."""
     state_dir: bool
-    """Whether it keeps its state on disk."""
+    """True if it keeps its state on disk."""
     clusters: Mapping[str, ClusterReply]
 
     @classmethod

@@ -46,11 +46,11 @@ class SwitchResult:
     message: str = ""
     """The text to print if no write was held."""
     blocked: bool = False
-    """Whether a finding stopped it before writes were held."""
+    """True if a finding stopped it before writes were held."""
     timings: SyncTimings | None = None
     ended_transactions: Sequence[OpenTransaction] = ()
     reported: bool = False
-    """Whether the result was printed already."""
+    """True if the result was printed already."""
     client_lines: Sequence[str] = ()
     """Lines about the clients that reconnected."""
 

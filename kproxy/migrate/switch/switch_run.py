@@ -51,7 +51,7 @@ class SwitchRun:
     """One run of a switch or rollback; subclasses define the preflight and the tasks of the hold."""
 
     timings: SyncTimings
-    """How long the tasks of the hold took."""
+    """The durations of the tasks of the hold, in seconds."""
     ended_transactions: Sequence[OpenTransaction]
     """The transactions that the hold ended."""
 

@@ -28,7 +28,7 @@ class UpstreamState:
     problem: str
     """Why clients cannot be routed there now, or ""."""
     login: LoginMode = LoginMode.UNKNOWN
-    """Who logs in to its brokers."""
+    """The party that logs in to its brokers."""
     tls: bool = False
     """True if kproxy uses TLS with them."""
 

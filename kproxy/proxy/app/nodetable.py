@@ -28,7 +28,7 @@ class NodeRow:
     local: str
     """Its local address for clients."""
     reachable: str
-    """Whether kproxy reaches it, in words."""
+    """True if kproxy reaches it, in words."""
     good: bool
     """True if kproxy reaches it."""
 

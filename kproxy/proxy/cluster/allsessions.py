@@ -47,7 +47,7 @@ class ClusterUpdate:
     tls: ClientTls | None
     """TLS with its clients; None: they connect without it."""
     concerns: AffectsSession
-    """Which of the open sessions the change affects."""
+    """The predicate that selects the open sessions which the change affects."""
     switches: bool = False
     """True if the cluster can be switched to another upstream."""
     parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class ClientRoute:
     dial: DialNode
     localise: LocaliseForHost
     switchable: SwitchableUnit | None = None
-    """What a switch needs; None if the cluster cannot be switched."""
+    """The state and the sessions for a switch; None if the cluster cannot be switched."""
     part: Part | None = None
     """The part; None: the clients that are in no part."""
 

@@ -12,8 +12,8 @@ import asyncio
 from kproxy.proxy.relay.session import Session
 
 _CHECK_EVERY, _CHECK_AT_LEAST_EVERY = 0.01, 1.0
-"""How often kproxy looks whether a client has taken the last answer, in seconds; ever more seldom while an answer is
-still to come, which may take minutes."""
+"""The shortest and longest interval of checks whether a client has taken the last answer, in seconds. It grows while
+kproxy waits for an answer, which may take minutes."""
 _ACK_TIMEOUT = 5.0
 """The longest that kproxy waits for the confirmation once it has sent the last answer, in seconds."""
 

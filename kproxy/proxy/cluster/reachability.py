@@ -41,7 +41,7 @@ class NodeReachability:
     route: Route | None = None
     """The route that worked last."""
     proof: Proof | None = None
-    """How kproxy knows that the route leads to this node."""
+    """The evidence that the route leads to this node."""
     problem: str | None = None
     """Why no route works; None if one does."""
     reason: str | None = None

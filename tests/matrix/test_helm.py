@@ -216,7 +216,7 @@ def test_every_option_of_a_cluster_can_be_given() -> None:
         ({**ONE, "ports": {"admin": 19092}}, "it is ports.bootstrap already"),
         ({**ONE, "port": 3}, "port"),
         ({"config": {**BROKERS, "drain-timeout": 25}}, "30 is too short for config.drain-timeout: at least 31"),
-        ({**ALL, "networkPolicy": {"enabled": True}}, "networkPolicy.metrics: nobody may ask for metrics"),
+        ({**ALL, "networkPolicy": {"enabled": True}}, "networkPolicy.metrics: no pod may read metrics"),
     ],
     ids=str,
 )

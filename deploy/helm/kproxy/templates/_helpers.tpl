@@ -64,6 +64,6 @@ scheme: HTTPS
 {{- fail (printf "terminationGracePeriodSeconds: %v is too short for config.drain-timeout: at least %v, else Kubernetes ends kproxy before it has drained" .Values.terminationGracePeriodSeconds $needs) -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metrics) -}}
-{{- fail "networkPolicy.metrics: nobody may ask for metrics; name the pods or the namespace of Prometheus, or switch serviceMonitor off" -}}
+{{- fail "networkPolicy.metrics: no pod may read metrics; name the pods or the namespace of Prometheus, or switch serviceMonitor off" -}}
 {{- end -}}
 {{- end -}}

@@ -220,7 +220,7 @@ class RollbackContinuation:
         offsets.copied = compose_maps(dict(offsets.copied), self._forward_maps())
 
     def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
-        if not hasattr(self, "_known"):  # it does not change: clients write to the target
+        if not hasattr(self, "_maps"):  # it does not change: clients write to the target
             self._partitions, values = _read_state(self._endpoints.target, self._forward.name)
             _, reverse_values = _read_state(self._endpoints.source, self._reverse.name)
             self._changes = restore_records(

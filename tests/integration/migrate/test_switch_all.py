@@ -362,7 +362,7 @@ def test_consumers_first_and_back_again(site: Site) -> None:
         done(site.switch(only=ClientSelection((group,))))
         assert where() == [{"blue"}, {"green"}]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(TargetPositions, "check", _failing)
+            patch.setattr(TargetPositions, "check_no_foreign_records", _failing)
             assert site.rollback().drive_result is None
         assert "as the test has it" in site.stops()[-1]
         done(site.rollback())
@@ -525,7 +525,7 @@ def dying(stage: Stage) -> Iterator[None]:
         asked(self, name, command)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Drive, "_ask", ask)
+        patch.setattr(Drive, "_request", ask)
         yield
 
 
@@ -593,7 +593,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     with ending(producers[1]):
         producers[1].wait_more("acked", 50)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(FinalSync, "check_quiet", _failing)  # the last thing: all has been written down
+            patch.setattr(FinalSync, "check_source_idle", _failing)  # the last thing: all has been written down
             came = site.rollback()
         assert came.drive_result is not None, site.stops()
         assert came.drive_result.end is CoordinatorOutcome.UNDONE, came.drive_result.reasons

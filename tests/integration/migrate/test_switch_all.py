@@ -321,7 +321,7 @@ def test_consumers_first_then_producers_one_at_a_time(site: Site) -> None:
             one.wait_more("got", 20)
         assert site.switch(reversible=True).blocked
         assert "would not be copied back" in site.stops()[-1]
-        with pytest.raises(ConfigError, match=r"p0 were led to the target by themselves .* and have written there"):
+        with pytest.raises(ConfigError, match=r"p0 were moved to the target by themselves .* and have written there"):
             site.rollback()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(FinalSync, "translate", _failing)
@@ -540,7 +540,7 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
             raise AssertionError((site.switch(), site.stops()))
         with pytest.raises(ConfigError, match="has not finished: run kproxy migrate switch FILE --resume"):
             site.switch()
-        assert any("it is not over" in line for line in status(site))
+        assert any("not finished" in line for line in status(site))
         driven = site.resume(abort=stage is Stage.HOLD)
         assert driven is not None
         assert driven.entry.ended
@@ -549,7 +549,7 @@ def test_the_driver_dies(site: Site, stage: Stage) -> None:
     assert driven.end is (CoordinatorOutcome.RELEASED if active == "green" else CoordinatorOutcome.UNDONE)
     assert site.phases() == {("serving", active)}
     assert_once(site.values(site.endpoints.target if active == "green" else site.endpoints.source), [producer])
-    assert any(f"clients are on {active}" in line and "not over" not in line for line in status(site))
+    assert any(f"clients are on {active}" in line and "not finished" not in line for line in status(site))
     assert site.resume() is None
 
 

@@ -172,7 +172,7 @@ class SaslOptions(Model):
 _PASSWORD = ("sasl-password", "sasl-password-file", "sasl-password-command")
 _TOKEN = ("oauth-token-url", "oauth-token-file", "oauth-token-command")
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-# Groups of which only one option is allowed: a source of higher precedence replaces the whole group.
+# Groups that allow only one option: a source of higher precedence replaces the whole group.
 EXCLUSIVE = (_PASSWORD, _TOKEN)
 # The mechanisms of each option.
 _FOR: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_GENERATED = {_ROOT / "docs/troubleshooting.md", _ROOT / "docs/performance.md"}
+_GENERATED = {_ROOT / "docs/troubleshooting.md"}  # its texts are those of the code
 _DOCUMENTS = sorted({*(_ROOT / "docs").glob("*.md"), _ROOT / "README.md", _ROOT / "CHANGELOG.md"} - _GENERATED)
 _TEXT = {token.COMMENT, token.STRING, getattr(token, "FSTRING_MIDDLE", token.STRING)}
 
@@ -49,7 +49,6 @@ def test_the_table_forbids_names_and_phrases() -> None:
     [
         ("for one in rows:\n    pass\n", ["1: one"]),
         ("# Nobody\nx = 1\n", ["1: Nobody"]),
-        ('x = "it is\\\n to be"\n', []),
         ('"""It is\nto be so."""\n', ["1: is to be"]),
         ("someone = 1\n", []),
     ],

@@ -128,7 +128,7 @@ def search(blocks: Iterable[list[bytes]]) -> SearchResult:
 
 @cache
 def _literals() -> dict[bytes, tuple[bytes, ...]]:
-    """Return for each word the literals, one of which a line with the word must contain to be searched further."""
+    """Return the literals of each word. A line with the word is searched further if it contains one of them."""
     literals: dict[bytes, set[bytes]] = {word: set(literals) for word, literals in _OTHER_LITERALS.items()}
     for word, patterns in patterns_by_word().items():
         literals.setdefault(word, set()).update(

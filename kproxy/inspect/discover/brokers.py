@@ -73,7 +73,7 @@ def broker_from_properties(
 
 
 def broker_with_port(name: str, published: Sequence[ContainerPort], address: str, port: int) -> ContainerBroker:
-    """Return a broker of which only Kafka's port is known."""
+    """Return a broker that is known only by Kafka's port."""
     return ContainerBroker(name, {"": port}, {}, {}, published, address)
 
 

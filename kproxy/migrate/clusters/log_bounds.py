@@ -11,8 +11,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import EARLIEST, LATEST
 
 _TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
-# A coordinator replies to a commit before the transaction's markers are in all logs (KIP-98). Readers of committed
-# records get these records when the marker is there, as long after the commit as a busy cluster needs, in seconds.
+# A coordinator replies to a commit before the transaction's markers are in all logs (KIP-98), and readers of committed
+# records get the records only after the marker. How long kproxy waits for it, in seconds.
 _MARKER_TIMEOUT = 10.0
 _TOPIC = 2  # a resource type of Kafka's
 

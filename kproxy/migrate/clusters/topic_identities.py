@@ -258,7 +258,7 @@ def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) 
 
 
 def find_lost(target: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[str, str]:
-    """Return messages for topics of which the target has lost copied records, by source topic.
+    """Return messages, by source topic, for topics that have lost copied records on the target.
 
     Raises UpstreamError and WireError.
     """

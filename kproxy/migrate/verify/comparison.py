@@ -140,8 +140,8 @@ def start_comparison(
         comparison.piece = comparison.piece.part(begin, max(begin, source.end))
     if target.high >= 0:
         comparison.note = comparison.note or (
-            f"a transaction of another producer, still open on the target, hides the records from offset {target.end}"
-            " on: run the same command when it has ended"
+            f"an open transaction on the target hides the records from offset {target.end} on: run the same command"
+            " when it has ended"
         )
         hidden = source_offset(copied.map, target.end)
         if hidden is not None:

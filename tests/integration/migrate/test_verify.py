@@ -418,7 +418,7 @@ def test_an_open_transaction_hides_records(spark: Any, broker: str, monkeypatch:
         patch.setattr(log_bounds, "_MARKER_TIMEOUT", 0.0)
         (hidden,) = verify(spark, broker, [part]).partitions
     assert (hidden.difference, hidden.records, hidden.is_complete) == (None, 0, False)
-    assert hidden.note.startswith("a transaction of another producer, still open on the target, hides the records")
+    assert hidden.note.startswith("an open transaction on the target hides the records from offset 0 on")
 
     ending = threading.Timer(0.5, other.abort_transaction, [30])
     ending.start()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import ListenerSpec
 from tests.harness.clusters.listeners import SETUPS, Cell, Place, Setup
 

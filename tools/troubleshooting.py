@@ -11,9 +11,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kproxy.advice.remedies import BY_ADDRESS, Fault, all_remedies, remedies_by_family, remedy_of, traffic
+from kproxy.advice.remedies import all_remedies, remedies_by_family, remedy_of, traffic
 from kproxy.advice.remedies.own import Section, sections
 from kproxy.advice.remedies.remedy import Program, ProgramMessage, Remedy
+from kproxy.base.faults import BY_ADDRESS, Fault
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "troubleshooting.md"
 _WIDTH = 119

@@ -4,6 +4,7 @@ address         a host and a port: parsing and printing
 compilation     whether the compiled data plane runs, and how to run without it (`KPROXY_PURE`)
 ephemeralports  which connections of this machine use a local port
 errors          the exception classes; the class says who must act on an error
+faults          `Fault`: the name of each cause of a failing connection
 java            finding Java on this machine
 packages        the name of kproxy's distribution, and the command that installs an optional package
 printable       escaping and truncating text that kproxy did not write itself

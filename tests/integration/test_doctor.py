@@ -32,7 +32,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from kproxy.protocol.wire.api import METADATA, SASL_AUTHENTICATE
 from tests.harness.process import free_window, wait_until

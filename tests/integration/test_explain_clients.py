@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.advice.explain.explanation import explain
-from kproxy.advice.remedies import Fault, Program
+from kproxy.advice.remedies.remedy import Program
+from kproxy.base.faults import Fault
 from tests.harness.clients.failing.attempt import CLIENTS, Attempt
 from tests.harness.clients.failing.troubles import TROUBLES, Site, Trouble, judge, made, tls
 from tests.harness.process import wait_until

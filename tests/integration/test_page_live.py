@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster
 from tests.harness.clients.browser import Browser, NoAxe, Violation, chromium
 from tests.harness.clients.misbehaving import delaying, sending

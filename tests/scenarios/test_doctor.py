@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients import flow
 from tests.harness.network import KPROXY, PYTHON, Host, Network

@@ -21,7 +21,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster.properties import render
 from tests.harness.clusters.fromfiles import FromFiles
 from tests.harness.clusters.pasted import bootstrap, by_broker, pasted

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from kproxy.advice.explain.facts import is_ip
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.remedies import Fault, Program
+from kproxy.advice.remedies.remedy import Program
+from kproxy.base.faults import Fault
 
 _NOT_REACHED = frozenset({Fault.PORT_CLOSED, Fault.FILTERED, Fault.NO_ROUTE})
 

@@ -8,7 +8,7 @@ from dataclasses import replace as copy
 
 from kproxy.advice.explain.addressfaults import host_of, refine
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 
 _UNREACHABLE_FAULTS = frozenset(
     {

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")

@@ -10,8 +10,9 @@ from kproxy.advice.explain.causes import Cause, causes_of, merge_by_message
 from kproxy.advice.explain.linereader import MAX_BYTES, LineReader
 from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
-from kproxy.advice.remedies import Fault, remedy_of
+from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.own import OwnMessage
+from kproxy.base.faults import Fault
 
 # Faults that kproxy beside the client solves at once.
 _SOLVED_BY_KPROXY = frozenset(

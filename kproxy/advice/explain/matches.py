@@ -13,7 +13,8 @@ from kproxy.advice.explain.context import looks_like_kafka, names_kafka, names_o
 from kproxy.advice.explain.facts import LineFacts, bootstrap_servers, facts_of
 from kproxy.advice.explain.numbers import DecodedNumber
 from kproxy.advice.explain.patterns import MessagePattern, patterns_by_word
-from kproxy.advice.remedies import Fault, Program
+from kproxy.advice.remedies.remedy import Program
+from kproxy.base.faults import Fault
 
 # Limits of a record (a stack trace is one record), and of the matches that are kept.
 _RECORD_LINES = 150

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.protocol.wire.api import APIS
 from kproxy.protocol.wire.greeting import Greeting, recognise
 

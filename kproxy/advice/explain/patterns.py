@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies import BY_ADDRESS, Fault, Program
 from kproxy.advice.remedies.own import OwnMessage, sections
+from kproxy.advice.remedies.remedy import Program
+from kproxy.base.faults import BY_ADDRESS, Fault
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 

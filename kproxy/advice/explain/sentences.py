@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kproxy.advice.explain.addressfaults import host_of
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.remedies import Fault, remedy_of
+from kproxy.advice.remedies import remedy_of
+from kproxy.base.faults import Fault
 
 _MAX_NAMES = 3
 

@@ -1,7 +1,6 @@
 """The only table of faults between a Kafka client and its brokers, with their remedies (pure).
 
 __init__       `remedy_of`: the remedy of a fault; `all_remedies`
-faults         `Fault`: the name of each cause; `BY_ADDRESS`
 remedy         `Remedy`: the cause of a fault, how to check it, how to fix it, and the messages that programs print for it
 advertised     the advertised addresses
 network        the network between client and address
@@ -19,19 +18,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from kproxy.advice.remedies.faults import BY_ADDRESS, Fault
-from kproxy.advice.remedies.remedy import Program, ProgramMessage, Remedy
-
-__all__ = [
-    "BY_ADDRESS",
-    "Fault",
-    "Program",
-    "ProgramMessage",
-    "Remedy",
-    "all_remedies",
-    "remedies_by_family",
-    "remedy_of",
-]
+from kproxy.advice.remedies.remedy import Remedy
+from kproxy.base.faults import Fault
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
+from kproxy.base.faults import Fault
 
 # Messages of clients that could not reach a broker, whatever the reason was.
 NOT_ESTABLISHED = "Connection to node … could not be established. Node may not be available."

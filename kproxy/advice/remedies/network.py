@@ -11,8 +11,8 @@ from kproxy.advice.remedies.advertised import (
     UNREACHED_SARAMA,
     UNREACHED_SPARK,
 )
-from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.remedy import Remedy, SharedText, program_messages
+from kproxy.base.faults import Fault
 
 # kafka-python's messages when a connection ends, even if the broker has just sent the reason.
 DISCONNECTED_PYTHON = ("KafkaConnectionError: socket disconnected", "socket disconnected")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.network import DISCONNECTED_PYTHON, SARAMA_EOF
 from kproxy.advice.remedies.remedy import Remedy, program_messages
+from kproxy.base.faults import Fault
 
 # Tried with producers and Kafka 4.3's brokers.
 _UNNOTICED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 
 
 class Program(Enum):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.remedy import Remedy
+from kproxy.base.faults import Fault
 
 TABLE: tuple[Remedy, ...] = (
     Remedy(

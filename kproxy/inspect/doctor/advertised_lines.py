@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import lint_check
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.address_class import is_loopback

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback, is_private
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.inspect.doctor.findings import Responsible

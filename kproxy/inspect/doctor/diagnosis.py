@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_checks
 from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.causes import ContactCause, cause_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import advertised_lines, name_advice
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
+from kproxy.base.faults import Fault
 from kproxy.config.hop import Hop
 from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import DoctorFinding, Responsible

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback
 from kproxy.inspect.doctor.evidence import BrokerListener, Contact, Examination

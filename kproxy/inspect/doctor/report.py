@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.base.printable import escaped, one_line
 from kproxy.inspect.doctor import client_messages, direct_access, picture
 from kproxy.inspect.doctor.command_line import shell

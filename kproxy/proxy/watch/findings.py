@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally

@@ -15,7 +15,7 @@ from typing import Any
 from kproxy.advice import remedies
 from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.patterns import patterns_by_word
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.proxy.watch.events import EventLog, LogEvent

@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.network import PYTHON, Host, Network
 

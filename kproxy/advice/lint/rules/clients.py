@@ -18,7 +18,7 @@ from kproxy.advice.lint.model import (
 )
 from kproxy.advice.lint.rules.table import new_finding
 from kproxy.advice.lint.source import Edit
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 

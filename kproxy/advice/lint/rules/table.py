@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kproxy.advice.lint.findings import LintFinding, Severity
 from kproxy.advice.lint.source import Edit, SourceLocation
 from kproxy.advice.lint.value import ConfigValue
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _LISTENERS = Fault.LISTENER_CONFIGURATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.advice.remedies.faults import Fault
 from kproxy.advice.remedies.own.section import OwnMessage, Section
+from kproxy.base.faults import Fault
 
 SECTION = Section(
     title="kproxy at start",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kproxy.advice.explain.explanation import explain
 from kproxy.advice.explain.output import render
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
 from tests.harness.clients.failing.attempt import Attempt
 from tests.harness.servers import peers

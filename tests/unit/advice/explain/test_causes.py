@@ -7,7 +7,7 @@ import io
 from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.explanation import Explanation, explain
 from kproxy.advice.explain.output import render
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 
 RDKAFKA = "%3|1700000000.{n:03d}|FAIL|rdkafka#{client}| [thrd:{name}]: {name}: {text}"
 UNRESOLVED = (

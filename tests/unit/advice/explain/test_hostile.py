@@ -11,7 +11,7 @@ import pytest
 from kproxy.advice.explain.explanation import Explanation, explain
 from kproxy.advice.explain.linereader import LONGEST_LINE, LineReader
 from kproxy.advice.explain.output import render
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 
 HIT = (
     b"%3|1|FAIL|rdkafka#producer-1| [thrd:kafka-1.x:9092/1]: kafka-1.x:9092/1: Failed to resolve 'kafka-1.x:9092': no\n"

@@ -8,8 +8,9 @@ import pytest
 
 from kproxy.advice import remedies
 from kproxy.advice.explain.explanation import Explanation, explain
-from kproxy.advice.remedies import BY_ADDRESS, Fault, Program
 from kproxy.advice.remedies.own import sections
+from kproxy.advice.remedies.remedy import Program, ProgramMessage
+from kproxy.base.faults import BY_ADDRESS, Fault
 from tests.unit.advice.explain.unrelated import UNRELATED
 
 # What stands around a message, where its words alone could be another program's.
@@ -50,7 +51,7 @@ def faults(text: str) -> list[Fault]:
 
 
 @pytest.mark.parametrize(("fault", "message"), MESSAGES)
-def test_a_message_leads_to_its_remedy(fault: Fault, message: remedies.ProgramMessage) -> None:
+def test_a_message_leads_to_its_remedy(fault: Fault, message: ProgramMessage) -> None:
     text = AROUND[message.program].format(message.text.replace("…", "x.example"))
 
     assert fault in faults(text)

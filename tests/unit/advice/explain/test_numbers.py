@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.numbers import decode, decode_key, decode_size
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 
 
 @pytest.mark.parametrize("minor", range(5))

@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.advice.lint import fixes
 from kproxy.advice.lint.linter import LintOptions
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from tests.unit.advice.lint.broken import CASES, Case
 from tests.unit.advice.lint.helpers import report, shown, wrong
 

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies import Fault, Program, traffic
+from kproxy.advice.remedies import traffic
+from kproxy.advice.remedies.remedy import Program
+from kproxy.base.faults import Fault
 
 # Faults that no client's message shows: the cluster's owner or kproxy's user sees them otherwise.
 NOT_SAID_BY_CLIENTS = {
@@ -71,4 +73,4 @@ def test_the_names_alone_cost_no_import_of_the_table() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "['kproxy.advice.remedies.faults', 'kproxy.advice.remedies.remedy']"
+    assert done.stdout.strip() == "['kproxy.advice.remedies.remedy']"

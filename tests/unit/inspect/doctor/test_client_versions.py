@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.client_versions import ClientVersion, version_conflict
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.protocol.wire import api

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kproxy.advice import remedies
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.client.ask.contents import ClusterContents
 from kproxy.inspect.doctor import client_messages
 from kproxy.inspect.doctor.causes import cause_of

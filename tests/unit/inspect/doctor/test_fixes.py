@@ -10,8 +10,8 @@ import pytest
 
 from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import SourceFile
-from kproxy.advice.remedies.faults import Fault
 from kproxy.base.address import Address
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import lint_check
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Contact, Examination

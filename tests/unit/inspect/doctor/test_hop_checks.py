@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.advice.remedies.faults import Fault
+from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.diagnosis import diagnose
 from tests.unit.inspect.doctor.examined import bad, examination
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.advice.remedies import Fault
+from kproxy.base.faults import Fault
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.advice.remedies import Fault, remedy_of
+from kproxy.advice.remedies import remedy_of
+from kproxy.base.faults import Fault
 from kproxy.protocol.wire.greeting import Greeting
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.proxy.relay.observer import Exchange

@@ -35,7 +35,8 @@ from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.slices import Job, Slice
+from kproxy.migrate.copier.slices import Slice
+from kproxy.migrate.copier.state import Job
 from kproxy.migrate.format import describe_action
 from kproxy.migrate.spec import document
 from tests.harness.clusters.steady import STEADY
@@ -305,7 +306,7 @@ def test_copied_records_hinder_nobody_and_go_with_their_topic(old: DevCluster, n
     migrate("prepare", file)
     migration = document.read_migration(file)
     source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
-    copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
+    copier = Copier(source, target, Job(migration.name, 16))
     for name in (topic, there):
         outcome = copier.copy(Slice(name, 0, name, begin=0, upto=10, size=1 << 20, seconds=60))
         assert outcome.records == 10, outcome
@@ -343,7 +344,7 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
     assert second[topic].destination not in ("", first[topic].destination)
 
     source, target = ClusterClient(old.direct_bootstrap), ClusterClient(new.direct_bootstrap)
-    copier = Copier(source, target, Job(migration.name, migration.state_topic, 16))
+    copier = Copier(source, target, Job(migration.name, 16))
     outcome = copier.copy(Slice(topic, 0, topic, begin=0, upto=10, size=1 << 20, seconds=60))
     assert outcome.records == 10, outcome
     source.close()

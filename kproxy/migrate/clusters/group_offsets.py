@@ -57,10 +57,7 @@ class GroupOffsetsClient:
         self._coordinators: dict[str, int] = {}
 
     def read(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
-        """Return the selected groups that have committed offsets, or whose offsets cannot be read.
-
-        Raises UpstreamError.
-        """
+        """Return the selected groups that have committed offsets, or whose offsets cannot be read."""
         groups = [self._with_positions(group) for group in self._list_groups(is_selected)]
         return [group for group in groups if group.positions or group.unreadable]
 
@@ -79,8 +76,8 @@ class GroupOffsetsClient:
     ) -> dict[TopicPartition, str]:
         """Commit offsets for a group without members, and return an error text for each partition, "" if written.
 
-        The request names no member, so the brokers refuse it if the group has members. Raises GroupRefusedError
-        if they refuse the group, and UpstreamError.
+        The request names no member, so the brokers refuse it if the group has members. Raises GroupRefusedError if they
+        refuse the group.
         """
         write = self._write_share if kind == SHARE else self._write
         try:

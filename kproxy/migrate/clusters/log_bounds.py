@@ -41,8 +41,7 @@ def read_log_bounds(
     ends: dict[tuple[str, int], int] = {}
     highs: dict[tuple[str, int], int] = {}
     began = time.monotonic()
-    cluster = ClusterClient(bootstrap)
-    try:
+    with ClusterClient(bootstrap) as cluster:
         while True:
             begins |= cluster.list_offsets(wanted - begins.keys(), EARLIEST)
             ends |= cluster.list_offsets(wanted - ends.keys() | highs.keys(), LATEST)
@@ -59,14 +58,12 @@ def read_log_bounds(
             time.sleep(_RETRY_INTERVAL)
             if not wanted <= complete:
                 cluster.invalidate()
-    finally:
-        cluster.close()
 
 
 def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
     """Return the topics from which compaction removes records.
 
-    A topic that the principal may not describe counts as not compacted. Raises UpstreamError.
+    A topic that the principal may not describe counts as not compacted.
     """
     from kafka.protocol.admin import DescribeConfigsRequest
 

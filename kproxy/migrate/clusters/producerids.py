@@ -66,7 +66,7 @@ class RaisedProducerIds:
 
 
 def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsage:
-    """Return the producer ids that the source has used. Raises UpstreamError."""
+    """Return the producer ids that the source has used."""
     reasons = [f"{gap.subject}: {gap.reason}" for gap in inventory.gaps if gap.subject.startswith("the producer ids")]
     assigned: int | None = -1
     try:
@@ -80,7 +80,7 @@ def read_usage(inventory: Inventory, nodes: Mapping[int, str]) -> ProducerIdUsag
 def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
     """Take one id from each broker, and return them by node id.
 
-    Raises BrokerError if the principal may not ask for ids, and UpstreamError.
+    Raises BrokerError if the principal may not ask for ids.
     """
     ids = {}
     for node, address in nodes.items():
@@ -95,7 +95,6 @@ def raise_to(
     """Use up ids until every broker assigns `floor` or higher.
 
     `lowest` is what each broker assigned last. `progress` is called with the lowest current id of all brokers.
-    Raises BrokerError and UpstreamError.
     """
     began, used, current = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:

@@ -27,13 +27,13 @@ from kproxy.migrate.copier.state import (
     topic_identity,
     truncation_text,
 )
-from kproxy.migrate.copier.statetopic import read_state_topic
+from kproxy.migrate.copier.statetopic import is_partition_key, parse_states, read_state
 from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import SOURCE, TARGET
 
 TopicPartition = tuple[str, int]
 
-_TOPIC, _PARTITION = b'["topic",', b'["partition",'
+_TOPIC = b'["topic",'
 
 # How long a topic may be unknown until it counts as deleted, in seconds: brokers learn of topics one after the other.
 _PROPAGATION, _RETRY_INTERVAL = 3.0, 0.2
@@ -79,29 +79,12 @@ def topic_key(topic: str) -> bytes:
 
 def is_topic_record(name: bytes) -> bool:
     """Return True if `migrated_topics` reads the record with this key."""
-    return name.startswith((_TOPIC, _PARTITION))
+    return name.startswith(_TOPIC) or is_partition_key(name)
 
 
 def migrated_topics(values: Mapping[bytes, bytes]) -> dict[str, MigratedTopic]:
-    """Return the topics of a migration from the records of the state topic, by source topic.
-
-    Raises WireError.
-    """
-    return merge_topics(values, partition_states(values))
-
-
-def partition_states(values: Mapping[bytes, bytes]) -> dict[TopicPartition, PartitionState]:
-    """Return the copy state of each partition from the records of the state topic.
-
-    Raises WireError.
-    """
-    states = {}
-    for name, value in values.items():
-        if name.startswith(_PARTITION):
-            match parse_key(name):
-                case ["partition", str(topic), int(partition)]:
-                    states[topic, partition] = PartitionState.from_json(value)
-    return states
+    """Return the topics of a migration from the records of the state topic, by source topic."""
+    return merge_topics(values, parse_states(values))
 
 
 def merge_topics(
@@ -160,8 +143,7 @@ def _complete_identity(identity_a: str, identity_b: str) -> str:
 def learn_topics(cluster: ClusterClient, topics: Iterable[str]) -> ClusterMetadata:
     """Return a cluster's metadata of these topics.
 
-    Asks again for some seconds about unknown topics, since brokers learn of new topics one after the other. Raises
-    UpstreamError and WireError.
+    Asks again for some seconds about unknown topics, since brokers learn of new topics one after the other.
     """
     wanted = sorted(set(topics))
     until = time.monotonic() + _PROPAGATION
@@ -226,10 +208,7 @@ def describe_changes(side: str, topics: Mapping[str, MigratedTopic], layout: Clu
 
 
 def find_replaced(source: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[str, str]:
-    """Return messages for topics that were replaced on the source; topics that were deleted there are left out.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return messages for topics that were replaced on the source; topics that were deleted there are left out."""
     layout = source.refresh_metadata([migrated.topic for migrated in topics.values()])
     return describe_changes(
         SOURCE, {topic: migrated for topic, migrated in topics.items() if _exists(layout, topic)}, layout
@@ -243,7 +222,7 @@ def _exists(layout: ClusterMetadata, topic: str) -> bool:
 def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[TopicPartition, str]:
     """Return messages for target partitions that end before their last copied record, by source topic and partition.
 
-    A partition whose leader does not return its end is left out. Raises UpstreamError and WireError.
+    A partition whose leader does not return its end is left out.
     """
     copied = {
         (migrated.target_topic, partition): migrated for migrated in topics.values() for partition in migrated.ends
@@ -258,10 +237,7 @@ def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) 
 
 
 def find_lost(target: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[str, str]:
-    """Return messages, by source topic, for topics that have lost copied records on the target.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return messages, by source topic, for topics that have lost copied records on the target."""
     messages = (
         describe_changes(TARGET, topics, learn_topics(target, [migrated.target_topic for migrated in topics.values()]))
         if topics
@@ -275,32 +251,18 @@ def find_lost(target: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dic
 
 
 def find_topic_problems(source: str, target: str, topics: Mapping[str, MigratedTopic]) -> dict[str, str]:
-    """Return messages for copied topics that were deleted, replaced or truncated on either cluster, by source topic.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return messages for copied topics that were deleted, replaced or truncated on either cluster, by source topic."""
     copied = {topic: migrated for topic, migrated in topics.items() if migrated.ends}
     if not copied:
         return {}
-    source_cluster, target_cluster = ClusterClient(source), ClusterClient(target)
-    try:
+    with ClusterClient(source) as source_cluster, ClusterClient(target) as target_cluster:
         replaced = retry(source_cluster, lambda: find_replaced(source_cluster, copied), _TIMEOUT)
         return retry(target_cluster, lambda: find_lost(target_cluster, copied), _TIMEOUT) | replaced
-    finally:
-        source_cluster.close()
-        target_cluster.close()
 
 
 def read_migrated_topics(target: str, name: str) -> dict[str, MigratedTopic]:
-    """Read the topics of the migration with this name from the target.
-
-    Raises ConfigError if nothing was prepared, UpstreamError and WireError.
-    """
-    cluster = ClusterClient(target)
-    try:
-        return migrated_topics(read_state_topic(cluster, name, is_topic_record).values)
-    finally:
-        cluster.close()
+    """Read the topics of the migration with this name from the target. Raises ConfigError if nothing was prepared."""
+    return migrated_topics(read_state(target, name, is_topic_record))
 
 
 class TopicWatcher:
@@ -319,7 +281,7 @@ class TopicWatcher:
     ) -> tuple[dict[str, str], dict[TopicPartition, str]]:
         """Return messages for changed topics, by source topic, and for truncated partitions, by source partition.
 
-        A topic that was reported once is reported at every later check. Raises UpstreamError and WireError.
+        A topic that was reported once is reported at every later check.
         """
         topics = {
             topic: migrated

@@ -154,21 +154,12 @@ def resume(file: Path) -> int:
 
 def _send_order(file: Path, *, paused: bool) -> int:
     from kproxy.migrate.clusters.endpoints import open_target
-    from kproxy.migrate.copier.clusterclient import ClusterClient
-    from kproxy.migrate.copier.slices import Job
-    from kproxy.migrate.copier.statetopic import count_state_partitions
     from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
     from kproxy.migrate.spec.document import read_migration
 
     migration = read_migration(file)
     with open_target(migration) as target:
-        cluster = ClusterClient(target)
-        try:
-            partitions = count_state_partitions(cluster, migration.name)
-        finally:
-            cluster.close()
-        job = Job(migration.name, migration.state_topic, partitions)
-        write_once(target, job, {ORDER_KEY: DriverOrder(paused).to_record()}, "orders")
+        write_once(target, migration.name, {ORDER_KEY: DriverOrder(paused).to_record()}, "orders")
     click.echo(f"{migration.name}: {'paused: running tasks end within half a minute' if paused else 'resumed'}")
     return 0
 

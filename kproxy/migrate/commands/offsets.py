@@ -98,9 +98,9 @@ def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> d
     Asks the source only if the checkpoint has partitions that were not copied.
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
-    from kproxy.migrate.copier.statetopic import parse_copied_partitions
+    from kproxy.migrate.copier.statetopic import read_copied_partitions
     from kproxy.migrate.offsets.checkpoint import kafka_partitions
-    from kproxy.migrate.offsets.groupsync import find_empty_partitions, load_state_topic
+    from kproxy.migrate.offsets.groupsync import find_empty_partitions
 
     partitions = kafka_partitions(checkpoint)
     if reverse:
@@ -109,7 +109,7 @@ def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> d
         with open_endpoints(migration) as endpoints:
             return read_inverse_maps(migration, endpoints, partitions)
     with open_target(migration) as target:
-        maps = parse_copied_partitions(load_state_topic(target, migration).values)
+        maps = read_copied_partitions(target, migration.name)
     remaining = {place for place in partitions - maps.keys() if migration.selects_topic(place[0])}
     if remaining:
         with open_endpoints(migration) as endpoints:

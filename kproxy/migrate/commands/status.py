@@ -11,11 +11,12 @@ from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.state import PartitionState, parse_key
-from kproxy.migrate.copier.statetopic import read_state_topic
+from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
 from kproxy.migrate.format import format_count, format_size
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
+from kproxy.migrate.offsets.groupsync import parse_journal
 from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges
 from kproxy.proxy.switching.twophase import JournalDecision
 
@@ -90,30 +91,16 @@ class MigrationStatus:
 
 
 def read_status(target: str, name: str) -> MigrationStatus:
-    """Read the status of a migration from the target.
-
-    Raises ConfigError if nothing was prepared there, UpstreamError and WireError.
-    """
-    cluster = ClusterClient(target)
-    try:
+    """Read the status of a migration from the target. Raises ConfigError if nothing was prepared there."""
+    with ClusterClient(target) as cluster:
         topic = read_state_topic(cluster, name, lambda record_key: not record_key.startswith(b'["map",'))
         topics = migrated_topics(topic.values)
         missing = retry(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
-    finally:
-        cluster.close()
-    partitions: dict[tuple[str, int], PartitionState] = {}
-    groups: set[str] = set()
-    for record_key, value in topic.values.items():
-        match parse_key(record_key):
-            case ["partition", str(of_topic), int(partition)]:
-                partitions[of_topic, partition] = PartitionState.from_json(value)
-            case ["offsets", str(group)]:
-                groups.add(group)
     return MigrationStatus(
         name,
-        partitions,
+        parse_states(topic.values),
         parse_verified_ranges(topic.values),
-        tuple(sorted(groups)),
+        tuple(sorted(parse_journal(topic.values))),
         _object(topic.values.get(JOB_KEY, b"{}")),
         DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
         SwitchEntry.read(topic.values.get(SWITCH_KEY)),

@@ -17,16 +17,11 @@ if TYPE_CHECKING:
 
 def _read_lag_samples(target: str, name: str) -> list[LagSample]:
     """Return the lag of the copy over time, from the driver's record."""
-    from kproxy.migrate.copier.clusterclient import ClusterClient
-    from kproxy.migrate.copier.statetopic import read_state_topic
+    from kproxy.migrate.copier.statetopic import read_state
     from kproxy.migrate.journal.driver import JOB_KEY
     from kproxy.migrate.verify.results import LagSample
 
-    cluster = ClusterClient(target)
-    try:
-        value = read_state_topic(cluster, name, JOB_KEY.__eq__).values.get(JOB_KEY, b"{}")
-    finally:
-        cluster.close()
+    value = read_state(target, name, JOB_KEY.__eq__).get(JOB_KEY, b"{}")
     try:
         return [LagSample(int(time), int(lag)) for time, lag in json.loads(value).get("lag", [])]
     except (ValueError, TypeError, AttributeError):  # it is for a picture

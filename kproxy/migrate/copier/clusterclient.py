@@ -29,6 +29,12 @@ class ClusterClient:
         self._leaders: dict[tuple[str, int], int] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
 
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # Connections
 
     def _connect(self, address: tuple[str, int]) -> BrokerConnection:
@@ -38,10 +44,7 @@ class ClusterClient:
         return connection
 
     def connect_any(self) -> BrokerConnection:
-        """Return a connection to any broker.
-
-        Raises UpstreamError if no broker can be reached.
-        """
+        """Return a connection to any broker. Raises UpstreamError if no broker can be reached."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
@@ -55,10 +58,7 @@ class ClusterClient:
         raise failure
 
     def connect_leader(self, topic: str, partition: int) -> BrokerConnection:
-        """Return a connection to the leader of a partition.
-
-        Raises UpstreamError and BrokerError.
-        """
+        """Return a connection to the leader of a partition."""
         if (topic, partition) not in self._leaders:
             self.refresh_metadata([topic])
         leader = self._leaders.get((topic, partition), -1)
@@ -67,10 +67,7 @@ class ClusterClient:
         return self._connect(self._brokers[leader])
 
     def connect_coordinator(self, transactional_id: str) -> BrokerConnection:
-        """Return a connection to the transaction coordinator of a transactional id.
-
-        Raises UpstreamError and BrokerError.
-        """
+        """Return a connection to the transaction coordinator of a transactional id."""
         address = self._coordinators.get(transactional_id)
         if address is None:
             body = self.connect_any().request(
@@ -100,7 +97,7 @@ class ClusterClient:
     def refresh_metadata(self, topics: Iterable[str] | None = None) -> requests.ClusterMetadata:
         """Read the metadata of these topics, or of all topics if None.
 
-        A topic that does not exist has its error code in the result. Raises UpstreamError and WireError.
+        A topic that does not exist has its error code in the result.
         """
         names = None if topics is None else list(topics)
         connection = self.connect_any()
@@ -121,7 +118,7 @@ class ClusterClient:
         """Return the first offset (EARLIEST) or the last stable offset (LATEST) of each partition.
 
         Without `committed`, LATEST is the high watermark. The result lacks partitions without a leader and partitions
-        for which the leader returned an error. Raises UpstreamError and WireError.
+        for which the leader returned an error.
         """
         partitions_by_leader: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         requested = list(partitions)
@@ -152,10 +149,7 @@ class ClusterClient:
         return {topic_partition: offset for topic_partition, (error, offset) in results.items() if not error}
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of partitions of a topic.
-
-        Raises BrokerError if the topic does not exist.
-        """
+        """Return the number of partitions of a topic. Raises BrokerError if the topic does not exist."""
         error, partition_metadata = self.refresh_metadata([topic]).topics.get(topic, (3, ()))
         raise_for_code(error, f"topic {topic}")
         return len(partition_metadata)

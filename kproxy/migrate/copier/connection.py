@@ -34,10 +34,7 @@ class BrokerConnection:
     """
 
     def __init__(self, host: str, port: int, timeout: float = TIMEOUT) -> None:
-        """Connect, and read the API versions of the broker.
-
-        Raises UpstreamError and WireError.
-        """
+        """Connect, and read the API versions of the broker."""
         self.address = f"{host}:{port}"
         self.is_open = True
         self.versions: dict[int, range] = {}
@@ -71,10 +68,7 @@ class BrokerConnection:
         return supported[-1]
 
     def send(self, key: int, version: int, *body: Buffer) -> None:
-        """Send a request.
-
-        Raises UpstreamError.
-        """
+        """Send a request."""
         size = sum(map(len, body))
         client_id = CLIENT_ID + b"\0" if version >= APIS[key].flexible else CLIENT_ID  # no tagged fields
         header = _HEADER.pack(_HEADER.size - 4 + len(client_id) + size, key, version, self._next, len(CLIENT_ID))
@@ -95,10 +89,7 @@ class BrokerConnection:
                 sent -= len(part)
 
     def receive(self) -> memoryview:
-        """Return the next response.
-
-        Raises UpstreamError and WireError.
-        """
+        """Return the next response."""
         try:
             if self._end - self._start < _FIRST.size:
                 self._fill_buffer(INT32.size)  # a frame that is too short may have no more bytes

@@ -21,10 +21,11 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.retries import backoff, is_retriable
-from kproxy.migrate.copier.slices import Job, Slice, SliceResult
+from kproxy.migrate.copier.slices import Slice, SliceResult
 from kproxy.migrate.copier.sourcelog import CopyBlocked, SourceLog, SourceStartMoved
 from kproxy.migrate.copier.state import (
     SEAL_THRESHOLD,
+    Job,
     PartitionState,
     encode_map_piece,
     identities_differ,
@@ -123,10 +124,7 @@ class _Attempt:
         self._copied_size = 0
 
     def run(self) -> None:
-        """Copy until the slice ends.
-
-        Raises UpstreamError and WireError.
-        """
+        """Copy until the slice ends."""
         slice, producer = self._slice, self._producer
         producer.init_transactions(self._deadline)
         self.state = self._read_state()

@@ -41,10 +41,7 @@ class OffsetMap:
         return sum(self.counts)
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Append a run.
-
-        Raises ValueError if the run does not come after the last run on both sides.
-        """
+        """Append a run. Raises ValueError if the run does not come after the last run on both sides."""
         if count <= 0:
             raise ValueError(f"a run of {count} records")
         if self.sources:
@@ -94,10 +91,7 @@ class OffsetMap:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> OffsetMap:
-        """Decode the bytes of `to_bytes`.
-
-        Raises WireError for anything else.
-        """
+        """Decode the bytes of `to_bytes`. Raises WireError for anything else."""
         offset_map = cls()
         numbers = list(_numbers(data))
         if len(numbers) % 3:

@@ -85,10 +85,7 @@ class TransactionalProducer:
         return Stamp(self.producer_id, self.epoch, self._sequences[topic, partition], transactional=True)
 
     def add_partitions(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """Add partitions to the transaction, unless they are part of it already.
-
-        Raises BrokerError and UpstreamError.
-        """
+        """Add partitions to the transaction, unless they are part of it already."""
         new_partitions = {(topic, index) for topic, indexes in partitions.items() for index in indexes} - self._added
         if not new_partitions:
             return
@@ -149,10 +146,7 @@ class TransactionalProducer:
         on_acknowledged(offset)
 
     def commit(self) -> None:
-        """Commit the transaction.
-
-        Raises BrokerError and UpstreamError. After an error the result is unknown, and `init_transactions` decides it.
-        """
+        """Commit the transaction. After an error the result is unknown, and `init_transactions` decides it."""
         self.flush()
         if self._added:
             self._end_transaction(commit=True)

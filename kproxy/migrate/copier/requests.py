@@ -44,10 +44,7 @@ _PRODUCE_PARTITION = struct.Struct(">iihq")  # number of partitions; index, erro
 
 
 def parse_response(reader: Callable[..., T], *arguments: object) -> T:
-    """Decode a response with `reader`.
-
-    Raises WireError if the response is truncated.
-    """
+    """Decode a response with `reader`. Raises WireError if the response is truncated."""
     try:
         return reader(*arguments)
     except Underflow:
@@ -112,10 +109,7 @@ def encode_metadata(version: int, topics: Sequence[str] | None) -> bytes:
 
 
 def read_metadata(version: int, body: Buffer) -> ClusterMetadata:
-    """Decode a Metadata response.
-
-    Raises WireError and Underflow.
-    """
+    """Decode a Metadata response. Raises WireError and Underflow."""
     is_flexible = version >= _FLEXIBLE_METADATA
     reader = ResponseReader(body, compact=is_flexible)
     reader.tags()  # of the header
@@ -224,10 +218,7 @@ def encode_fetch(
 
 
 def read_fetch(version: int, body: Buffer) -> FetchResponse:
-    """Decode a Fetch response for one partition.
-
-    Raises WireError and Underflow.
-    """
+    """Decode a Fetch response for one partition. Raises WireError and Underflow."""
     reader = ResponseReader(body)
     reader.int32()
     if version >= 7:

@@ -12,17 +12,6 @@ DEFAULT_MAX_BATCH = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """The settings that all tasks of a migration share."""
-
-    name: str
-    state_topic: str
-    """The state topic, on the target."""
-    state_partitions: int
-    """Number of partitions of the state topic."""
-
-
-@dataclass(frozen=True, slots=True)
 class Slice:
     """A part of one partition of the source: from the committed position up to the offset `upto`.
 

@@ -68,8 +68,7 @@ class SourceLog:
     def fetch(self, position: int, *, has_copied: bool) -> tuple[requests.FetchResponse, list[Batch], int]:
         """Return the response from `position`, its batches (at least one), and the offset of the next batch.
 
-        `has_copied`: whether records of this partition were copied before. Raises CopyBlocked, SourceStartMoved,
-        BrokerError and UpstreamError.
+        `has_copied`: whether records of this partition were copied before. Raises CopyBlocked and SourceStartMoved.
         """
         while True:
             if self._pending is None:

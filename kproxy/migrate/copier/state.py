@@ -72,10 +72,7 @@ def state_key(*parts: str | int) -> bytes:
 
 
 def parse_key(key: bytes) -> list[Any]:
-    """Return the parts of a key.
-
-    Raises WireError if `state_key` did not make it.
-    """
+    """Return the parts of a key. Raises WireError if `state_key` did not make it."""
     try:
         parts = json.loads(key)
     except ValueError:
@@ -91,6 +88,18 @@ def state_partition(key: bytes, partitions: int) -> int:
     if parts[0] == "map":
         parts[0] = "partition"
     return crc32(json.dumps(parts, separators=(",", ":")).encode()) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A migration, and the number of partitions of its state topic on the target."""
+
+    name: str
+    state_partitions: int
+
+    @property
+    def state_topic(self) -> str:
+        return state_topic_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +153,7 @@ class PartitionState:
 
     @classmethod
     def from_json(cls, value: bytes) -> PartitionState:
-        """Parse a value of `to_json`.
-
-        Raises WireError for anything else.
-        """
+        """Parse a value of `to_json`. Raises WireError for anything else."""
         fields = _parse_object(value)
         try:
             if fields["v"] != 1:
@@ -179,10 +185,7 @@ def encode_map_piece(piece: OffsetMap) -> bytes:
 
 
 def decode_map_piece(value: bytes) -> OffsetMap:
-    """Parse a value of `encode_map_piece`.
-
-    Raises WireError for anything else.
-    """
+    """Parse a value of `encode_map_piece`. Raises WireError for anything else."""
     fields = _parse_object(value)
     try:
         return OffsetMap.from_bytes(b64decode(fields["map"], validate=True))

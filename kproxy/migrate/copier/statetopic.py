@@ -19,7 +19,7 @@ from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import parse_response
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.state import PartitionState, decode_map_piece, parse_key, state_topic_name
+from kproxy.migrate.copier.state import Job, PartitionState, decode_map_piece, parse_key, state_topic_name
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches
 
@@ -49,10 +49,7 @@ class StateLog:
         return min([self._next, *self._open_since.values()])
 
     def read(self, cluster: ClusterClient) -> None:
-        """Read up to the current end.
-
-        Raises UpstreamError, BrokerError and WireError.
-        """
+        """Read up to the current end."""
         connection = cluster.connect_leader(self._topic, self._partition)
         version = connection.version(requests.FETCH)
         end, empty = -1, 0
@@ -120,10 +117,7 @@ class StateTopic:
         ]
 
     def read(self) -> None:
-        """Read the new records.
-
-        Raises UpstreamError, BrokerError and WireError.
-        """
+        """Read the new records."""
         for log in self.logs:
             log.read(self._cluster)
 
@@ -133,19 +127,23 @@ class StateTopic:
         return {key: value for log in self.logs for key, value in log.values.items()}
 
 
-def count_state_partitions(cluster: ClusterClient, name: str) -> int:
-    """Return the number of partitions of the state topic of a migration.
+def find_job(cluster: ClusterClient, name: str, seconds: float = 0.0) -> Job:
+    """Return the job of a migration; try for `seconds` while the cluster cannot be reached.
 
-    Raises ConfigError if the topic does not exist; UpstreamError and WireError.
+    Raises ConfigError if the state topic does not exist.
     """
     topic = state_topic_name(name)
-    try:
-        # A broker may not know yet a topic that was created just now.
-        return retry(cluster, lambda: cluster.partition_count(topic), _NEW_TOPIC_TIMEOUT)
-    except BrokerError as error:
-        if error.code != UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
+
+    def find() -> Job:
+        try:
+            # A broker may not know yet a topic that was created just now.
+            return Job(name, retry(cluster, lambda: cluster.partition_count(topic), _NEW_TOPIC_TIMEOUT))
+        except BrokerError as error:
+            if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
+
+    return retry(cluster, find, seconds)
 
 
 def read_state_topic(
@@ -153,9 +151,9 @@ def read_state_topic(
 ) -> StateTopic:
     """Read the state topic of a migration to its end; retry while a leader moves.
 
-    Raises ConfigError if the topic does not exist; UpstreamError and WireError.
+    Raises ConfigError if the topic does not exist.
     """
-    count_state_partitions(cluster, name)
+    find_job(cluster, name)
 
     def read() -> StateTopic:
         topic = StateTopic(cluster, state_topic_name(name), key_filter)
@@ -163,6 +161,28 @@ def read_state_topic(
         return topic
 
     return retry(cluster, read, _TIMEOUT)
+
+
+def read_state(target: str, name: str, key_filter: Callable[[bytes], bool] | None = None) -> dict[bytes, bytes]:
+    """Return the values of a migration's state topic by key. Raises ConfigError if the topic does not exist."""
+    with ClusterClient(target) as cluster:
+        return read_state_topic(cluster, name, key_filter).values
+
+
+def is_partition_key(key: bytes) -> bool:
+    """Return True if this is the key of a partition's state."""
+    return key.startswith(b'["partition",')
+
+
+def parse_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], PartitionState]:
+    """Return the state of each partition of the source from the values of a state topic."""
+    states = {}
+    for key, value in values.items():
+        if is_partition_key(key):
+            match parse_key(key):
+                case ["partition", str(topic), int(partition)]:
+                    states[topic, partition] = PartitionState.from_json(value)
+    return states
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +210,15 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, in
     Raises WireError if the values contradict each other.
     """
     pieces: defaultdict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
-    states: dict[tuple[str, int], PartitionState] = {}
     verified: dict[tuple[str, int], int] = {}
     for key, value in values.items():
         match parse_key(key):
             case ["map", str(topic), int(partition), int(begin)]:
                 pieces[topic, partition].append((begin, value))
-            case ["partition", str(topic), int(partition)]:
-                states[topic, partition] = PartitionState.from_json(value)
             case ["verified", str(topic), int(partition)]:
                 verified[topic, partition] = _verified_end(value)
     copied_partitions = {}
-    for (topic, partition), state in states.items():
+    for (topic, partition), state in parse_states(values).items():
         offset_map = OffsetMap()
         for _, piece in sorted(pieces[topic, partition]):
             _append_runs(offset_map, decode_map_piece(piece))
@@ -249,14 +266,9 @@ def _verified_end(value: bytes) -> int:
 def read_copied_partitions(target: str, name: str) -> dict[tuple[str, int], CopiedPartition]:
     """Read the copied partitions of a migration from its target cluster.
 
-    Raises ConfigError if the migration was not prepared there; UpstreamError and WireError.
+    Raises ConfigError if the migration was not prepared there.
     """
-    cluster = ClusterClient(target)
-    try:
-        topic = read_state_topic(cluster, name)
-    finally:
-        cluster.close()
-    return parse_copied_partitions(topic.values)
+    return parse_copied_partitions(read_state(target, name))
 
 
 def read_value(cluster: ClusterClient, topic: str, partition: int, begin: int, key: bytes) -> bytes | None:

@@ -19,10 +19,10 @@ from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in, 
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import ProducerFenced
-from kproxy.migrate.copier.retries import is_retriable, retry
-from kproxy.migrate.copier.slices import DEFAULT_MAX_BATCH, Job, Slice, SliceResult
-from kproxy.migrate.copier.state import PartitionState, state_key, state_partition, state_topic_name
-from kproxy.migrate.copier.statetopic import StateTopic, count_state_partitions, read_state_topic
+from kproxy.migrate.copier.retries import is_retriable
+from kproxy.migrate.copier.slices import DEFAULT_MAX_BATCH, Slice, SliceResult
+from kproxy.migrate.copier.state import Job, PartitionState, state_key, state_partition
+from kproxy.migrate.copier.statetopic import StateTopic, find_job, is_partition_key, read_state_topic
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.repartition import StreamsApplications
 from kproxy.migrate.copy.rounds import PartitionBacklog, pack_tasks, task_rate
@@ -163,12 +163,7 @@ class CopyRun:
         self._cancel.put(True)
 
     def _job(self) -> Job:
-        name = self._spec.name
-        return Job(
-            name,
-            state_topic_name(name),
-            retry(self._target, lambda: count_state_partitions(self._target, name), _START_TIMEOUT),
-        )
+        return find_job(self._target, self._spec.name, _START_TIMEOUT)
 
     def _check_not_switched(self) -> None:
         """Raise ConfigError if clients were switched to the target.
@@ -431,9 +426,5 @@ class CopyRun:
         self._on_progress(self.progress)
 
 
-def _is_partition_key(key: bytes) -> bool:
-    return key.startswith(b'["partition",')
-
-
 def _is_watched_key(key: bytes) -> bool:
-    return _is_partition_key(key) or key in (ORDER_KEY, LEAVE_KEY)
+    return is_partition_key(key) or key in (ORDER_KEY, LEAVE_KEY)

@@ -30,7 +30,7 @@ class StreamsApplications:
     def have_committed(self, topic: str, partition: int, end: int) -> bool:
         """Return True if the topic's application has committed `end` or a later offset.
 
-        If several groups match the topic's name, each group that reads the topic must have. Raises UpstreamError.
+        If several groups match the topic's name, each group that reads the topic must have.
         """
         with Admin(self._bootstrap) as admin:
             groups = GroupOffsetsClient(admin).read(lambda name: topic.startswith(f"{name}-"))

@@ -77,10 +77,7 @@ def build_copy_spec(
 
 
 def _read_copied_topics(target: str, name: str) -> set[str]:
-    """Return the source topics of which records were copied.
-
-    Raises ConfigError if the migration was not prepared; UpstreamError and WireError.
-    """
+    """Return the source topics of which records were copied. Raises ConfigError if the migration was not prepared."""
     return {topic for topic, migrated_topic in read_migrated_topics(target, name).items() if migrated_topic.ends}
 
 

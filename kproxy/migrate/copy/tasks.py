@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.slices import Job, Slice, SliceResult
+from kproxy.migrate.copier.slices import Slice, SliceResult
+from kproxy.migrate.copier.state import Job
 
 # Of this process, by address.
 _clusters: dict[str, ClusterClient] = {}

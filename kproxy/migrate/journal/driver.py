@@ -21,9 +21,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import state_key, state_partition, state_topic_name
-from kproxy.migrate.copier.statetopic import count_state_partitions, read_value
+from kproxy.migrate.copier.state import Job, state_key, state_partition
+from kproxy.migrate.copier.statetopic import find_job, read_value
 
 # How often the driver writes its record, and how long another driver watches the record, in seconds.
 BEAT_INTERVAL, LOOK_TIMEOUT = 3.0, 10.0
@@ -54,14 +53,14 @@ def write_records(job: Job, producer: TransactionalProducer, records: Records) -
     producer.commit()
 
 
-def write_once(target: str, job: Job, records: Records, suffix: str) -> None:
+def write_once(target: str, name: str, records: Records, suffix: str) -> None:
     """Write records from a command that does nothing else; `suffix` completes its transactional id.
 
-    Readers of the state topic see the records as soon as this returns. Raises UpstreamError and WireError.
+    Readers of the state topic see the records as soon as this returns.
     """
-    cluster = ClusterClient(target)
-    try:
-        producer = TransactionalProducer(cluster, f"kproxy-migration-{job.name}/{suffix}")
+    with ClusterClient(target) as cluster:
+        job = find_job(cluster, name, _PATIENCE)
+        producer = TransactionalProducer(cluster, f"kproxy-migration-{name}/{suffix}")
 
         def once() -> None:
             producer.init_transactions(time.monotonic() + _PATIENCE)
@@ -71,8 +70,6 @@ def write_once(target: str, job: Job, records: Records, suffix: str) -> None:
             producer.init_transactions(time.monotonic() + _PATIENCE)
 
         retry(cluster, once, _PATIENCE)
-    finally:
-        cluster.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +107,13 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
 def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) -> dict[str, Any] | None:
     """Return the record of the driver that copies to this cluster now.
 
-    None if there is no driver, or its record does not change for `seconds`. Raises UpstreamError and WireError.
+    None if there is no driver, or its record does not change for `seconds`.
     """
-    cluster = ClusterClient(target)
-    try:
+    with ClusterClient(target) as cluster:
         try:
-            partitions = retry(cluster, lambda: count_state_partitions(cluster, name), _PATIENCE)
+            driver = CopyDriver(cluster, find_job(cluster, name, _PATIENCE))
         except ConfigError:  # nothing was prepared there, or is any more
             return None
-        driver = CopyDriver(cluster, Job(name, state_topic_name(name), partitions))
         record = driver.read_record()
         until = time.monotonic() + seconds
         while record and not record.get("ended") and time.monotonic() < until:
@@ -128,8 +123,6 @@ def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) 
                 return current
             record = current
         return None
-    finally:
-        cluster.close()
 
 
 class CopyAlreadyRunning(ConfigError):
@@ -150,8 +143,7 @@ class CopyDriver:
     def acquire(self, *, take_over: bool = False) -> None:
         """Become the driver, and fence the former one.
 
-        Raises CopyAlreadyRunning if another driver updates its record meanwhile, unless `take_over`;
-        UpstreamError, WireError.
+        Raises CopyAlreadyRunning if another driver updates its record meanwhile, unless `take_over`; UpstreamError.
         """
         record = self.read_record()
         until = time.monotonic() + LOOK_TIMEOUT
@@ -170,19 +162,14 @@ class CopyDriver:
     def request_handover(self, target: str, seconds: float) -> None:
         """Ask the current driver to leave after its round, and wait for at most `seconds` until it has ended.
 
-        Does not wait for a driver whose record does not change. Must be called before `acquire`. Raises
-        UpstreamError, WireError.
+        Does not wait for a driver whose record does not change. Must be called before `acquire`.
         """
         record = self.read_record()
         identity = _identity(record)
         if identity is None or record.get("ended"):
             return
-        write_once(
-            target,
-            self._job,
-            {LEAVE_KEY: {"v": 1, **dict(zip(("host", "pid", "since"), identity, strict=True))}},
-            "leave",
-        )
+        leave_request = {"v": 1, **dict(zip(("host", "pid", "since"), identity, strict=True))}
+        write_once(target, self._job.name, {LEAVE_KEY: leave_request}, "leave")
         now = time.monotonic()
         until, silent, beat = now + seconds, now + _SILENCE_LIMIT, record.get("beat")
         while time.monotonic() < min(until, silent):
@@ -202,7 +189,7 @@ class CopyDriver:
         return platform.node(), os.getpid(), self._since
 
     def read_record(self) -> dict[str, Any]:
-        """Return the record of the current or last driver; {} if there is none. Raises UpstreamError and WireError."""
+        """Return the record of the current or last driver; {} if there is none."""
         topic = self._job.state_topic
         value = retry(self._target, lambda: read_value(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
         try:

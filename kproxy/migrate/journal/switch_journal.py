@@ -19,9 +19,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.retries import backoff, is_retriable, retry
-from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import state_key, state_partition, state_topic_name
-from kproxy.migrate.copier.statetopic import count_state_partitions, read_value
+from kproxy.migrate.copier.state import Job, state_key, state_partition
+from kproxy.migrate.copier.statetopic import find_job, read_value
 from kproxy.migrate.journal.driver import write_records
 from kproxy.proxy.switching.parts import split_unit
 from kproxy.proxy.switching.twophase import JournalDecision, driver_number, last_decision
@@ -134,10 +133,7 @@ class SwitchEntry:
 
     @classmethod
     def read(cls, value: bytes | None) -> SwitchEntry | None:
-        """Return the entry of a record; None if there is none.
-
-        Raises ConfigError if it cannot be read.
-        """
+        """Return the entry of a record; None if there is none. Raises ConfigError if it cannot be read."""
         if value is None:
             return None
         try:
@@ -167,21 +163,15 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def read_last_switch(target: str, name: str) -> SwitchEntry | None:
-    """Return the last record of this migration's switches and rollbacks.
-
-    Raises ConfigError if nothing was prepared, UpstreamError and WireError.
-    """
-    cluster = ClusterClient(target)
-    try:
-        return _read_last(cluster, name, retry(cluster, lambda: count_state_partitions(cluster, name), _PATIENCE))
-    finally:
-        cluster.close()
+    """Return the last record of this migration's switches and rollbacks. Raises ConfigError if nothing was prepared."""
+    with ClusterClient(target) as cluster:
+        return _read_last(cluster, find_job(cluster, name, _PATIENCE))
 
 
-def _read_last(cluster: ClusterClient, name: str, partitions: int) -> SwitchEntry | None:
-    partition = state_partition(SWITCH_KEY, partitions)
+def _read_last(cluster: ClusterClient, job: Job) -> SwitchEntry | None:
+    partition = state_partition(SWITCH_KEY, job.state_partitions)
     return SwitchEntry.read(
-        retry(cluster, lambda: read_value(cluster, state_topic_name(name), partition, 0, SWITCH_KEY), _PATIENCE)
+        retry(cluster, lambda: read_value(cluster, job.state_topic, partition, 0, SWITCH_KEY), _PATIENCE)
     )
 
 
@@ -189,10 +179,9 @@ class SwitchJournal:
     """The journal of one migration, for one driver."""
 
     def __init__(self, target: str, name: str) -> None:
-        """Connect to the target. Raises ConfigError if nothing was prepared, UpstreamError and WireError."""
+        """Connect to the target. Raises ConfigError if nothing was prepared."""
         self._cluster = ClusterClient(target)
-        partitions = retry(self._cluster, lambda: count_state_partitions(self._cluster, name), _PATIENCE)
-        self._job = Job(name, state_topic_name(name), partitions)
+        self._job = find_job(self._cluster, name, _PATIENCE)
         self._producer = TransactionalProducer(self._cluster, f"kproxy-migration-{name}/switch")
         self._host, self._pid = platform.node(), os.getpid()
         self.last: SwitchEntry | None = None
@@ -204,8 +193,8 @@ class SwitchJournal:
         self._cluster.close()
 
     def read(self) -> SwitchEntry | None:
-        """Return the last record. Raises ConfigError, UpstreamError and WireError."""
-        self.last = _read_last(self._cluster, self._job.name, self._job.state_partitions)
+        """Return the last record. Raises ConfigError."""
+        self.last = _read_last(self._cluster, self._job)
         return self.last
 
     def take_over(self) -> SwitchEntry | None:
@@ -243,7 +232,7 @@ class SwitchJournal:
         before.
         """
         try:
-            current = _read_last(self._cluster, self._job.name, self._job.state_partitions)
+            current = _read_last(self._cluster, self._job)
             if current not in (self.last, entry):
                 raise self._taken_over()
             self._producer.init_transactions(until)

@@ -19,8 +19,7 @@ def count_by_batch(
 ) -> Iterator[tuple[int, bool]]:
     """Yield the number of records and whether it was aborted, for each batch from `first` to `last`.
 
-    Ends before transactions that are open, and leaves out transaction markers. Raises BrokerError, UpstreamError and
-    WireError.
+    Ends before transactions that are open, and leaves out transaction markers.
     """
     for batch, aborted in fetch_batches(cluster, topic, partition, first, last):
         yield count_in_range(batch, first, last), aborted
@@ -41,7 +40,7 @@ def fetch_batches(
     """Yield each batch from `first` to `last`, and whether it was aborted.
 
     The first and the last batch may have records beyond these offsets. With `complete`, raises UpstreamError if the
-    broker returns less. Raises BrokerError, UpstreamError and WireError.
+    broker returns less.
     """
     connection = cluster.connect_leader(topic, partition)
     version = connection.version(requests.FETCH)

@@ -45,10 +45,7 @@ class DuplicateRecords:
 def find_duplicates(
     target: str, results: Iterable[GroupResult], copied: Mapping[TopicPartition, CopiedPartition]
 ) -> Iterator[DuplicateRecords]:
-    """Yield the duplicate records of each group and partition.
-
-    Raises UpstreamError and WireError.
-    """
+    """Yield the duplicate records of each group and partition."""
     aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
     lowest: dict[TopicPartition, int] = {}
     positions = [
@@ -64,8 +61,7 @@ def find_duplicates(
     ]
     for _, topic_partition, position in positions:
         lowest[topic_partition] = min(position, lowest.get(topic_partition, position))
-    cluster = ClusterClient(target)
-    try:
+    with ClusterClient(target) as cluster:
         for topic_partition, position in lowest.items():
             result = copied[topic_partition]
             aborted[topic_partition] = [
@@ -73,8 +69,6 @@ def find_duplicates(
                 for first, last in find_gaps(result, position)
                 if (count := _count_aborted(cluster, result.target_topic, result.partition, first, last))
             ]
-    finally:
-        cluster.close()
     for group, topic_partition, position in positions:
         records = sum(count for first, count in aborted[topic_partition] if first >= position)
         if records:

@@ -31,9 +31,8 @@ from kproxy.migrate.clusters.group_offsets import (
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import parse_key, state_key
-from kproxy.migrate.copier.statetopic import CopiedPartition, StateTopic, parse_copied_partitions, read_state_topic
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.offsets.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
 from kproxy.migrate.spec.migration import Migration
@@ -198,7 +197,6 @@ def find_empty_partitions(
 
     Nothing is copied of such a partition, but a group may have a position in it. That position is translated to the end
     of the target's log, where the next record goes. Partitions for which a cluster returns no offsets are left out.
-    Raises UpstreamError and WireError.
     """
     target_names = {
         topic_partition: migration.target_name(topic_partition[0])
@@ -228,24 +226,15 @@ def find_empty_partitions(
 
 
 def _list_offsets(bootstrap: str, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
-    """Return offsets, uncommitted records included.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return offsets, uncommitted records included."""
     if not (partitions := list(partitions)):
         return {}
-    cluster = ClusterClient(bootstrap)
-    try:
+    with ClusterClient(bootstrap) as cluster:
         return cluster.list_offsets(partitions, which, committed=False)
-    finally:
-        cluster.close()
 
 
 def parse_journal(values: Mapping[bytes, bytes]) -> dict[str, dict[TopicPartition, list[int]]]:
-    """Return the journaled offsets of each group from the values of a state topic.
-
-    Raises WireError.
-    """
+    """Return the journaled offsets of each group from the values of a state topic."""
     journal: dict[str, dict[TopicPartition, list[int]]] = {}
     for key, value in values.items():
         match parse_key(key):
@@ -278,36 +267,18 @@ def encode_journal(journaled: JournaledOffsets) -> dict[str, Any]:
     return {"v": 1, "at": time.time_ns() // 1_000_000, "positions": positions}
 
 
-def load_state_topic(target: str, migration: Migration) -> StateTopic:
-    """Read the current state topic.
-
-    Raises ConfigError if it does not exist, UpstreamError and WireError.
-    """
-    cluster = ClusterClient(target)
-    try:
-        return read_state_topic(cluster, migration.name)
-    finally:
-        cluster.close()
-
-
-def write_journal(
-    target: str, migration: Migration, partitions: int, journaled: Mapping[str, JournaledOffsets]
-) -> None:
-    """Write the journal of offsets that are about to be written, by group.
-
-    `partitions`: number of partitions of the state topic. Raises UpstreamError and WireError.
-    """
-    job = Job(migration.name, migration.state_topic, partitions)
+def write_journal(target: str, name: str, journaled: Mapping[str, JournaledOffsets]) -> None:
+    """Write the journal of offsets that are about to be written, by group."""
     records: dict[bytes, dict[str, Any]] = {}
     size = 0
     for group, offsets in journaled.items():
         records[state_key("offsets", group)] = record = encode_journal(offsets)
         size += len(json.dumps(record))
         if size > _MAX_JOURNAL_SIZE:
-            write_once(target, job, records, "offsets")
+            write_once(target, name, records, "offsets")
             records, size = {}, 0
     if records:
-        write_once(target, job, records, "offsets")
+        write_once(target, name, records, "offsets")
 
 
 @dataclass
@@ -325,32 +296,24 @@ class GroupOffsetSync:
     lost: Mapping[str, str] = field(default_factory=dict)
     """Topics that are not the copied ones, and the reason: see `check_topics`."""
     _journaled: dict[str, dict[TopicPartition, list[int]]] = field(default_factory=dict)
-    _partitions: int = 0
 
     def read_state(self) -> GroupOffsetSync:
-        """Read the copied partitions and the journal.
-
-        Raises ConfigError, UpstreamError and WireError.
-        """
-        topic = load_state_topic(self.target.bootstrap, self.migration)
-        self._partitions = len(topic.logs)
-        self.copied, self._journaled = parse_copied_partitions(topic.values), parse_journal(topic.values)
+        """Read the copied partitions and the journal. Raises ConfigError."""
+        values = read_state(self.target.bootstrap, self.migration.name)
+        self.copied, self._journaled = parse_copied_partitions(values), parse_journal(values)
         return self
 
     def check_topics(self) -> GroupOffsetSync:
         """Translate no position of a topic that was deleted or recreated on either side since it was copied.
 
-        Raises ConfigError, UpstreamError and WireError.
+        Raises ConfigError.
         """
         topics = topic_identities.read_migrated_topics(self.target.bootstrap, self.migration.name)
         self.lost = topic_identities.find_topic_problems(self.source.bootstrap, self.target.bootstrap, topics)
         return self
 
     def run(self, group_filter: Callable[[str], bool], *, dry_run: bool) -> list[GroupResult]:
-        """Translate the offsets of the source's groups that `group_filter` selects, and write them unless `dry_run`.
-
-        Raises UpstreamError and WireError.
-        """
+        """Translate the offsets of the source's groups that `group_filter` selects, and write them unless `dry_run`."""
         target_groups, groups = (
             GroupOffsetsClient(self.target),
             list(GroupOffsetsClient(self.source).read(group_filter)),
@@ -416,7 +379,7 @@ class GroupOffsetSync:
                 if row.outcome == PLANNED and row.position.target is not None:
                     offsets = _present([row.position.target, row.own_offset])
                     journaled[result.group][row.target_partition] = list(dict.fromkeys(offsets))
-        write_journal(self.target.bootstrap, self.migration, self._partitions, journaled)
+        write_journal(self.target.bootstrap, self.migration.name, journaled)
 
 
 def _replace_planned(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:

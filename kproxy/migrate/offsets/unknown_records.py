@@ -14,23 +14,17 @@ def count_unknown_records(target: str, topic: TopicInventory, copied: Mapping[in
     """Return the minimum number of committed records that kproxy did not copy.
 
     Counts the records before and after the copied ones, records of other producers between two copied ones, and all
-    records of partitions to which none was copied. Raises UpstreamError and WireError.
+    records of partitions to which none was copied.
     """
-    cluster = ClusterClient(target)
-    try:
+    with ClusterClient(target) as cluster:
         return sum(
             _count_in_partition(cluster, topic.name, number, bounds.begin or 0, bounds.end or 0, copied.get(number))
             for number, bounds in enumerate(topic.partitions)
         )
-    finally:
-        cluster.close()
 
 
 def count_beyond(cluster: ClusterClient, copied: CopiedPartition, end: int) -> int:
-    """Return the number of records after the last copied one, up to `end`.
-
-    Raises BrokerError, UpstreamError and WireError.
-    """
+    """Return the number of records after the last copied one, up to `end`."""
     if copied.target_next >= end:
         return 0
     return _count_committed(cluster, copied.target_topic, copied.partition, copied.target_next, end)

@@ -15,9 +15,8 @@ from kproxy.migrate.clusters.topic_identities import MigratedTopic, topic_key
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.producer import TransactionalProducer
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import PartitionState, parse_key, state_key
-from kproxy.migrate.copier.statetopic import StateTopic
+from kproxy.migrate.copier.state import Job, parse_key, state_key, state_topic_name
+from kproxy.migrate.copier.statetopic import StateTopic, parse_states
 from kproxy.migrate.journal.driver import write_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
@@ -33,7 +32,6 @@ from kproxy.migrate.plan.changes import (
 T = TypeVar("T")
 
 _PREFIX = b'["journal",'
-_PARTITION = b'["partition",'
 _PATIENCE = 60.0
 
 
@@ -113,7 +111,7 @@ def from_record(record: Mapping[str, Any]) -> Change | RaiseProducerIds:
 
 
 def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
-    """Return the changes among the records of the state topic, in order. Raises WireError."""
+    """Return the changes among the records of the state topic, in order."""
     changes = []
     for name, value in values.items():
         if name.startswith(_PREFIX):
@@ -125,7 +123,7 @@ def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
 
 
 def history_of(values: Mapping[bytes, bytes]) -> MigrationHistory:
-    """Return the history that planning needs, from the records of the state topic. Raises WireError."""
+    """Return the history that planning needs, from the records of the state topic."""
     final_configs: dict[str, Mapping[str, str | None]] = {}
     created: set[str] = set()
     for entry in read_changes(values):
@@ -137,9 +135,7 @@ def history_of(values: Mapping[bytes, bytes]) -> MigrationHistory:
                 final_configs[topic] = entry.change.final_configs
             case _:
                 pass
-    copied = {
-        PartitionState.from_json(value).target_topic for name, value in values.items() if name.startswith(_PARTITION)
-    }
+    copied = {state.target_topic for state in parse_states(values).values()}
     return MigrationHistory(final_configs, frozenset(copied), frozenset(created), has_state_topic=True)
 
 
@@ -149,9 +145,9 @@ class ChangeJournal:
     A second `prepare` at the same time is fenced, or fences this one.
     """
 
-    def __init__(self, target: str, name: str, topic: str) -> None:
+    def __init__(self, target: str, name: str) -> None:
         self._cluster = ClusterClient(target)
-        self._name, self._topic = name, topic
+        self._name, self._topic = name, state_topic_name(name)
         self._writer: tuple[Job, TransactionalProducer] | None = None
         self._next = 0
 
@@ -164,20 +160,20 @@ class ChangeJournal:
         self._cluster.close()
 
     def read(self) -> dict[bytes, bytes]:
-        """Return all records of the state topic, by key. Raises UpstreamError and WireError."""
+        """Return all records of the state topic, by key."""
         topic = self._with_retries(self._read_topic)
         self._next = max((entry.number + 1 for entry in read_changes(topic.values)), default=0)
         return topic.values
 
     def append(self, changes: Iterable[Change | RaiseProducerIds]) -> list[int]:
-        """Record changes in one transaction, and return their numbers. Raises UpstreamError and WireError."""
+        """Record changes in one transaction, and return their numbers."""
         numbered = {self._next + count: change for count, change in enumerate(changes)}
         self._write({state_key("journal", number): to_record(change) for number, change in numbered.items()})
         self._next += len(numbered)
         return list(numbered)
 
     def record_topics(self, topics: Mapping[str, MigratedTopic]) -> None:
-        """Record the identities of topics, by source topic. Raises UpstreamError and WireError."""
+        """Record the identities of topics, by source topic."""
         if topics:
             self._write({topic_key(topic): topic_record.to_record() for topic, topic_record in topics.items()})
 
@@ -197,14 +193,11 @@ class ChangeJournal:
         write_records(job, producer, records)
 
     def _start(self) -> tuple[Job, TransactionalProducer]:
-        job = Job(self._name, self._topic, self._cluster.partition_count(self._topic))
+        job = Job(self._name, self._cluster.partition_count(self._topic))
         producer = TransactionalProducer(self._cluster, f"kproxy-migration-{self._name}/prepare")
         producer.init_transactions(time.monotonic() + _PATIENCE)
         return job, producer
 
     def _with_retries(self, ask: Callable[[], T]) -> T:
-        """Call `ask`, and retry while a new topic has no leader yet or a coordinator loads.
-
-        Raises UpstreamError and WireError.
-        """
+        """Call `ask`, and retry while a new topic has no leader yet or a coordinator loads."""
         return retry(self._cluster, ask, _PATIENCE)

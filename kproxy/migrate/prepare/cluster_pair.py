@@ -38,7 +38,7 @@ class ClusterPair:
     """Connections for administration to both clusters."""
 
     def __init__(self, migration: Migration, endpoints: ClusterEndpoints) -> None:
-        """Connect to both clusters. Raises UpstreamError."""
+        """Connect to both clusters."""
         self.migration, self.endpoints = migration, endpoints
         self._stack = ExitStack()
         with ExitStack() as stack:
@@ -60,7 +60,7 @@ class ClusterPair:
         return TargetAdmin(self.target, max((int(number) for number in factors), default=1))
 
     def examine(self, sample: float, log: LogWriter = lambda _: None) -> ClusterExamination:
-        """Read both clusters and make the plan, without changing anything. Raises UpstreamError and WireError."""
+        """Read both clusters and make the plan, without changing anything."""
         migration = self.migration
         log("reading the source")
         source = read_inventory(self.source, migration.selects_topic, sample)
@@ -108,5 +108,5 @@ class ClusterPair:
                 f"{state.name} on the target is not compacted, so kproxy did not create it: delete it, or give the"
                 " migration another name"
             )
-        with ChangeJournal(self.endpoints.target, self.migration.name, state.name) as journal:
+        with ChangeJournal(self.endpoints.target, self.migration.name) as journal:
             return journal.read()

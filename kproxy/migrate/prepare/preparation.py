@@ -44,7 +44,7 @@ class Preparation:
         """Apply the changes. Raises UpstreamError and WireError; the changes applied by then are in the journal."""
         migration = self._clusters.migration
         changes = list(self._examination.plan.changes)
-        with ChangeJournal(self._clusters.endpoints.target, migration.name, migration.state_topic) as journal:
+        with ChangeJournal(self._clusters.endpoints.target, migration.name) as journal:
             if changes and isinstance(changes[0], CreateState):
                 state = changes.pop(0)
                 raise_first_error(self._admin.apply([state]), str(state))
@@ -80,13 +80,10 @@ class Preparation:
             topic.name: migration.target_name(topic.name)
             for topic in selected_topics(migration, self._examination.plan.source)
         }
-        source, target = ClusterClient(self._clusters.endpoints.source), ClusterClient(self._clusters.endpoints.target)
-        try:
+        endpoints = self._clusters.endpoints
+        with ClusterClient(endpoints.source) as source, ClusterClient(endpoints.target) as target:
             source_layout = retry(source, lambda: learn_topics(source, topics), _PATIENCE)
             target_layout = retry(target, lambda: learn_topics(target, topics.values()), _PATIENCE)
-        finally:
-            source.close()
-            target.close()
         before = self._examination.migrated_topics
         journal.record_topics(
             {

@@ -55,10 +55,7 @@ class Undo:
         self._result = UndoResult()
 
     def run(self) -> UndoResult:
-        """Undo the changes.
-
-        Raises ConfigError if nothing is left to undo or a copy is running, UpstreamError and WireError.
-        """
+        """Undo the changes. Raises ConfigError if nothing is left to undo or a copy is running."""
         migration = self._clusters.migration
         topic = migration.state_topic
         cluster = ClusterClient(self._clusters.endpoints.target)
@@ -66,7 +63,7 @@ class Undo:
         cluster.close()
         if error:
             raise ConfigError(f"the target has no topic {topic}: nothing was prepared, or it was undone")
-        with ChangeJournal(self._clusters.endpoints.target, migration.name, topic) as journal:
+        with ChangeJournal(self._clusters.endpoints.target, migration.name) as journal:
             values = journal.read()
             self._check_no_active_copy(journal, values)
             journaled = read_changes(values)

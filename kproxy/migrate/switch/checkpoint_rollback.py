@@ -13,9 +13,8 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
+from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.offsets.groupsync import load_state_topic
 from kproxy.migrate.offsets.unknown_records import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.inverse_offset_map import TopicPartition, invert_maps
@@ -28,20 +27,18 @@ def read_inverse_maps(
 ) -> dict[TopicPartition, CopiedPartition]:
     """Return the offset maps from the target to the source, of these partitions.
 
-    Raises ConfigError if clients were not moved back, or have written records that are not on the source;
-    UpstreamError and WireError.
+    Raises ConfigError if clients were not moved back, or have written records that are not on the source.
     """
     last = read_last_switch(endpoints.target, migration.name)
     if last is None:
         raise ConfigError("clients were not switched: their positions are those of the source; omit --reverse")
     if last.is_moved:
         raise ConfigError("clients are on the target: run kproxy migrate rollback FILE first")
-    target, source = ClusterClient(endpoints.target), ClusterClient(endpoints.source)
-    try:
+    with ClusterClient(endpoints.target) as target, ClusterClient(endpoints.source) as source:
         # The logs' ends first: records that are copied later must not count as unknown records.
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
-        maps = parse_copied_partitions(load_state_topic(endpoints.target, migration).values)
+        maps = read_copied_partitions(endpoints.target, migration.name)
         for partition_id, end in ends.items():
             count = (
                 count_beyond(target, maps[partition_id], end) if partition_id in maps else end - begins[partition_id]
@@ -54,16 +51,10 @@ def read_inverse_maps(
                 )
         empty_begins = _read_offsets(source, places - maps.keys(), requests.EARLIEST)
         return invert_maps(maps, ends, empty_begins)
-    finally:
-        source.close()
-        target.close()
 
 
 def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """Read offsets of all partitions.
-
-    Raises ConfigError if a partition has no leader that replies, UpstreamError and WireError.
-    """
+    """Read offsets of all partitions. Raises ConfigError if a partition has no leader that replies."""
     offsets: dict[TopicPartition, int] = {}
 
     def ask() -> None:

@@ -19,8 +19,8 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.state import PartitionState, state_key
-from kproxy.migrate.copier.statetopic import CopiedPartition, read_state_topic
+from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
@@ -104,8 +104,8 @@ class FinalSync:
     def start(self, take_over: bool) -> None:
         """Connect, and start a copy that follows the source.
 
-        If another driver copies, this takes its place (`take_over`), or waits for what it copies. Raises
-        ConfigError if it cannot begin, UpstreamError and WireError.
+        If another driver copies, this takes its place (`take_over`), or waits for what it copies. Raises ConfigError if
+        it cannot begin.
         """
         self._take_over = take_over
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
@@ -120,7 +120,7 @@ class FinalSync:
         self._scope = scope
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
-        self._state_topic = read_state_topic(self._target_cluster, self.migration.name, _is_partition_record)
+        self._state_topic = read_state_topic(self._target_cluster, self.migration.name, is_partition_key)
         self._start_copy(scope)
 
     def _start_copy(self, scope: CopySpec) -> None:
@@ -181,7 +181,7 @@ class FinalSync:
     # While writes are held
 
     def drain(self, until: float) -> None:
-        """End the open transactions on the source. Raises FinalSyncError, UpstreamError and WireError."""
+        """End the open transactions on the source. Raises FinalSyncError."""
         self._timed("drain", lambda: self._drain(until))
 
     def _drain(self, until: float) -> None:
@@ -201,10 +201,7 @@ class FinalSync:
             raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
 
     def copy(self, until: float) -> None:
-        """Copy up to the current ends of the source's logs, until no log has grown.
-
-        Raises FinalSyncError, UpstreamError and WireError.
-        """
+        """Copy up to the current ends of the source's logs, until no log has grown. Raises FinalSyncError."""
         self._timed("copy", lambda: self._copy_all(until))
 
     def _copy_all(self, until: float) -> None:
@@ -231,7 +228,7 @@ class FinalSync:
             self._check_deadline(until, "the source's logs still grow: a client writes to it without kproxy")
 
     def verify(self, until: float) -> None:
-        """Verify what was copied and not verified before. Raises FinalSyncError, UpstreamError and WireError."""
+        """Verify what was copied and not verified before. Raises FinalSyncError."""
         self._timed("verify", self._verify)
 
     def _verify(self) -> None:
@@ -254,7 +251,7 @@ class FinalSync:
             )
 
     def translate(self, until: float) -> None:
-        """Translate and write the positions of all groups. Raises FinalSyncError, UpstreamError and WireError."""
+        """Translate and write the positions of all groups. Raises FinalSyncError."""
         self._timed("translate", self._translate)
 
     def _translate(self) -> None:
@@ -265,7 +262,7 @@ class FinalSync:
     def check_source_idle(self, until: float) -> None:
         """Check that no record was written to the source since it was copied, if no client may write.
 
-        Raises FinalSyncError, UpstreamError and WireError.
+        Raises FinalSyncError.
         """
         if self.selection is not None:
             return
@@ -298,10 +295,7 @@ class FinalSync:
         return list(count_unwritten(results, self.migration))
 
     def repeated(self) -> list[DuplicateRecords]:
-        """Return what members of groups would read twice, by the last translation.
-
-        Raises UpstreamError and WireError.
-        """
+        """Return what members of groups would read twice, by the last translation."""
         if self.force:  # a rollback: applications have written there themselves
             return []
         return list(find_duplicates(self.endpoints.target, *self._positions))
@@ -365,9 +359,7 @@ class FinalSync:
 
     def _read_states(self) -> dict[TopicPartition, PartitionState]:
         retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
-        values = self._state_topic.values
-        records = {partition: values.get(state_key("partition", *partition)) for partition in self.partitions}
-        return {partition: PartitionState.from_json(value) for partition, value in records.items() if value is not None}
+        return parse_states(self._state_topic.values)
 
     def _wait_until_copied(self, ends: EndOffsets, until: float) -> None:
         begins = self._read_begins()
@@ -389,18 +381,11 @@ class FinalSync:
 
 
 def list_topics(bootstrap: str) -> set[str]:
-    """Return the names of all topics. Raises UpstreamError and WireError."""
-    cluster = ClusterClient(bootstrap)
-    try:
+    """Return the names of all topics."""
+    with ClusterClient(bootstrap) as cluster:
         return set(retry(cluster, cluster.refresh_metadata, _SETTLE_TIMEOUT).topics)
-    finally:
-        cluster.close()
 
 
 def _more_text(items: Iterable[object]) -> str:
     count = len(list(items)) - 1
     return f" (and {count} more)" if count > 0 else ""
-
-
-def _is_partition_record(name: bytes) -> bool:
-    return name.startswith(b'["partition",')

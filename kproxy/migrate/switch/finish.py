@@ -30,10 +30,7 @@ Configs = Mapping[str, str | None]
 
 
 def run_finish(migration: Migration, log: LogWriter, *, dry_run: bool, force: bool) -> list[str]:
-    """Finish the migration, and return what could not be done.
-
-    Raises ConfigError if it cannot begin, and KproxyError.
-    """
+    """Finish the migration, and return what could not be done. Raises ConfigError if it cannot begin."""
     section = require_switch_section(migration)
     with ExitStack() as stack:
         target = stack.enter_context(open_target(migration))
@@ -96,7 +93,7 @@ def finish_migration(
     if not last.is_moved:
         log("clients are on the source: run kproxy migrate undo FILE to revert what was prepared on the target")
         return remaining
-    with Admin(target) as admin, ChangeJournal(target, migration.name, migration.state_topic) as journal:
+    with Admin(target) as admin, ChangeJournal(target, migration.name) as journal:
         remaining += _set_configs(admin, read_changes(journal.read()), final_configs, log, dry_run)
         if remaining:
             return [*remaining, f"topic {migration.state_topic} on the target: it contains the remaining changes"]
@@ -112,7 +109,7 @@ def _finish_reverse_copy(migration: Migration, source: str, log: LogWriter, dry_
     reverse = reverse_migration(migration, [])
     if not topic_exists(source, reverse.state_topic):
         return
-    with Admin(source) as admin, ChangeJournal(source, reverse.name, reverse.state_topic) as journal:
+    with Admin(source) as admin, ChangeJournal(source, reverse.name) as journal:
         remaining = _set_configs(admin, read_changes(journal.read()), former_configs, log, dry_run)
         if remaining:
             yield from [*remaining, f"topic {reverse.state_topic} on the source: it contains the remaining changes"]

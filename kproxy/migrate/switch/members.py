@@ -18,7 +18,7 @@ GroupMembers = Mapping[str, frozenset[str]]
 
 
 def read_members(admin: Admin, is_selected: Callable[[str], bool]) -> GroupMembers:
-    """Return the members of all selected groups. Raises UpstreamError."""
+    """Return the members of all selected groups."""
     from kafka.protocol.admin import ListGroupsRequest
 
     members: dict[str, frozenset[str]] = {}

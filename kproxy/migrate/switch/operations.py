@@ -90,7 +90,7 @@ def run_switch(
     reversible: bool,
     selection: ClientSelection | None = None,
 ) -> SwitchResult:
-    """Switch the clients. `print_result` is called before this continues to copy back. Raises KproxyError."""
+    """Switch the clients. `print_result` is called before this continues to copy back."""
     with _open_all(migration, master) as (spark, endpoints, kproxies, section):
         return switch_clients(
             spark,
@@ -172,7 +172,7 @@ def run_rollback(
     lost: Iterable[str],
     selection: ClientSelection | None = None,
 ) -> SwitchResult:
-    """Move the clients back, or abort a switch that is not over. Raises KproxyError."""
+    """Move the clients back, or abort a switch that is not over."""
     with open_target(migration) as target:
         entry = read_last_switch(target, migration.name)
     if entry is not None and not entry.ended:
@@ -200,7 +200,7 @@ def roll_back_clients(
 ) -> SwitchResult:
     """Move the clients back after a switch, with open connections.
 
-    `selection`: the clients, if not all were switched. Raises KproxyError.
+    `selection`: the clients, if not all were switched.
     """
     entry = read_last_switch(endpoints.target, migration.name)
     if entry is not None and entry.parts_on_target:
@@ -269,7 +269,7 @@ def _await_clients(run: SwitchRun) -> list[str]:
 
 
 def resume_or_abort(migration: Migration, log: LogWriter, *, abort: bool, lost: Iterable[str]) -> SwitchResult:
-    """Resume or abort an interrupted switch or rollback. Raises KproxyError."""
+    """Resume or abort an interrupted switch or rollback."""
     section = require_switch_section(migration)
     with open_target(migration) as target, open_fleet(section) as kproxies:
         driven = resume_drive(target, migration.name, kproxies, section, log, abort=abort, lost=lost)
@@ -327,7 +327,7 @@ def resume_drive(
     limits: DriveTimeouts = TIMEOUTS,
     started: Callable[[Drive], None] = lambda _: None,
 ) -> DriveResult | None:
-    """Continue a switch whose driver has died, or abort it. Returns None if there is none. Raises KproxyError."""
+    """Continue a switch whose driver has died, or abort it. Returns None if there is none."""
     with SwitchJournal(target, name) as journal:
         last = journal.read()
         if last is None or (last.ended and not lost):

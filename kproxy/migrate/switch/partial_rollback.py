@@ -17,13 +17,12 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.statetopic import parse_copied_partitions
+from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state
 from kproxy.migrate.journal.switch_journal import ROLLBACK, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.groupsync import (
     GroupOffsetSync,
     GroupResult,
     count_unwritten,
-    load_state_topic,
     parse_journal,
     write_journal,
 )
@@ -80,7 +79,7 @@ def _part_options(part: MovedPart) -> str:
 
 @dataclass
 class TargetPositions:
-    """Positions on the target, of groups that have read there. Each method raises UpstreamError and WireError."""
+    """Positions on the target, of groups that have read there."""
 
     spark: Any
     migration: Migration
@@ -116,8 +115,8 @@ class TargetPositions:
         """
         began = time.monotonic()
         ends = self._read_ends(until)
-        topic = load_state_topic(self.endpoints.target, self.migration)
-        copied_partitions = parse_copied_partitions(topic.values)
+        values = read_state(self.endpoints.target, self.migration.name)
+        copied_partitions = parse_copied_partitions(values)
         for partition, end in ends.items():
             if partition in copied_partitions and (
                 count := count_beyond(self._target, copied_partitions[partition], end)
@@ -136,19 +135,19 @@ class TargetPositions:
             results = offsets.run(self.groups.__contains__, dry_run=True)
             if not dry_run:
                 # Otherwise the next switch would treat them as positions that kproxy did not write.
-                self._record_positions(results, topic.values, len(topic.logs))
+                self._record_positions(results, values)
                 results = offsets.run(self.groups.__contains__, dry_run=False)
         self.timings.translate = time.monotonic() - began
         return list(count_unwritten(results, self._reverse))
 
-    def _record_positions(self, results: Sequence[GroupResult], values: Mapping[bytes, bytes], partitions: int) -> None:
+    def _record_positions(self, results: Sequence[GroupResult], values: Mapping[bytes, bytes]) -> None:
         before = parse_journal(values)
         wrote = {
             result.group: before.get(result.group, {})
             | {(row.position.topic, row.position.partition): [row.position.source] for row in result.positions}
             for result in results
         }
-        write_journal(self.endpoints.target, self.migration, partitions, wrote)
+        write_journal(self.endpoints.target, self.migration.name, wrote)
 
     def _read_ends(self, until: float) -> dict[TopicPartition, int]:
         """Return the ends of the target's logs, when no transaction before them is open."""
@@ -216,10 +215,7 @@ class PartialRollback(SwitchRun):
         self.timings, self.ended_transactions = self._positions.timings, ()
 
     def run(self, selection: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:
-        """Run the rollback, and return its result; None if a finding blocks it, or after a dry run.
-
-        Raises KproxyError.
-        """
+        """Run the rollback, and return its result; None if a finding blocks it, or after a dry run."""
         with SwitchJournal(self._endpoints.target, self._migration.name) as journal, self._positions as positions:
             last = journal.read()
             assert last is not None

@@ -19,12 +19,10 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import PartitionState, parse_key
-from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state_topic
+from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states, read_state
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.copy.scope import build_copy_spec
-from kproxy.migrate.journal.driver import Records, write_once
+from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync
 from kproxy.migrate.plan.finding import NOTE, STOP, MigrationFinding
@@ -52,33 +50,10 @@ _RETRY_INTERVAL = 5.0
 
 
 def read_reverse_migration(migration: Migration, endpoints: ClusterEndpoints) -> Migration:
-    """Return the reverse migration, with all topics of the migration, also those without records.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return the reverse migration, with all topics of the migration, also those without records."""
     return reverse_migration(
         migration, (topic for topic in list_topics(endpoints.source) if migration.selects_topic(topic))
     )
-
-
-def _read_state(bootstrap: str, name: str) -> tuple[int, dict[bytes, bytes]]:
-    """Return the number of partitions of the state topic, and all its records."""
-    cluster = ClusterClient(bootstrap)
-    try:
-        topic = read_state_topic(cluster, name)
-        return len(topic.logs), topic.values
-    finally:
-        cluster.close()
-
-
-def partition_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], PartitionState]:
-    """Return how far each partition was copied."""
-    states = {}
-    for name, value in values.items():
-        match parse_key(name):
-            case ["partition", str(topic), int(partition)]:
-                states[topic, partition] = PartitionState.from_json(value)
-    return states
 
 
 class ReverseCopy:
@@ -93,7 +68,7 @@ class ReverseCopy:
         self.is_prepared = False
 
     def prepare(self) -> list[MigrationFinding]:
-        """Make the source ready. Raises UpstreamError and WireError."""
+        """Make the source ready."""
         self.reverse = read_reverse_migration(self._migration, self._endpoints)
         self._endpoints_reversed = swap_endpoints(self._endpoints)
         self.is_prepared = True
@@ -101,7 +76,7 @@ class ReverseCopy:
             prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"reverse copy: {text}")).run()
         if prepared.failed:
             return [MigrationFinding(STOP, "reverse copy", text) for text in prepared.failed]
-        self._partitions, self._values = _read_state(self._endpoints_reversed.target, self.reverse.name)
+        self._values = read_state(self._endpoints_reversed.target, self.reverse.name)
         scope = build_copy_spec(
             self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
         )
@@ -109,14 +84,10 @@ class ReverseCopy:
         return [MigrationFinding(NOTE, "reverse copy", "the source is ready to be copied to")]
 
     def begin_during_hold(self, sync: FinalSync, until: float) -> None:
-        """Start the reverse copy while writes are held and everything is copied.
-
-        Raises FinalSyncError, UpstreamError and WireError.
-        """
+        """Start the reverse copy while writes are held and everything is copied. Raises FinalSyncError."""
         sync.stop_copy(until)
         equal = SyncPoint(read_settled_ends(self._endpoints_reversed.source, sync.source_ends, until), sync.source_ends)
-        job = Job(self.reverse.name, self.reverse.state_topic, self._partitions)
-        write_once(self._endpoints_reversed.target, job, seed_records(equal, self._values), "seed")
+        write_once(self._endpoints_reversed.target, self.reverse.name, seed_records(equal, self._values), "seed")
         self.start(self._scope)
 
     def start(self, scope: CopySpec) -> None:
@@ -179,11 +150,10 @@ class ReverseCopy:
 def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
     """Return the ends of these partitions, when no transaction is open in them.
 
-    The markers of a transaction are written after its end is acknowledged: an end that was read before is too
-    early, and the marker would be copied back. Raises FinalSyncError, UpstreamError and WireError.
+    The markers of a transaction are written after its end is acknowledged: an end that was read before is too early,
+    and the marker would be copied back. Raises FinalSyncError.
     """
-    cluster = ClusterClient(bootstrap)
-    try:
+    with ClusterClient(bootstrap) as cluster:
         while True:
             high = cluster.list_offsets(like, requests.LATEST, committed=False)
             stable = cluster.list_offsets(like, requests.LATEST)
@@ -202,8 +172,6 @@ def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until
                 )
             time.sleep(0.05)
             cluster.invalidate()
-    finally:
-        cluster.close()
 
 
 class RollbackContinuation:
@@ -221,8 +189,8 @@ class RollbackContinuation:
 
     def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
         if not hasattr(self, "_maps"):  # it does not change: clients write to the target
-            self._partitions, values = _read_state(self._endpoints.target, self._forward.name)
-            _, reverse_values = _read_state(self._endpoints.source, self._reverse.name)
+            values = read_state(self._endpoints.target, self._forward.name)
+            reverse_values = read_state(self._endpoints.source, self._reverse.name)
             self._changes = restore_records(
                 values, parse_copied_partitions(reverse_values), time.time_ns() // 1_000_000
             )
@@ -231,35 +199,23 @@ class RollbackContinuation:
         return self._maps
 
     def during_hold(self, sync: FinalSync, until: float) -> None:
-        """Write the state with which the first migration continues.
-
-        Raises FinalSyncError, UpstreamError and WireError.
-        """
+        """Write the state with which the first migration continues. Raises FinalSyncError."""
         sync.stop_copy(until)
         self._forward_maps()
         equal = SyncPoint(read_settled_ends(self._endpoints.source, sync.source_ends, until), sync.source_ends)
-        _, values = _read_state(self._endpoints.source, self._reverse.name)
+        values = read_state(self._endpoints.source, self._reverse.name)
         timestamp = time.time_ns() // 1_000_000
-        records: dict[bytes, Any] = {
+        records: dict[bytes, dict[str, Any] | bytes | None] = {
             **self._changes,
-            **continuation_records(partition_states(self._values), parse_copied_partitions(values), equal, timestamp),
+            **continuation_records(parse_states(self._values), parse_copied_partitions(values), equal, timestamp),
         }
         verified = merge_verified(parse_verified_ranges(self._values), parse_verified_ranges(values), equal, timestamp)
         records |= {name: partition.to_record(timestamp) for name, partition in verified.items()}
-        state_records: Records = records
-        write_once(
-            self._endpoints.target,
-            Job(self._forward.name, self._forward.state_topic, self._partitions),
-            state_records,
-            "seed",
-        )
+        write_once(self._endpoints.target, self._forward.name, records, "seed")
 
 
 def check_reverse_copy_allowed(target: str, name: str) -> None:
-    """Raise ConfigError unless clients are on the target of this migration after a reversible switch.
-
-    Raises UpstreamError and WireError.
-    """
+    """Raise ConfigError unless clients are on the target of this migration after a reversible switch."""
     last = read_last_switch(target, name)
     if last is None or not last.is_moved:
         raise ConfigError("clients are on the source: there is nothing to copy back")
@@ -268,7 +224,7 @@ def check_reverse_copy_allowed(target: str, name: str) -> None:
 
 
 def topic_exists(bootstrap: str, topic: str) -> bool:
-    """Return True if the topic exists. Raises UpstreamError and WireError."""
+    """Return True if the topic exists."""
     cluster = ClusterClient(bootstrap)
     try:
         retry(cluster, lambda: cluster.partition_count(topic), _TIMEOUT / 3)

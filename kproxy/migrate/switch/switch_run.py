@@ -111,8 +111,8 @@ class SwitchRun:
     def wait_for_sessions(self, admin: Admin, is_selected: Callable[[str], bool]) -> None:
         """Wait until these groups have no members on the side to which clients are moved.
 
-        If clients were moved away from there before, the brokers count their members until the sessions end,
-        and accept no positions of such a group. Raises UpstreamError.
+        If clients were moved away from there before, the brokers count their members until the sessions end, and accept
+        no positions of such a group.
         """
         until, is_waiting = time.monotonic() + _SESSION_TIMEOUT, False
         while occupied := [group for group, ids in read_members(admin, is_selected).items() if ids]:
@@ -141,8 +141,7 @@ class SwitchRun:
     ) -> DriveResult:
         """Hold writes, do the tasks, flip and release.
 
-        `complete_entry` gets the last entry and the new one, completes the new one, and may refuse. Raises
-        KproxyError.
+        `complete_entry` gets the last entry and the new one, completes the new one, and may refuse.
         """
         if self._abort_reason:
             raise ConfigError(f"{self._abort_reason}: no writes were held")

@@ -92,10 +92,7 @@ class SyncedSwitch(SwitchRun):
         self._selected: SelectedPart | None = None
 
     def run(self, *, dry_run: bool, reversible: bool = False) -> DriveResult | None:
-        """Run the switch, and return its result; None if a finding blocks it, or after a dry run.
-
-        Raises KproxyError.
-        """
+        """Run the switch, and return its result; None if a finding blocks it, or after a dry run."""
         with SwitchJournal(self._setup.journal_cluster, self._setup.journal_name) as journal:
             last = journal.read()
             self._check_may_begin(last)

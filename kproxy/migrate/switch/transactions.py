@@ -41,7 +41,7 @@ class OpenTransaction:
 def open_transactions(admin: Admin, until: float) -> list[OpenTransaction] | None:
     """Return the open transactions of applications; None if the brokers cannot list them (before Kafka 3.0).
 
-    Repeats requests until `until` (of time.monotonic) while brokers are not ready. Raises UpstreamError.
+    Repeats requests until `until` (of time.monotonic) while brokers are not ready.
     """
     from kafka.protocol.admin import DescribeTransactionsRequest
 
@@ -101,15 +101,12 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
 
     def some(transactional_ids: Iterable[str]) -> dict[str, str]:
         failed = {}
-        cluster = ClusterClient(bootstrap)
-        try:
+        with ClusterClient(bootstrap) as cluster:
             for transactional_id in transactional_ids:
                 try:
                     _end_transaction(cluster, transactional_id, until)
                 except KproxyError as error:
                     failed[transactional_id] = str(error)
-        finally:
-            cluster.close()
         return failed
 
     shares = [ids[at::_MAX_THREADS] for at in range(min(_MAX_THREADS, len(ids)))]

@@ -30,10 +30,7 @@ _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
 def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] = ()) -> Any:
-    """Read the committed records of these ranges.
-
-    Raises ConfigError if Spark lacks its Kafka connector.
-    """
+    """Read the committed records of these ranges. Raises ConfigError if Spark lacks its Kafka connector."""
     assigned: dict[str, list[int]] = {}
     begins: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}

@@ -67,10 +67,7 @@ def verified_key(where: tuple[str, int]) -> bytes:
 
 
 def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], VerifiedRange]:
-    """Return the verified ranges from the values of the state topic.
-
-    Raises WireError.
-    """
+    """Return the verified ranges from the values of the state topic."""
     ranges = {}
     for key, value in values.items():
         match parse_key(key):
@@ -81,10 +78,7 @@ def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """The result of one partition in a verification.
-
-    Counts are of this run alone; `kept` is of all runs.
-    """
+    """The result of one partition in a verification. Counts are of this run alone; `kept` is of all runs."""
 
     topic: str
     partition: int

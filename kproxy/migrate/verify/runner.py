@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kproxy.migrate.clusters.topic_identities import migrated_topics, partition_states
+from kproxy.migrate.clusters.topic_identities import migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Job
-from kproxy.migrate.copier.state import state_topic_name
-from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, read_state_topic
+from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.verify.results import (
@@ -46,17 +44,12 @@ def run_verification(
     """Compare the copied offsets of a migration that are not verified yet, and save the result unless it is a sampling.
 
     `full`: compare all copied offsets. `others_write`: clients that were routed to the target have written there, and
-    their records are no difference; None: as the journal of switches says. Raises KproxyError.
+    their records are no difference; None: as the journal of switches says.
     """
     parts_write = _clients_write(target, name)[0] if others_write is None else others_write
-    cluster = ClusterClient(target)
-    try:
+    with ClusterClient(target) as cluster:
         topic = read_state_topic(cluster, name)
         values = topic.values
-
-        def save(ranges: Mapping[TopicPartition, VerifiedRange]) -> None:
-            _save_ranges(target, name, len(topic.logs), ranges)
-
         run = Verification(
             spark,
             source,
@@ -64,7 +57,7 @@ def run_verification(
             sample_share=sample,
             show_bytes=show_bytes,
             full=full,
-            save=save,
+            save=lambda ranges: _save_ranges(target, name, ranges),
             on_progress=on_progress,
             others_write=parts_write,
             clients_write=lambda: parts_write or any(_clients_write(target, name)),
@@ -73,8 +66,6 @@ def run_verification(
         return run.run(
             name, parse_copied_partitions(values), parse_verified_ranges(values), lag, migrated_topics(values)
         )
-    finally:
-        cluster.close()
 
 
 def _clients_write(target: str, name: str) -> tuple[bool, bool]:
@@ -89,19 +80,16 @@ def _clients_write(target: str, name: str) -> tuple[bool, bool]:
 
 
 def _read_copied_ends(cluster: ClusterClient, topic: StateTopic) -> dict[TopicPartition, CopiedEnd]:
-    """Return the current copied end of each target partition.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return the current copied end of each target partition."""
     retry(cluster, topic.read, _TIMEOUT)
-    states = partition_states(topic.values)
+    states = parse_states(topic.values)
     return {(state.target_topic, partition): CopiedEnd.of(state) for (_, partition), state in states.items()}
 
 
-def _save_ranges(target: str, name: str, partitions: int, ranges: Mapping[TopicPartition, VerifiedRange]) -> None:
+def _save_ranges(target: str, name: str, ranges: Mapping[TopicPartition, VerifiedRange]) -> None:
     """Write the verified ranges to the state topic."""
     timestamp = time.time_ns() // 1_000_000
     records = {
         verified_key(topic_partition): verified.to_record(timestamp) for topic_partition, verified in ranges.items()
     }
-    write_once(target, Job(name, state_topic_name(name), partitions), records, "verify")
+    write_once(target, name, records, "verify")

@@ -42,7 +42,7 @@ class TailCheck:
     ) -> None:
         """Check the records after the copied ones, and partitions to which nothing was copied.
 
-        Adds partitions with unknown records to `comparisons`. Raises UpstreamError and WireError.
+        Adds partitions with unknown records to `comparisons`.
         """
         names = {comparison.target_topic for comparison in topics}
         by_target_partition = {
@@ -54,8 +54,7 @@ class TailCheck:
             for target_partition, comparison in by_target_partition.items()
             if target_partition[0] in names
         }
-        cluster = ClusterClient(self._target)
-        try:
+        with ClusterClient(self._target) as cluster:
             metadata = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _TIMEOUT)
             topics_by_partition = {
                 (comparison.target_topic, partition_metadata.index): comparison
@@ -87,8 +86,6 @@ class TailCheck:
                         checked[target_partition].add_unknown(_NO_OFFSETS)
                     return
             _count_client_offsets(checked, ends, read_copied_ends())
-        finally:
-            cluster.close()
 
 
 def _count_undecided(

@@ -72,10 +72,7 @@ class CopiedEnd:
 
 
 def list_log_offsets(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogOffsets]:
-    """Return the offsets of these partitions, without those whose leader returns none for half a minute.
-
-    Raises UpstreamError and WireError.
-    """
+    """Return the offsets of these partitions, without those whose leader returns none for half a minute."""
     partitions_set = set(partitions)
     offsets: dict[TopicPartition, LogOffsets] = {}
     deadline = time.monotonic() + _TIMEOUT
@@ -103,7 +100,7 @@ def find_unknown_records(
 ) -> dict[TopicPartition, UnknownRecords | str]:
     """Return the unknown records before `ends`, by target partition; a text for one that could not be read.
 
-    `read_copied_ends` reads the current copied ends from the state topic. Raises UpstreamError and WireError.
+    `read_copied_ends` reads the current copied ends from the state topic.
     """
     suspects = set(ends)
     deadline = time.monotonic() + _SETTLE_TIMEOUT

@@ -161,12 +161,9 @@ class Verification:
         """
         lost: dict[str, tuple[str, bool]] = {}
         for side, address in ((SOURCE, self._source), (TARGET, self._target)):
-            cluster = ClusterClient(address)
-            try:
+            with ClusterClient(address) as cluster:
                 names = [migrated_topic.name_on(side) for migrated_topic in topics.values()]
                 metadata = retry(cluster, lambda: learn_topics(cluster, names), _TIMEOUT)  # noqa: B023
-            finally:
-                cluster.close()
             lost |= {
                 topic: (reason, side == TARGET) for topic, reason in describe_changes(side, topics, metadata).items()
             }

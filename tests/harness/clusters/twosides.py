@@ -15,8 +15,8 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Job, Slice
-from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
+from kproxy.migrate.copier.slices import Slice
+from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, state_topic_name
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.moving import topics
@@ -57,9 +57,8 @@ class TwoSides:
         if not self._made:
             topics(self.target, {state_topic_name(self.name): STATE_PARTITIONS}, 1, **{"cleanup.policy": "compact"})
             self._made = True
-        source, target = ClusterClient(self.source), ClusterClient(self.target)
-        try:
-            copier = Copier(source, target, Job(self.name, state_topic_name(self.name), STATE_PARTITIONS))
+        with ClusterClient(self.source) as source, ClusterClient(self.target) as target:
+            copier = Copier(source, target, Job(self.name, STATE_PARTITIONS))
             before, wanted = self.state(), dict[tuple[str, int], int]()
             for topic, name in renamed.items():
                 places = [(topic, index) for index in range(source.partition_count(topic))]
@@ -80,9 +79,6 @@ class TwoSides:
                         reached = told.state.source_next
                     if ends[place] > begins[place]:
                         wanted[place] = ends[place]
-        finally:
-            source.close()
-            target.close()
         # A transaction is committed a moment before readers see what is in it.
         until(lambda: all(self._next(place) >= end for place, end in wanted.items()), "what was copied is to be seen")
         return self.state()

@@ -115,12 +115,9 @@ class Site:
 
     def all_copied(self) -> bool:
         """Check whether the copy has reached the end of each partition."""
-        cluster = ClusterClient(self.source.direct_bootstrap)
-        try:
+        with ClusterClient(self.source.direct_bootstrap) as cluster:
             wanted = [(topic, at) for topic, count in (PLAIN | TRANSACTIONAL).items() for at in range(count)]
             ends = cluster.list_offsets(wanted, requests.LATEST)
-        finally:
-            cluster.close()
         state = self.state()
         there = [where in state and state[where].source_next >= ends.get(where, 1 << 63) for where in wanted]
         return all(there)

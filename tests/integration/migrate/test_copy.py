@@ -21,7 +21,8 @@ from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.slices import Job, Slice, SliceResult
+from kproxy.migrate.copier.slices import Slice, SliceResult
+from kproxy.migrate.copier.state import Job
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.copy.progress import CopyProgress
@@ -337,7 +338,7 @@ def test_what_is_deleted_while_the_copy_begins(site: Site) -> None:
     admin = AdminClient({"bootstrap.servers": site.source})
     for deleted in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
         deleted.result(30)
-    job = Job(what.name, f"kproxy-migration-{what.name}", 4)
+    job = Job(what.name, 4)
     outcome = Copier(source, target, job).copy(Slice(topic, 0, topic, 0, 100, 1 << 30, 60.0))
     source.close()
     target.close()
@@ -355,7 +356,7 @@ def test_a_slice_whose_start_took_all_its_time(site: Site) -> None:
     what = site.prepare({topic: 1})
     write(site.source, topic, 0, mixed(random.Random(17), 10))
     source, target = ClusterClient(site.source), ClusterClient(site.target)
-    copier = Copier(source, target, Job(what.name, f"kproxy-migration-{what.name}", 4))
+    copier = Copier(source, target, Job(what.name, 4))
 
     def copy(to: str) -> SliceResult:
         """Once the brokers know who coordinates the transaction: that takes time of its own."""
@@ -470,7 +471,6 @@ class Following:
 def test_pause_and_resume_and_numbers(site: Site) -> None:
     topic = unique("paused")
     what = site.prepare({topic: 1})
-    job = Job(what.name, f"kproxy-migration-{what.name}", 4)
     port = free_window(1)
     write(site.source, topic, 0, mixed(random.Random(8), 100))
     with Following(site, what) as following:
@@ -483,12 +483,12 @@ def test_pause_and_resume_and_numbers(site: Site) -> None:
         ):
             numbers = answer.read().decode()
         assert f'kproxy_migrate_records_total{{migration="{what.name}",topic="{topic}"}} 100.0' in numbers
-        write_once(site.target, job, {ORDER_KEY: DriverOrder(paused=True).to_record()}, "orders")
+        write_once(site.target, what.name, {ORDER_KEY: DriverOrder(paused=True).to_record()}, "orders")
         until(lambda: progress.paused, "it is paused")
         write(site.source, topic, 0, mixed(random.Random(9), 100))
         assert read_status(site.target, what.name).paused
         assert site.state(what)[topic, 0].records == 100
-        write_once(site.target, job, {ORDER_KEY: DriverOrder(paused=False).to_record()}, "orders")
+        write_once(site.target, what.name, {ORDER_KEY: DriverOrder(paused=False).to_record()}, "orders")
         until(lambda: site.state(what)[topic, 0].records == 200, "it goes on")
     assert following.error is None
     assert site.problems(what) == {}

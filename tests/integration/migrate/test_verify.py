@@ -21,7 +21,6 @@ from kproxy.migrate.clusters import log_bounds
 from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.slices import Job
 from kproxy.migrate.copier.state import PartitionState, state_key, state_topic_name
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
@@ -472,7 +471,7 @@ def test_the_state_topic_is_read_and_keeps_what_is_verified(spark: Any, broker: 
     state = PartitionState(target, 0, COUNT, COUNT, records=COUNT, map=known)
     write_once(
         broker,
-        Job(name, state_topic_name(name), 3),
+        name,
         {state_key("partition", source, 0): json.loads(state.to_json())},
         "test",
     )

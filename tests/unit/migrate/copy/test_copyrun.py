@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import Job
 from kproxy.migrate.copy import copyrun as module
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
@@ -21,7 +21,7 @@ def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.M
     monkeypatch.setattr(module, "read_state_topic", Mock(side_effect=RuntimeError("a defect")))
     spark, ended = Mock(), threading.Event()
     spark.sparkContext.cancelJobGroup.side_effect = lambda _: ended.set()
-    monkeypatch.setattr(CopyRun, "_job", lambda self: Job("move", "state", 1))
+    monkeypatch.setattr(CopyRun, "_job", lambda self: Job("move", 1))
     monkeypatch.setattr(CopyRun, "_rounds", lambda self, job: ended.wait(30))
     with pytest.raises(RuntimeError, match="a defect"):
         CopyRun(spark, "source:1", "target:1", CopySpec("move", {"t": "t"}), check_allowed=lambda: None).run()

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from kproxy.migrate.copier.slices import Job
+from kproxy.migrate.copier.state import Job
 from kproxy.migrate.journal import driver as control
 from kproxy.migrate.journal.driver import LEAVE_KEY, CopyDriver
 
@@ -25,7 +25,7 @@ class Clusters:
         patch.setattr(control, "time", Mock(monotonic=lambda: self.now, sleep=self._sleep, time_ns=lambda: 5_000_000))
         patch.setattr(control, "read_value", lambda *_: json.dumps(next(self._said)).encode())
         patch.setattr(control, "retry", lambda cluster, call, seconds: call())
-        patch.setattr(control, "write_once", lambda target, job, records, what: self.asked.append((target, records)))
+        patch.setattr(control, "write_once", lambda target, name, records, what: self.asked.append((target, records)))
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -38,7 +38,7 @@ class Clusters:
                 yield said(self.now)
 
         self._said, self.now = saying(), 0.0
-        CopyDriver(Mock(), Job("move", "topic", 4)).request_handover("target", seconds)
+        CopyDriver(Mock(), Job("move", 4)).request_handover("target", seconds)
         return self.now
 
 
@@ -72,7 +72,7 @@ def test_a_third_one_has_come(clusters: Clusters) -> None:
 
 
 def test_who_is_asked_to_leave() -> None:
-    driver = CopyDriver(Mock(), Job("move", "topic", 4))
+    driver = CopyDriver(Mock(), Job("move", 4))
     host, pid, since = driver._own_identity
     assert driver.is_leave_request(json.dumps({"v": 1, "host": host, "pid": pid, "since": since}).encode())
     others: list[Any] = [{"host": host, "pid": pid, "since": 1}, {"host": host}, [], None, 5, "x"]

@@ -39,7 +39,7 @@ class Shared:
     """Ports that kproxies share. `options` has what all of them are given."""
 
     def __init__(self) -> None:
-        self.first = next(first for _ in range(20) if _can_share(first := free_window(COUNT + 1)))
+        self.first = free_window(COUNT + 1)
         self.bootstrap = f"127.0.0.1:{self.first}"
         self.options = ("--reuse-port", *self.at(COUNT))
 
@@ -50,18 +50,6 @@ class Shared:
     def node(self, number: int) -> str:
         """Where a broker is."""
         return f"127.0.0.1:{self.first + 1 + number}"
-
-
-def _can_share(first: int) -> bool:
-    """Return whether SO_REUSEPORT alone binds these ports: not while connections of a former, plain listener end."""
-    for port in range(first, first + COUNT + 1):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
 
 
 @pytest.fixture(scope="module")

@@ -197,14 +197,18 @@ def _bind_socket(family: int, host: str, port: int, *, shared: bool) -> socket.s
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        # A port whose last connections are in TIME_WAIT after a restart is free. With SO_REUSEADDR, any program could
-        # take a port that is bound and not listened on.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT if shared else socket.SO_REUSEADDR, 1)
+        # A port whose last connections are in TIME_WAIT after a restart is free.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             # `::` means every address, IPv4's too; a name with both families binds each.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
         tune_listening(sock, host)
         sock.bind((host, port))
+        if shared:
+            # Else any program could take the port, which is bound and not listened on, with SO_REUSEADDR.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     except OSError:
         sock.close()
         raise

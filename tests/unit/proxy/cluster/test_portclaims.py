@@ -352,6 +352,46 @@ def test_it_listens_only_between_resume_and_pause() -> None:
 # Which of them begins
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_port_whose_last_plain_connections_have_just_ended_can_be_bound(shared: bool) -> None:
+    """Those connections are in TIME_WAIT for a minute."""
+
+    async def scenario() -> None:
+        with socket.create_server((HOST, 0)) as plain:
+            port = plain.getsockname()[1]
+            with socket.create_connection((HOST, port)) as client:
+                plain.accept()[0].close()  # the side that closes first keeps the port
+                assert client.recv(1) == b""
+        listeners = Listeners(Address(HOST, port), lambda *_: None, shared=shared)
+        assert listeners.bind(None, port).port == port
+        listeners.close_all()
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("listens", [True, False])
+@pytest.mark.parametrize("reuses", [True, False])
+def test_a_shared_port_and_one_of_another_program_exclude_each_other(reuses: bool, listens: bool) -> None:
+    async def scenario() -> None:
+        def listen(port: int) -> int:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuses)
+            other.bind((HOST, port))
+            other.listen()
+            return int(other.getsockname()[1])
+
+        listeners = Listeners(Address(HOST, 0), lambda *_: None, shared=True)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            listeners.bind(None, listen(0))
+        port = listeners.bind(None, 0).port
+        if listens:
+            listeners.resume()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            listen(port)
+        listeners.close_all()
+
+    in_loop(scenario)
+
+
 def test_a_gateway_that_must_not_begin_claims_nothing() -> None:
     """Neither a port, nor that of a forward, nor which Kafka cluster it serves."""
 

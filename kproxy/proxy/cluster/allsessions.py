@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -69,7 +68,6 @@ class AllSessions:
         self._former: list[Sessions] = []  # of clusters that are no longer served
         self._emit: Emit | None = None  # while there is an observer
         self._emit_frame: EmitFrame | None = None  # while there is a capture
-        self._holds: Counter[str | None] = Counter()  # by cluster; None: all clusters, present and future
         metrics.in_flight = self.in_flight
 
     def add_clusters(self, gateways: Sequence[Gateway]) -> None:
@@ -92,8 +90,6 @@ class AllSessions:
             config, dial, localise, node_exists, self._pump, self._metrics, self._tasks, switches=switches
         )
         self._sessions[config.name] = sessions
-        for _ in range(self._holds[None]):
-            sessions.begin_hold()
         sessions.watch(self._emit)
         sessions.capture(self._emit_frame)
         return sessions
@@ -157,37 +153,6 @@ class AllSessions:
         """Return the status of the sessions of all clusters, of at most MOST_SESSIONS."""
         return tuple(islice((status for sessions in self._all() for status in sessions.shown()), MOST_SESSIONS))
 
-    async def hold(self, seconds: float, cluster: str | None = None) -> None:
-        """Hold the requests of this cluster's clients, or of all clients, until as many calls of `release`.
-
-        Returns once nothing is in flight. Raises TimeoutError after that many seconds. On an error or a cancellation,
-        this hold is undone.
-        """
-        settled = self.begin_hold(cluster)
-        try:
-            async with asyncio.timeout(seconds):
-                await settled
-        except BaseException:
-            self.release(cluster)
-            raise
-
-    def begin_hold(self, cluster: str | None) -> asyncio.Future[list[None]]:
-        """Begin a hold like `hold`, without waiting; the future is done when nothing is in flight."""
-        self._holds[cluster] += 1
-        return asyncio.gather(*[sessions.begin_hold() for sessions in self._sessions_of(cluster)])
-
-    def release(self, cluster: str | None = None) -> None:
-        """Undo one hold."""
-        assert self._holds[cluster], "no hold to release"
-        self._holds[cluster] -= 1
-        for sessions in self._sessions_of(cluster):
-            sessions.release()
-
-    def _sessions_of(self, cluster: str | None) -> list[Sessions]:
-        if cluster is None:
-            return self._all()
-        return [self._sessions[cluster]] if cluster in self._sessions else []
-
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
         """Hold the writes of this unit's clients, and nothing else, until `release_write_hold`.
 
@@ -239,15 +204,14 @@ class AllSessions:
 
         Return how many were left then.
         """
-        drained = self.begin_drain()
+        every = self._all()
+        for sessions in every:
+            sessions.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await drained
-        return sum(sessions.close() for sessions in self._all())
-
-    def begin_drain(self) -> asyncio.Future[list[None]]:
-        """Begin a drain without a time limit; the future is done when no session is left."""
-        return asyncio.gather(*[sessions.drain() for sessions in self._all()])
+                for sessions in every:
+                    await sessions.drained.wait()
+        return sum(sessions.close() for sessions in every)
 
     def _all(self) -> list[Sessions]:
         return [*self._sessions.values(), *self._former]

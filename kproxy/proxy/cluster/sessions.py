@@ -39,7 +39,6 @@ from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.pump import Pump
-from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.lines import SessionLabels
@@ -102,7 +101,7 @@ class Sessions:
         switches: bool = False,
     ) -> None:
         self._name = config.name
-        self._roster = SessionRoster(pump)
+        self._pump = pump
         self._metrics = metrics
         self._tasks = tasks
         self._default_route = ClientRoute(config, dial, localise, _switchable(config, pump) if switches else None)
@@ -119,6 +118,8 @@ class Sessions:
             self._on_connected,
         )
         self._open: dict[Session, _OpenSession] = {}
+        self.drained = asyncio.Event()  # set while no session is open
+        self.drained.set()
         self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
         self._observers = SessionObservers(self._observable)
@@ -152,7 +153,7 @@ class Sessions:
                 partial(self._metrics.count_rewritten, self._name),
                 partial(self._on_handshake, open_session),
             )
-            session = Session(self._roster, client, upstream.sock, conversation, counters, self._ended)
+            session = Session(self._pump, client, upstream.sock, conversation, counters, self._ended)
         except OSError:  # the client has already disconnected
             upstream.sock.close()
             client.close()
@@ -160,6 +161,7 @@ class Sessions:
             connection.release_dial_slot()
             return
         self._open[session] = open_session
+        self.drained.clear()
         if self._observers.is_active:
             self._observers.attach(session, self._where(open_session))
         if upstream.verify is not None:
@@ -240,7 +242,7 @@ class Sessions:
 
     def _make_switchable(self) -> None:
         """Prepare for a switch. The requests that open sessions leave unanswered count from now on."""
-        switchable = self._default_route.switchable = _switchable(self._default_route.config, self._roster.pump)
+        switchable = self._default_route.switchable = _switchable(self._default_route.config, self._pump)
         self._calls = {}
         for session, open_session in self._open.items():
             if open_session.switchable is not None:  # of an earlier time at which it could be switched
@@ -353,7 +355,7 @@ class Sessions:
         if open_session.dial_slot is not None:
             open_session.dial_slot.release()
             open_session.dial_slot = None
-            self._roster.pump.selector.wake = True  # the next client may dial
+            self._pump.selector.wake = True  # the next client may dial
 
     def _begin_verification(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
         if session in self._open:
@@ -406,6 +408,8 @@ class Sessions:
         open_session = self._open.pop(session, None)
         if open_session is None:
             return
+        if not self._open:
+            self.drained.set()
         open_session.slot.release()
         self._release_dial_slot(open_session)
         if open_session.switchable is not None:
@@ -461,42 +465,21 @@ class Sessions:
 
     # All sessions at once
 
-    def begin_hold(self) -> asyncio.Future[None]:
-        """Hold the requests of all clients, present and future, until as many calls of `release`.
-
-        The future is done once nothing is in flight in any session that is open now; a login that kproxy repeats may
-        be, later. Several callers may hold, and each session may be held by others as well.
-        """
-        return self._roster.hold()
-
-    async def hold(self, seconds: float) -> None:
-        """Begin a hold, and wait until nothing is in flight.
-
-        Raises TimeoutError after this many seconds. On an error or a cancellation, this hold is undone.
-        """
-        settled = self.begin_hold()
-        try:
-            async with asyncio.timeout(seconds):
-                await settled
-        except BaseException:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        """Undo one hold."""
-        self._roster.release()
-
-    def drain(self) -> asyncio.Future[None]:
+    def drain(self) -> None:
         """Close the pending connections, and each open session as soon as nothing is in flight in it.
 
-        The future is done when all of these have ended; later sessions stay.
+        `drained` is set when no session is left.
         """
         self._pending.drop_all()
-        return self._roster.drain()
+        for session in list(self._open):
+            session.drain()
 
     def close(self) -> int:
         """Close all sessions now; return their number."""
-        return self._roster.close()
+        remaining = list(self._open)
+        for session in remaining:
+            session.close()
+        return len(remaining)
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Yield the number of requests without a response, as (cluster, node, number)."""

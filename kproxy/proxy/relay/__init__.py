@@ -17,7 +17,6 @@
     errorcode             sans-IO: the first error code of a response
     observedconversation  sans-IO: a conversation with an observer, a capture, or both
     session               the data plane: moves bytes between the two sides, with back-pressure
-    roster                the sessions of one cluster, which kproxy holds and drains together
 
 `relay` gets "the local addresses for these endpoints" as a callable, so it never imports `cluster`.
 
@@ -55,10 +54,8 @@ Holding
 -------
 
  * kproxy can hold a session before its first request (`hold_before_first_request`): only the client's login messages
-   pass. Holds are counted: each party releases its own, and requests pass again after the last release. A hold covers
-   one session, those of a cluster, or all. A party that holds a cluster waits until each session has sent its last
-   request whole and received each response whole; if this takes longer than the given time, kproxy undoes that hold. A
-   session that begins during a hold is held from its beginning. kproxy logs in again within a held session.
+   pass. Holds are counted: each party releases its own, and requests pass again after the last release. kproxy logs in
+   again within a held session.
  * A login may have a lifetime (KIP-368). After 85 to 95 % of it, kproxy fetches the credentials, holds the client's
    requests at the end of one, logs in again, and releases them (`kproxy.proxy.cluster.relogin`). So requests wait only
    for the round trips. A lifetime below one second counts as one second, a negative one as none.

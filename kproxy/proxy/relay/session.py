@@ -26,7 +26,7 @@ from kproxy.protocol.wire.api import FETCH
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, ObservedConversation
-from kproxy.proxy.relay.roster import SessionRoster
+from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import HANGUP, READ, WRITE, Callback
 from kproxy.proxy.relay.side import Side, Step
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
@@ -44,7 +44,7 @@ class Traffic(Protocol):
 
 
 class Session:
-    """One client connection and its upstream connection, on a roster until one of them ends.
+    """One client connection and its upstream connection, until one of them ends.
 
     `on_end` is called once, with None for an ordinary end, or the error that ended it. `ended_by` is the side that
     closed first or caused the error: "client", "upstream", or "kproxy". `unacked_writes`: the writes without an answer
@@ -54,12 +54,10 @@ class Session:
     __slots__ = (
         "_busy",
         "_draining",
-        "_has_waiters",
         "_observation",
         "_on_end",
         "_on_held",
         "_pump",
-        "_roster",
         "_steps",
         "client",
         "closed",
@@ -72,25 +70,23 @@ class Session:
 
     def __init__(
         self,
-        roster: SessionRoster,
+        pump: Pump,
         client: socket.socket,
         upstream: socket.socket,
         conversation: Conversation,
         traffic: Traffic,
         on_end: Callable[[Session, Exception | None], None],
     ) -> None:
-        self._roster = roster
-        self._pump = roster.pump
+        self._pump = pump
         self._steps = conversation.from_client, conversation.from_upstream  # while there is no observer
-        self.client = Side("client", client, conversation.from_client, roster.pump)
-        self.upstream = Side("upstream", upstream, conversation.from_upstream, roster.pump)
+        self.client = Side("client", client, conversation.from_client, pump)
+        self.upstream = Side("upstream", upstream, conversation.from_upstream, pump)
         self.conversation = conversation
         self.traffic = traffic
         self._on_end = on_end
         self._on_held: list[Callable[[], None]] = []  # what to call when the last request has been sent whole
         self._draining = False
         self._observation: ObservedConversation | None = None
-        self._has_waiters = False  # whether a caller waits until nothing is in flight
         self._busy = False  # while a response takes long
         conversation.set_on_busy(self._defer_response)
         self.closed = False
@@ -106,7 +102,6 @@ class Session:
             raise
         traffic.sessions_open += 1
         traffic.sessions_total += 1
-        roster.add(self)
 
     def receive_first(self, first: bytes) -> None:
         """Take what was read from the client before the session existed. To be called once, before the loop turns."""
@@ -119,8 +114,8 @@ class Session:
 
     def drain(self) -> None:
         """Close as soon as nothing is in flight."""
-        self._draining = self._has_waiters = True
-        self._check_settled()
+        self._draining = True
+        self._check_drained()
 
     @property
     def acked(self) -> bool:
@@ -162,7 +157,6 @@ class Session:
         if self.closed:
             return
         self.conversation.hold()
-        self._has_waiters = True
         if on_held is not None:
             self._on_held.append(on_held)
         if not self.conversation.held:  # the read that ends the request may bring more, which waits then
@@ -226,7 +220,6 @@ class Session:
         except WireError as error:
             self._failed(error, self.client)
             return
-        self._has_waiters = self._draining or self.conversation.hold_count > 0
         self._send_now(self.upstream, out)
         if not self.client.pending:
             self._send_now(self.client, self.conversation.take_answers())
@@ -261,13 +254,9 @@ class Session:
             if not self.closed:
                 on_held()
 
-    def _check_settled(self) -> None:
-        """Notify those who wait until nothing is in flight."""
-        conversation = self.conversation
-        if self._draining and conversation.is_idle and not self._pending:
+    def _check_drained(self) -> None:
+        if self.conversation.is_idle and not self._pending:
             self.close()
-        elif self.settled:
-            self._roster.session_settled(self)
 
     def close(self, error: Exception | None = None) -> None:
         """Close both connections now."""
@@ -281,7 +270,6 @@ class Session:
         self.upstream.close()
         self.traffic.sessions_open -= 1
         self._on_end(self, error)
-        self._roster.session_ended(self)
 
     def _reader(self, *, of_client: bool) -> Callback:
         """Return the selector's callback for a side, which sends its bytes to the other.
@@ -318,8 +306,8 @@ class Session:
                     data = step(pump.window[:count], perf_counter())
                     if data:
                         self._send(other, data)
-                if self._has_waiters:
-                    self._check_settled()
+                if self._draining:
+                    self._check_drained()
             except Exception as error:  # noqa: BLE001  # a defect must not take the other sessions with it
                 self._failed(error, side)
 
@@ -393,8 +381,8 @@ class Session:
             self._on_end_of_stream(other, side)
         if not self.closed:
             self._update_events()
-            if self._has_waiters:
-                self._check_settled()
+            if self._draining:
+                self._check_drained()
 
     def _defer_response(self) -> None:
         """Continue with a response later; read nothing more from the broker until then."""
@@ -409,8 +397,8 @@ class Session:
         try:
             self._send(self.client, self.upstream.step(b"", perf_counter()))
             self._update_events()
-            if self._has_waiters:
-                self._check_settled()
+            if self._draining:
+                self._check_drained()
         except Exception as error:  # noqa: BLE001  # as of what is read
             self._failed(error, self.upstream)
 

@@ -1,4 +1,4 @@
-"""The sessions of one cluster: how each begins and ends; how all are held, and drained, by several at once."""
+"""The sessions of one cluster: how each begins and ends, how all are drained."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.Monk
         elif how == "flip":
             one.sessions.flip(one.sessions._default_route.config)
         else:
-            await one.sessions.drain()
+            one.sessions.drain()
         await until(lambda: one.done == 1 and not one.sessions._pending._waiting, "it is over")
         assert one.sessions._pending._dial_queue.in_use == 0
 
@@ -438,119 +438,7 @@ def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatc
 # Held
 
 
-def test_a_hold_holds_those_that_are_there_and_those_that_come() -> None:
-    async def scenario(house: House) -> None:
-        one = house.cluster()
-        there = await one.session()
-        await passes(*there)
-        await one.sessions.hold(LONG)
-        sent = await stays(*there)
-        late = await one.session()
-        await stays(*late)
-        one.sessions.release()
-        for _, far in (there, late):
-            await far.hear(sent)
-        await passes(*await one.session())
-
-    in_house(scenario)
-
-
-def test_a_hold_waits_until_nothing_is_in_flight() -> None:
-    async def scenario(house: House) -> None:
-        one = house.cluster()
-        (client, far), (other, other_far) = await one.session(), await one.session()
-        await client.say(request(FETCH_V4, 1)[:-1])
-        await far.hear(request(FETCH_V4, 1)[:-1])
-        await other.say(request(FETCH_V4, 2))
-        await other_far.hear(request(FETCH_V4, 2))
-        held = await house.begin(one.sessions.hold(LONG))
-        await client.say(request(FETCH_V4, 1)[-1:] + request(FETCH_V4, 3))
-        await far.hear(request(FETCH_V4, 1)[-1:])
-        await other_far.say(response(2, b"two"))
-        await other.hear(response(2, b"two"))
-        assert not held.done(), "one is in flight"
-        await far.say(response(1, b"one"))
-        await held
-        assert far.has_heard_nothing()
-        await client.hear(response(1, b"one"))
-        one.sessions.release()
-        await far.hear(request(FETCH_V4, 3))
-
-    in_house(scenario)
-
-
-def test_a_session_that_ends_is_not_waited_for() -> None:
-    async def scenario(house: House) -> None:
-        one = house.cluster()
-        client, far = await one.session()
-        await client.say(request(FETCH_V4, 1))
-        await far.hear(request(FETCH_V4, 1))
-        held = await house.begin(one.sessions.hold(LONG))
-        reset(far.sock)
-        await held
-        await until(lambda: one.done == 1, "it is over")
-        one.sessions.release()
-
-    in_house(scenario)
-
-
-@pytest.mark.parametrize("first_releases_first", [True, False])
-def test_each_of_two_who_hold_must_release(first_releases_first: bool) -> None:
-    async def scenario(house: House) -> None:
-        one = house.cluster()
-        client, far = await one.session()
-        await one.sessions.hold(LONG)
-        # The other holds every cluster.
-        await house.here.hold(LONG)
-        both = [one.sessions.release, house.here.release]
-        if not first_releases_first:
-            both.reverse()
-        sent = await stays(client, far)
-        both[0]()
-        assert far.has_heard_nothing()
-        late, late_far = await one.session()
-        await stays(late, late_far)
-        if first_releases_first:
-            # The other holds every cluster, this new one too.
-            await stays(*await house.cluster("new").session())
-        both[1]()
-        await far.hear(sent)
-        await late_far.hear(sent)
-
-    in_house(scenario)
-
-
-@pytest.mark.parametrize("how", ["deadline", "cancelled"])
-@pytest.mark.parametrize("whose", ["cluster", "process"])
-def test_a_hold_that_does_not_come_about_is_undone(whose: str, how: str) -> None:
-    """Of two who ask, one has no time, and the other has."""
-
-    async def scenario(house: House) -> None:
-        one = house.cluster()
-        hold = one.sessions.hold if whose == "cluster" else house.here.hold
-        client, far = await one.session()
-        await client.say(request(FETCH_V4, 1))
-        await far.hear(request(FETCH_V4, 1))
-        patient = await house.begin(one.sessions.hold(LONG))
-        if how == "deadline":
-            with pytest.raises(TimeoutError):
-                await hold(0.01)
-        else:
-            task = await house.begin(hold(LONG))
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        await far.say(response(1, b"one"))
-        await patient
-        sent = await stays(client, far)
-        one.sessions.release()
-        await far.hear(sent)
-        assert not one.sessions._roster._settling
-
-    in_house(scenario)
-
-
-def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_is_repeated_while_the_session_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds does not hold up a login that must be repeated, nor does that let the requests go."""
     monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
     monkeypatch.setattr(relogin, "_LATEST", 0.0)
@@ -573,7 +461,8 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
 
         one.dial = dial
         client, far = await one.session()
-        await one.sessions.hold(LONG)
+        (session,) = one.sessions._open
+        session.hold()
         sent = await stays(client, far)
         prepared.set()
         for answer in (broker.handshake(), broker.authenticate(2, life=0)):
@@ -581,7 +470,7 @@ def test_a_login_is_repeated_while_all_are_held(monkeypatch: pytest.MonkeyPatch)
             await far.say(response(int.from_bytes(frame[8:12], "big"), answer))
         await until(lambda: all(task.done() for task in one.sessions._relogins.values()), "it has logged in")
         assert far.has_heard_nothing()
-        one.sessions.release()
+        session.release()
         await far.hear(sent)
 
     in_house(scenario)
@@ -652,7 +541,8 @@ def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
             await client.say(head[:50])
             await far.hear(head[:50])
         before = len(house.pump.window)
-        one.sessions.begin_hold()
+        for session in one.sessions._open:
+            session.hold()
         assert len(house.pump.window) < before
         for client, far in clients:
             await client.say(head[50:])
@@ -662,7 +552,6 @@ def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
         house.pump.expect(_SIZES[-1][0])
         assert len(house.pump.window) == COPY
         house.pump.expect(-_SIZES[-1][0])
-        one.sessions.release()
 
     in_house(scenario)
 
@@ -676,16 +565,14 @@ def test_a_drain_of_one_cluster_leaves_the_other_alone() -> None:
         idle, busy, other = await one.session(), await one.session(), await two.session()
         await busy[0].say(request(FETCH_V4, 1))
         await busy[1].hear(request(FETCH_V4, 1))
-        drained = one.sessions.drain()
+        one.sessions.drain()
         await idle[0].ended()
-        assert not drained.done()
+        assert not one.sessions.drained.is_set()
         await passes(*other)
-        fresh = await one.session()
         await busy[1].say(response(1, b"one"))
         await busy[0].hear(response(1, b"one"))
         await busy[0].ended()
-        await drained
-        await passes(*fresh)
+        await one.sessions.drained.wait()
         await passes(*other)
         assert (one.done, two.done) == (2, 0)
 
@@ -693,19 +580,16 @@ def test_a_drain_of_one_cluster_leaves_the_other_alone() -> None:
 
 
 def test_a_stop_during_a_drain_of_one_cluster() -> None:
-    """Each waits for its own; who waits no longer takes nothing from the other."""
-
     async def scenario(house: House) -> None:
         one, two = house.cluster("one"), house.cluster("two")
         first, second = await one.session(), await two.session()
         for client, far in (first, second):
             await client.say(request(FETCH_V4, 1))
             await far.hear(request(FETCH_V4, 1))
-        reload, impatient = one.sessions.drain(), one.sessions.drain()
+        one.sessions.drain()
         stop = await house.begin(house.here.drain(LONG))
-        impatient.cancel()
         await first[1].say(response(1, b"one"))
-        await reload
+        await one.sessions.drained.wait()
         assert not stop.done()
         await second[1].say(response(1, b"one"))
         assert await stop == 0
@@ -724,7 +608,7 @@ def test_a_drain_closes_who_is_not_connected_yet() -> None:
         one.dial = never
         client = one.carry()
         await asyncio.sleep(0)
-        await one.sessions.drain()
+        one.sessions.drain()
         await client.ended()
         assert one.done == 1
 
@@ -889,18 +773,19 @@ def test_a_drain_during_a_hold_ends_after_the_held_requests() -> None:
         sent = request(FETCH_V4, 1, bytes(100))
         await client.say(sent[:50])
         await far.hear(sent[:50])
-        held = await house.begin(one.sessions.hold(LONG))
+        (session,) = one.sessions._open
+        session.hold()
         await client.say(sent[50:] + request(FETCH_V4, 2))
         await far.hear(sent[50:])
         await far.say(response(1, b"one"))
-        await held
-        drained = one.sessions.drain()
-        assert not drained.done(), "a request of the client waits"
-        one.sessions.release()
+        await until(lambda: session.settled, "nothing is in flight")
+        one.sessions.drain()
+        assert not one.sessions.drained.is_set(), "a request of the client waits"
+        session.release()
         await far.hear(request(FETCH_V4, 2))
         await far.say(response(2, b"two"))
         await client.hear(response(1, b"one") + response(2, b"two"))
         await client.ended()
-        await drained
+        await one.sessions.drained.wait()
 
     in_house(scenario)

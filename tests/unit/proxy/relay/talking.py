@@ -20,7 +20,6 @@ from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.pump import Pump
-from kproxy.proxy.relay.roster import SessionRoster
 from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
 from kproxy.proxy.relay.session import Session
 from tests.harness.tls import connected
@@ -59,7 +58,7 @@ class Relay:
         self.sessions: list[Session] = []
         self.sockets: list[socket.socket] = []
         self.loop = RelayLoop(selector)
-        self.roster = SessionRoster(Pump(selector))
+        self.pump = Pump(selector)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -91,11 +90,12 @@ class Relay:
 
         def start() -> Session:
             conversation = Conversation(Calls(counters.call), localise, 100 * 1024 * 1024)
-            return Session(self.roster, client_inside, broker_inside, conversation, counters, self._on_end)
+            return Session(self.pump, client_inside, broker_inside, conversation, counters, self._on_end)
 
         for sock in (client_inside, broker_inside):
             sock.setblocking(False)
         session = self.call(start)
+        self.sessions.append(session)
         self.ended[session] = Future()
         return client, broker, session
 
@@ -106,7 +106,8 @@ class Relay:
         return self.ended[session].result(30)
 
     def close(self) -> None:
-        self.call(self.roster.close)
+        for session in self.sessions:
+            self.call(session.close)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(30)
         self.loop.close()

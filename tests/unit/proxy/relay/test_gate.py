@@ -305,18 +305,3 @@ def test_each_of_two_who_hold_must_release(relay: Relay) -> None:
     relay.call(session.release)
     client.sendall(second)
     assert receive(broker, len(OWN + first + second)) == OWN + first + second
-
-
-def test_who_holds_all_is_told_as_soon_as_nothing_is_in_flight(relay: Relay) -> None:
-    """The loop has nothing else to do, and must be woken."""
-    client, broker, _ = relay.connect()
-    first = short_request(FETCH_V4, 1)
-    client.sendall(first)
-    assert receive(broker, len(first)) == first
-    settled = threading.Event()
-    relay.call(lambda: relay.roster.hold().add_done_callback(lambda _: settled.set()))
-    assert not settled.is_set()
-    broker.sendall(short_response(1, b"its answer"))
-    assert settled.wait(30)
-    assert receive(client, 18) == short_response(1, b"its answer")
-    relay.call(relay.roster.release)

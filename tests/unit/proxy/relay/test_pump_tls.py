@@ -136,7 +136,7 @@ def test_many_stalled_clients_and_small_windows(relay: Relay, monkeypatch: pytes
     for sender in senders:
         sender.join(0.2)
         assert sender.is_alive()
-    held = relay.call(lambda: pending(*relay.roster.sessions))
+    held = relay.call(lambda: pending(*relay.sessions))
     assert held <= len(ends) * CHUNK
     for client, _, _ in ends:
         assert receive(client, len(frame)) == frame
@@ -169,7 +169,7 @@ def test_drain(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FETCH_V4, 1))
     receive(broker, 16)
-    relay.call(lambda: relay.roster.drain())
+    relay.call(session.drain)
     frame = response(1, bytes(2 * MB))
     thread = in_thread(lambda: broker.sendall(frame))
     assert receive(client, len(frame)) == frame

@@ -2,6 +2,7 @@
 
 address         a host and a port: parsing and printing
 compilation     whether the compiled data plane runs, and how to run without it (`KPROXY_PURE`)
+diagnostic      a problem or a note of a check: its severity, and its forms for terminals, programs and CI
 ephemeralports  which connections of this machine use a local port
 errors          the exception classes; the class says who must act on an error
 faults          `Fault`: the name of each cause of a failing connection

@@ -44,3 +44,11 @@ def describe_action(action: str, *, dry_run: bool = False) -> str:
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as "1 record" or "1,200 records"."""
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def round_duration(seconds: float) -> str:
+    """Return a duration as text, with two significant digits."""
+    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if round(seconds / length, 2) >= 2:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -219,9 +219,9 @@ def test_prepared_as_planned_once_and_undone(old: DevCluster, new: DevCluster, w
     plan = planned(file)
     assert as_seen(new) == before
     assert [change["kind"] for change in plan["changes"]] == ["state", *["topic"] * 3, *["acl"] * 2, "quota"]
-    warnings = plan["findings"]["warning"]
-    assert warnings == [{"about": f"user {user}", "text": warnings[0]["text"]}]
-    assert "Kafka does not return passwords" in warnings[0]["text"]
+    (warning,) = (one for one in plan["findings"] if one["severity"] == "warning")
+    assert (warning["subject"], warning["fault"], warning["place"]) == (f"user {user}", None, None)
+    assert "Kafka does not return passwords" in warning["text"]
     dry = migrate("prepare", file, "--dry-run")
     assert as_seen(new) == before
 
@@ -351,16 +351,21 @@ def test_a_topic_deleted_after_its_copy_is_not_created_again(old: DevCluster, ne
     target.close()
     delete(new, topic)
     why = f"{topic}, to which 10 records were copied, no longer exists on the target: it was deleted; to start again"
-    assert [one["about"] for one in planned(file, code=1)["findings"]["stop"]] == [topic]
+    assert [line.partition(":")[0] for line in found(planned(file, code=1))] == [topic]
     said = migrate("prepare", file, code=1)
-    assert f"stop: {topic}: {why}" in said
+    assert f"error: {topic}: {why}" in said
     assert "Nothing was changed" in said
     assert why in migrate("status", file, code=1)
     create(new, topic)
-    assert f"stop: {topic}: {topic} on the target is not the topic to which 10 records" in migrate(
+    assert f"error: {topic}: {topic} on the target is not the topic to which 10 records" in migrate(
         "prepare", file, code=1
     )
     migrate("undo", file, "--force")
+
+
+def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
+    """Return the findings of a plan in JSON."""
+    return [f"{one['subject']}: {one['text']}" for one in plan["findings"] if one["severity"] == severity]
 
 
 def delete(cluster: DevCluster, topic: str) -> None:
@@ -380,9 +385,9 @@ def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, ne
     file = written({"include": [topic, there]}, by=MOVER)
     before = as_seen(new)
     plan = planned(file, code=1)
-    stops = {f"{one['about']}: {one['text']}" for one in plan["findings"]["stop"]}
+    errors = set(found(plan))
     name = yaml.safe_load(file.read_text())["name"]
-    assert stops == {
+    assert errors == {
         f"right on the source: User:mover is not allowed Read on topic {there}",
         f"right on the target: User:mover is not allowed Write on topic {there}",
         f"right on the target: User:mover is not allowed DescribeConfigs on topic {there}, needed to hold its"
@@ -393,7 +398,7 @@ def test_missing_rights_are_named_before_anything_is_written(old: DevCluster, ne
         " copy in transactions",
         "right on the target: User:mover is not allowed IdempotentWrite on the cluster, needed to raise producer ids",
     }
-    warnings = str(plan["findings"]["warning"])
+    warnings = str(found(plan, "warning"))
     for missing in ("Describe on the cluster, needed to read the ACLs", "needed to read the SCRAM users",
                     "DescribeConfigs on the cluster, needed to read the quotas"):  # fmt: skip
         assert missing in warnings
@@ -405,11 +410,11 @@ def test_what_the_target_would_refuse_stops_it(old: DevCluster, new: DevCluster,
     topic = unique("refused")
     create(old, topic)
     file = written({"include": [topic], "replication": 3, "configs": {"retention.ms": "soon"}})
-    stops = str(planned(file, code=1)["findings"]["stop"])
-    assert "would have 3 replicas, and the target has 2 brokers; allowed: topics.replication: 2" in stops
-    assert "the target would refuse to create it: " in stops
+    errors = str(found(planned(file, code=1)))
+    assert "would have 3 replicas, and the target has 2 brokers; allowed: topics.replication: 2" in errors
+    assert "the target would refuse to create it: " in errors
     file = written({"include": [topic], "configs": {"no.such.config": "1"}})
-    assert "no.such.config" in str(planned(file, code=1)["findings"]["stop"])
+    assert "no.such.config" in str(found(planned(file, code=1)))
 
 
 def test_producer_ids_are_raised_on_every_broker(new: DevCluster, figures: list[str]) -> None:

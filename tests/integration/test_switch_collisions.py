@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from kproxy.base.diagnostic import ERROR
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory_reader import read_logged_producer_ids
-from kproxy.migrate.plan.finding import STOP
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 from kproxy.migrate.switch import preflight
@@ -68,7 +68,7 @@ def stops(sides: TwoSides, topic: str, *, first: bool = True) -> list[str]:
         topics=TopicSelection((topic,)),
     )
     with ClusterPair(migration, ClusterEndpoints.from_addresses(sides.source, sides.target)) as both:
-        return [one.text for one in preflight.check_clusters(both, first=first) if one.severity == STOP]
+        return [one.text for one in preflight.check_clusters(both, first=first) if one.severity == ERROR]
 
 
 def test_ids_that_would_collide_are_refused(sides: TwoSides) -> None:

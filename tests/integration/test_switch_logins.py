@@ -106,7 +106,7 @@ def test_clients_that_log_in_themselves_to_both(
         BLUE: "clients", GREEN: "clients",
     }  # fmt: skip
     said = found(kproxy, clusters, tmp_path)
-    assert "stop" not in said
+    assert "error" not in said
     assert "with PLAIN: green must know the same users and mechanisms" in said["warning"][0]
     kproxy.hold()
     kproxy.must("flip")
@@ -119,7 +119,7 @@ def test_clients_that_log_in_themselves_to_both(
 def test_without_a_cluster_id_the_preflight_says_what_helps(
     clusters: Mapping[str, DevCluster], start: Start, tmp_path: Path
 ) -> None:
-    said = found(start(), clusters, tmp_path)["stop"]
+    said = found(start(), clusters, tmp_path)["error"]
     assert len(said) == 1
     assert "cannot route to green: upstream green has not sent its cluster id" in said[0]
     assert "set cluster-id for upstream green" in said[0]
@@ -133,7 +133,7 @@ def test_where_kproxy_logs_in_to_the_other_cluster_itself(
     create_topic(clusters[BLUE].direct_bootstrap, topic, 1)
     producer = Producer({"bootstrap.servers": kproxy.bootstrap, "client.id": "writer", **LOGIN})
     written(producer, topic)
-    (said,) = found(kproxy, clusters, tmp_path)["stop"]
+    (said,) = found(kproxy, clusters, tmp_path)["error"]
     assert "its clients log in themselves (writer), and kproxy itself logs in to green (sasl)" in said
 
 
@@ -141,5 +141,5 @@ def test_where_kproxy_logs_in_to_the_former_cluster_only(
     clusters: Mapping[str, DevCluster], start: Start, sasl: Options, tmp_path: Path
 ) -> None:
     kproxy = start(blue=sasl, green={"cluster-id": id_of(clusters[GREEN])})
-    (said,) = found(kproxy, clusters, tmp_path)["stop"]
+    (said,) = found(kproxy, clusters, tmp_path)["error"]
     assert "the brokers of green want a login: give upstream green credentials (sasl)" in said

@@ -115,10 +115,10 @@ def test_one_that_is_not_listed_stops_the_switch(pair: list[Switched]) -> None:
     cluster = next(iter(heard.values())).reply.clusters["default"]  # type: ignore[union-attr]
     ids = dict(cluster.upstreams)
     wanted = ExpectedState("default", GREEN, ids["blue"], ids["green"], heard[pair[0].admin].reply.version)  # type: ignore[union-attr]
-    stops = [one.text for one in check_readiness(heard, wanted) if one.severity == "stop"]
+    stops = [one.text for one in check_readiness(heard, wanted) if one.severity == "error"]
     assert stops == []
     alone = {pair[0].admin: heard[pair[0].admin]}
-    (stop,) = [one.text for one in check_readiness(alone, wanted) if one.severity == "stop"]
+    (stop,) = [one.text for one in check_readiness(alone, wanted) if one.severity == "error"]
     assert stop.startswith("1 more share these ports")
 
 

@@ -122,18 +122,18 @@ def _translate_groups(
 ) -> int:
     from kproxy.migrate.clusters.administration import Admin
     from kproxy.migrate.clusters.endpoints import open_endpoints
-    from kproxy.migrate.offsets.groupsync import GroupOffsetSync, count_unwritten
+    from kproxy.migrate.offsets.groupsync import GroupOffsetSync, unwritten_positions
 
     with open_endpoints(migration) as endpoints, Admin(endpoints.source) as source, Admin(endpoints.target) as target:
         offsets = GroupOffsetSync(migration, source, target, force).read_state().check_topics()
         results = offsets.run(is_selected, dry_run=dry_run)
-    problems = count_unwritten(results, migration)
+    problems = unwritten_positions(results, migration)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, "groups": [result.to_record() for result in results]}, indent=2))
     else:
         _print_table(results)
-    for text in problems:
-        _echo(text, err=True)
+    for problem in problems:
+        _echo(problem.text, err=True)
     return _INCOMPLETE if problems else _FINE
 
 

@@ -45,6 +45,7 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     FILE is the YAML file of the migration. The command changes nothing. The exit code is 0 if the migration can
     continue, 1 if a finding blocks it, and 2 if the file is wrong.
     """
+    from kproxy.base.diagnostic import exit_code
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.plan.display import show_plan
     from kproxy.migrate.plan.plan import plan_to_json as in_json
@@ -58,7 +59,7 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
         click.echo(json.dumps(in_json(migration_plan), indent=2))
     else:
         show_plan(migration_plan, _console())
-    return _STOPPED if migration_plan.is_blocked else _FINE
+    return exit_code(migration_plan.findings)
 
 
 @click.command()
@@ -74,9 +75,9 @@ def prepare(file: Path, dry_run: bool) -> int:
     The exit code is 0 if all changes are made, 1 if a finding blocks them or the target refuses one, and 2 if the file
     is wrong.
     """
+    from kproxy.base.diagnostic import NOTE, show
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.format import describe_action
-    from kproxy.migrate.plan.finding import STOP, WARNING
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.prepare.preparation import Preparation
     from kproxy.migrate.spec import document
@@ -84,11 +85,9 @@ def prepare(file: Path, dry_run: bool) -> int:
     migration = document.read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         examination = clusters.examine(0.0, _log_progress)
-        for severity in (STOP, WARNING):
-            for finding in examination.plan.findings_with(severity):
-                _echo(f"{severity}: {finding.subject}: {finding.text}")
+        show(finding for finding in examination.plan.findings if finding.severity is not NOTE)
         if examination.plan.is_blocked:
-            _echo("Nothing was changed. Resolve the items marked 'stop'.")
+            _echo("Nothing was changed. Resolve the items marked 'error'.")
             return _STOPPED
         if dry_run:
             for change in examination.plan.changes:

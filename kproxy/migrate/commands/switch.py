@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import click
 from kproxy.migrate.commands.offsets import AS_END
 
 if TYPE_CHECKING:
-    from kproxy.migrate.plan.finding import MigrationFinding
     from kproxy.migrate.switch.drive import DriveResult
     from kproxy.migrate.switch.operations import SwitchResult
 
@@ -82,6 +81,7 @@ def switch(
     are held, 2 if it cannot begin, 3 if it was undone, and 4 if it has not finished: then run it with --resume or
     --abort.
     """
+    from kproxy.base.diagnostic import show
     from kproxy.base.errors import ConfigError
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
@@ -106,7 +106,7 @@ def switch(
             migration,
             master,
             log_progress,
-            print_findings,
+            show,
             _result_printer(as_json),
             dry_run=dry_run,
             reversible=reversible,
@@ -148,6 +148,7 @@ def rollback(
 
     The exit codes are those of 'kproxy migrate switch'.
     """
+    from kproxy.base.diagnostic import show
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
     from kproxy.migrate.switch.operations import run_rollback
@@ -155,7 +156,7 @@ def rollback(
     chosen = parse_selection(only, allow_split_readers=False)
     migration = read_migration(file).with_as_end(as_end)
     return _exit_code(
-        run_rollback(migration, master, log_progress, print_findings, dry_run=dry_run, lost=lost, selection=chosen),
+        run_rollback(migration, master, log_progress, show, dry_run=dry_run, lost=lost, selection=chosen),
         as_json,
     )
 
@@ -223,12 +224,6 @@ def log_progress(text: str) -> None:
     from datetime import datetime
 
     echo_escaped(f"{datetime.now().strftime('%H:%M:%S.%f')[:-3]} {text}", err=True)
-
-
-def print_findings(findings: Iterable[MigrationFinding]) -> None:
-    """Print findings as they are found."""
-    for finding in findings:
-        echo_escaped(f"{finding.severity}: {finding.subject}: {finding.text}")
 
 
 def echo_escaped(text: str, err: bool = False) -> None:

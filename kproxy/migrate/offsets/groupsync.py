@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters import topic_identities
 from kproxy.migrate.clusters.administration import Admin
@@ -34,10 +35,12 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import parse_key, state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state
 from kproxy.migrate.journal.driver import write_once
-from kproxy.migrate.offsets.positions import NOT_COPIED, PAST_END, Position, translate, translate_past_end
+from kproxy.migrate.offsets.positions import BEYOND, NOT_COPIED, PAST_END, Position, translate, translate_past_end
 from kproxy.migrate.spec.migration import Migration
 
 WRITTEN, UNCHANGED, PLANNED, SKIPPED, FAILED = "written", "there already", "would be written", "skipped", "failed"
+NOT_COPIED_YET = "not-copied-yet"
+"""The fault of a position that the copy has not reached."""
 LOST = (
     "only the start offset of a share group is kept: records that were acknowledged beyond it, are in flight or were"
     " delivered before are delivered again, and delivery counts start at 0"
@@ -397,15 +400,18 @@ def _apply_errors(row: PositionResult, errors: Mapping[TopicPartition, str]) -> 
     return replace(row, outcome=FAILED if text else WRITTEN, reason=text)
 
 
-def count_unwritten(results: Iterable[GroupResult], migration: Migration) -> Counter[str]:
-    """Count the positions of migrated topics that could not be written, by reason."""
-    reasons: Counter[str] = Counter()
+def unwritten_positions(results: Iterable[GroupResult], migration: Migration) -> list[Diagnostic]:
+    """Return the positions of migrated topics that could not be written, each reason once."""
+    diagnostics: dict[Diagnostic, None] = {}
     for result in results:
+        group = f"group {result.group}"
         if result.refusal:
-            reasons[f"group {result.group}: {result.refusal}"] += 1
+            diagnostics[Diagnostic(ERROR, "positions", f"{group}: {result.refusal}")] = None
             continue
         for row in result.positions:
-            if row.outcome == FAILED or (row.outcome == SKIPPED and migration.selects_topic(row.position.topic)):
-                name = f"partition {row.position.partition} of {row.position.topic}"
-                reasons[f"group {result.group}, {name}: {row.reason}"] += 1
-    return reasons
+            position = row.position
+            if row.outcome == FAILED or (row.outcome == SKIPPED and migration.selects_topic(position.topic)):
+                fault = NOT_COPIED_YET if row.outcome == SKIPPED and position.match == BEYOND else ""
+                text = f"{group}, partition {position.partition} of {position.topic}: {row.reason}"
+                diagnostics[Diagnostic(ERROR, "positions", text, fault)] = None
+    return list(diagnostics)

@@ -4,67 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kproxy.base.diagnostic import Severity, show
 from kproxy.base.printable import escaped
 from kproxy.migrate.clusters.inventory import Inventory
-from kproxy.migrate.format import format_count
+from kproxy.migrate.format import format_count, round_duration
 from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
-from kproxy.migrate.plan.finding import NOTE, SEVERITIES, STOP, WARNING, round_duration
 from kproxy.migrate.plan.plan import MigrationPlan
 
-_STYLES = {STOP: "bold red", WARNING: "yellow", NOTE: "dim"}
-_HEADINGS = {STOP: "Blocking problems", WARNING: "Warnings", NOTE: "Notes"}
-# The table shows at most so many; JSON has all.
+# So many topics, changes and findings of each severity are shown; JSON has all.
 _MAX_ROWS = 60
 _SHORTEST = 60.0
 
 
 def show_plan(plan: MigrationPlan, console: Console) -> None:
     """Print the plan."""
-    console.print(Group(*_sections(plan)))
-
-
-def _sections(plan: MigrationPlan) -> Iterator[RenderableType]:
-    yield _cluster_table(plan)
-    yield Text("")
-    yield _topic_table(plan)
-    yield Padding(Text(_OFFSETS_NOTE, style="dim"), (0, 0, 0, 2))
-    yield from _estimate_section(plan)
+    console.print(_cluster_table(plan), "", _topic_table(plan), *_estimate_section(plan), sep="\n")
     if plan.changes:
-        yield Text(
-            f"\n'kproxy migrate prepare' would make {format_count(len(plan.changes), 'change')} on the target",
-            style="bold",
-        )
+        count = format_count(len(plan.changes), "change")
+        console.print(f"\n'kproxy migrate prepare' would make {count} on the target", style="bold")
         for change in plan.changes[:_MAX_ROWS]:
-            yield _finding_line("+", str(change), "green")
-        if len(plan.changes) > _MAX_ROWS:
-            yield Text(f"  … and {len(plan.changes) - _MAX_ROWS} more: --json shows them all")
+            console.print(_change_line(str(change)))
+        _show_left_out(len(plan.changes), console)
     else:
-        yield Text("\nThe target is prepared: only producer ids may have to be raised", style="bold")
-    for severity in SEVERITIES:
-        if findings := plan.findings_with(severity):
-            yield Text(f"\n{_HEADINGS[severity]}", style="bold")
-            for finding in findings[:_MAX_ROWS]:
-                yield _finding_line("-", f"{finding.subject}: {finding.text}", _STYLES[severity])
-            if len(findings) > _MAX_ROWS:
-                yield Text(f"  … and {len(findings) - _MAX_ROWS} more: --json shows them all")
+        console.print("\nThe target is prepared: only producer ids may have to be raised", style="bold")
+    console.print()
+    for severity in Severity:
+        findings = [finding for finding in plan.findings if finding.severity is severity]
+        show(findings[:_MAX_ROWS], console)
+        _show_left_out(len(findings), console)
     if plan.is_blocked:
-        yield Text(
-            f"\n{len(plan.findings_with(STOP))} of these block the migration. Nothing was changed.", style="bold red"
-        )
+        console.print("\nThe errors block the migration. Nothing was changed.", style="bold red")
     else:
-        yield Text("\nThe migration can continue. Nothing was changed. Next: kproxy migrate prepare FILE", style="bold")
+        text = "The migration can continue. Nothing was changed. Next: kproxy migrate prepare FILE"
+        console.print(f"\n{text}", style="bold")
 
 
-def _finding_line(sign: str, text: str, style: str) -> RenderableType:
+def _show_left_out(count: int, console: Console) -> None:
+    if count > _MAX_ROWS:
+        console.print(f"  … and {count - _MAX_ROWS} more: --json shows them all")
+
+
+def _change_line(text: str) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)
     table.add_column(overflow="fold")
-    table.add_row(Text(sign, style=style), Text(escaped(text)))
+    table.add_row(Text("+", style="green"), Text(escaped(text)))
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -114,6 +103,7 @@ _OFFSETS_NOTE = "Offsets: an upper bound of the records; a topic that is compact
 
 
 def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
+    yield Padding(Text(_OFFSETS_NOTE, style="dim"), (0, 0, 0, 2))
     estimate = plan.estimate
     total = "of unknown size" if estimate.size is None else round_size(estimate.size)
     heading = (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kproxy.base.diagnostic import ERROR, Diagnostic, severities, to_json
 from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
 from kproxy.migrate.plan.changes import (
     Change,
@@ -22,8 +23,7 @@ from kproxy.migrate.plan.estimate import (
     Estimate,
     estimate_migration,
 )
-from kproxy.migrate.plan.finding import SEVERITIES, STOP, MigrationFinding, PlanInputs
-from kproxy.migrate.plan.rules import evaluate_rules
+from kproxy.migrate.plan.rules import PlanInputs, evaluate_rules
 from kproxy.migrate.spec.migration import SIDES, Migration
 
 
@@ -50,16 +50,13 @@ class MigrationPlan:
     target: Inventory
     topics: tuple[PlannedTopic, ...]
     changes: tuple[Change, ...]
-    findings: tuple[MigrationFinding, ...]
+    findings: tuple[Diagnostic, ...]
     estimate: Estimate
 
     @property
     def is_blocked(self) -> bool:
         """True if a finding stops the migration."""
-        return any(finding.severity == STOP for finding in self.findings)
-
-    def findings_with(self, severity: str) -> list[MigrationFinding]:
-        return [finding for finding in self.findings if finding.severity == severity]
+        return ERROR in severities(self.findings)
 
 
 def make_plan(
@@ -141,9 +138,7 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
         "target": _cluster_to_json(plan.target),
         "topics": [asdict(row) for row in plan.topics],
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
-        "findings": {
-            severity: [_finding_to_json(finding) for finding in plan.findings_with(severity)] for severity in SEVERITIES
-        },
+        "findings": [to_json(finding) for finding in plan.findings],
         "estimate": {
             "bytes": estimate.size,
             "bytes-a-second": estimate.rate,
@@ -172,7 +167,3 @@ def _cluster_to_json(inventory: Inventory) -> dict[str, Any]:
         "users": None if inventory.users is None else sorted(inventory.users),
         "unseen": [{"what": gap.subject, "why": gap.reason} for gap in inventory.gaps],
     }
-
-
-def _finding_to_json(finding: MigrationFinding) -> dict[str, str]:
-    return {"about": finding.subject, "text": finding.text}

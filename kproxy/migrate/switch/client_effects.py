@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.migrate.clusters.inventory import GroupInventory, Inventory
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.spec.migration import INTERNAL_TOPICS, Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.transactions import OpenTransaction
@@ -35,16 +35,14 @@ _SEQUENCE_CONFLICTS = {
 _RECOVERS_ITSELF = re.compile(r"(apache-kafka-java|kgo)\b")
 
 
-def check_topics_and_groups(
-    migration: Migration, source: Inventory, topics: Collection[str]
-) -> Iterator[MigrationFinding]:
+def check_topics_and_groups(migration: Migration, source: Inventory, topics: Collection[str]) -> Iterator[Diagnostic]:
     """Yield topics and groups that the file leaves out or renames; `topics` are all topics of the source."""
     renamed = [
         topic for topic in sorted(topics) if migration.selects_topic(topic) and migration.target_name(topic) != topic
     ]
     if renamed:
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "topics",
             f"{_abbreviate(renamed)} would have other names on the target, and clients request the former names:"
             " migrate them without rename, or move their clients by hand",
@@ -57,18 +55,18 @@ def check_topics_and_groups(
         and not topic.startswith("kproxy-migration-")
     ]
     if omitted:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "topics",
             f"{_abbreviate(omitted)} not migrated: their clients find no records of them on the target",
         )
     for group in sorted(source.groups.values(), key=lambda group: group.name):
         if not migration.selects_group(group.name):
-            yield MigrationFinding(
+            yield Diagnostic(
                 WARNING, f"group {group.name}", "is excluded by the file: its members start by auto.offset.reset"
             )
         elif (text := _group_effect(group, topics)) is not None:
-            yield MigrationFinding(WARNING, f"group {group.name}", text)
+            yield Diagnostic(WARNING, f"group {group.name}", text)
 
 
 def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
@@ -94,13 +92,13 @@ def _group_effect(group: GroupInventory, topics: Collection[str]) -> str | None:
     return None
 
 
-def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterator[MigrationFinding]:
+def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterator[Diagnostic]:
     """Yield a finding about the applications that have open transactions now.
 
     The transactions that are open during the hold will be others.
     """
     if transactions is None:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "transactions",
             "the source's brokers cannot list them (before Kafka 3.0): the switch is undone if one is open while"
@@ -108,7 +106,7 @@ def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterat
         )
         return
     if transactions:
-        yield MigrationFinding(
+        yield Diagnostic(
             NOTE,
             "transactions",
             f"{len(transactions)} open now, of {_abbreviate([transaction.id for transaction in transactions])}:"
@@ -117,13 +115,11 @@ def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterat
         )
 
 
-def check_transactional_ids(
-    source: Collection[str] | None, target: Collection[str] | None
-) -> Iterator[MigrationFinding]:
+def check_transactional_ids(source: Collection[str] | None, target: Collection[str] | None) -> Iterator[Diagnostic]:
     """Yield a finding about transactional ids that both clusters know. Which of them are in use is not known."""
     shared = sorted(set(source or ()) & set(target or ()))
     if shared:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "transactions",
             f"both sides know {_abbreviate(shared)}, with different producer ids: an application that uses such a"
@@ -132,7 +128,7 @@ def check_transactional_ids(
         )
 
 
-def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], floor: int) -> MigrationFinding | None:
+def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], floor: int) -> Diagnostic | None:
     """Return a finding if logs on the target have producer ids that the source may assign.
 
     `producer_ids` is by topic and partition. `floor` is above all ids of the source.
@@ -144,8 +140,8 @@ def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], 
         return None
     (topic, partition, low), *others = met
     others_text = f", and {len(others)} more partitions have such" if others else ""
-    return MigrationFinding(
-        STOP,
+    return Diagnostic(
+        ERROR,
         "producer ids",
         f"partition {partition} of {topic} on the target has records of producer {low}{others_text}, and the source's"
         f" ids go up to {floor - 1}: records of a source producer with the same id would be taken for duplicates, and"
@@ -154,7 +150,7 @@ def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], 
     )
 
 
-def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool = False) -> Iterator[MigrationFinding]:
+def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool = False) -> Iterator[Diagnostic]:
     """Yield findings by the software of the clients; `switched_before`: clients have been where they are moved now."""
     by_software: dict[str, set[tuple[str, str]]] = {}
     spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), dict[str, set[str]]()
@@ -173,9 +169,9 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
                 writing.setdefault(library, set()).add(f"{client.name}{sure}")
     if by_software:
         counts = ", ".join(f"{len(names)} {name}" for name, names in sorted(by_software.items()))
-        yield MigrationFinding(NOTE, "clients", f"connected now: {counts}")
+        yield Diagnostic(NOTE, "clients", f"connected now: {counts}")
     if spark:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "Spark",
             f"{_abbreviate(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
@@ -183,14 +179,14 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
             " and start it afterwards",
         )
     if franz:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "franz-go",
             f"{_abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both upstreams"
             " gets no records after the switch: restart such applications before the switch",
         )
     if librdkafka:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "librdkafka",
             f"{_abbreviate(sorted(librdkafka))}: librdkafka before 2.8 ignores a leader whose epoch is lower than the"
@@ -199,7 +195,7 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
             " not continue",
         )
     for library, names in sorted(writing.items()):
-        yield MigrationFinding(WARNING, library, f"{_abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
+        yield Diagnostic(WARNING, library, f"{_abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
 
 
 def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
@@ -215,10 +211,10 @@ def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
         yield _KAFKA_PYTHON if is_kafka_python(client.software) else _OTHERS
 
 
-def kproxy_warnings(clients_by_warning: Mapping[str, Sequence[str]]) -> Iterator[MigrationFinding]:
+def kproxy_warnings(clients_by_warning: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
     """Yield the warnings that kproxies have about clients, by warning text."""
     for text, names in sorted(clients_by_warning.items()):
-        yield MigrationFinding(WARNING, f"clients {_abbreviate(sorted(set(names)))}", text)
+        yield Diagnostic(WARNING, f"clients {_abbreviate(sorted(set(names)))}", text)
 
 
 def _abbreviate(names: Sequence[str]) -> str:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import ConfigError
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers
 from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
@@ -69,7 +69,7 @@ def parse_selection(texts: Iterable[str], *, allow_split_readers: bool) -> Clien
 
 def select_part(
     selection: ClientSelection, members: GroupMembers, connected: Collection[ConnectedClient]
-) -> tuple[SelectedPart | None, list[MigrationFinding]]:
+) -> tuple[SelectedPart | None, list[Diagnostic]]:
     """Return the part that the selected clients form, and findings about it.
 
     `members` are of all groups of the source. `connected` are the clients of all kproxies that are on the source.
@@ -77,7 +77,7 @@ def select_part(
     missing = [name for name in selection.groups if not members.get(name)]
     if missing:
         text = f"the source returns no client ids of members of group {abbreviate(missing)}: name them with {CLIENT}="
-        return None, [MigrationFinding(STOP, "only", text)]
+        return None, [Diagnostic(ERROR, "only", text)]
     ids = {_client_id_pattern(client_id) for name in selection.groups for client_id in members[name]} | set(
         selection.clients
     )
@@ -86,7 +86,7 @@ def select_part(
         part = Part(f"only-{hashlib.sha256(json.dumps(clients).encode()).hexdigest()[:12]}", clients)
         check_part(part)
     except ValueError as error:
-        return None, [MigrationFinding(STOP, "only", str(error))]
+        return None, [Diagnostic(ERROR, "only", str(error))]
     groups = frozenset(name for name, ids in members.items() if any(part.has(client_id) for client_id in ids))
     writes = any(client.writes for client in connected if part.has(client.name))
     chosen = SelectedPart(part, groups, writes)
@@ -101,16 +101,16 @@ def _client_id_pattern(client_id: str) -> str:
 
 def _check_part(
     selection: ClientSelection, chosen: SelectedPart, members: GroupMembers, connected: Collection[ConnectedClient]
-) -> Iterator[MigrationFinding]:
+) -> Iterator[Diagnostic]:
     part = chosen.part
-    yield MigrationFinding(
+    yield Diagnostic(
         NOTE,
         "only",
         f"clients {abbreviate(part.clients)}"
         + (f", members of group {abbreviate(sorted(chosen.groups))}" if chosen.groups else ""),
     )
     if chosen.groups:
-        yield MigrationFinding(
+        yield Diagnostic(
             WARNING,
             "only",
             "members that read uncommitted records (the default of Java's clients) may get some twice on the target"
@@ -121,31 +121,29 @@ def _check_part(
     for group in sorted(chosen.groups):
         staying = sorted(client_id for client_id in members[group] if not part.has(client_id))
         if staying:
-            yield MigrationFinding(
-                STOP,
+            yield Diagnostic(
+                ERROR,
                 f"group {group}",
                 f"its members {abbreviate(staying)} would stay on the source: a group must be on one side; name it"
                 f" with {GROUP}=",
             )
         away = sorted(client_id for client_id in members[group] - connected_ids if part.has(client_id))
         if away:
-            yield MigrationFinding(
-                STOP,
+            yield Diagnostic(
+                ERROR,
                 f"group {group}",
                 f"its members {abbreviate(away)} are not connected through these kproxies: they"
                 " would stay on the source",
             )
     if not part_clients:
-        yield MigrationFinding(
-            WARNING, "only", "none of these clients is connected now: whether they write is not known"
-        )
+        yield Diagnostic(WARNING, "only", "none of these clients is connected now: whether they write is not known")
     if chosen.writes and not selection.allow_split_readers:
         readers = sorted(
             {client.name or "(no client id)" for client in connected if client.reads and not part.has(client.name)}
         )
         if readers:
-            yield MigrationFinding(
-                STOP,
+            yield Diagnostic(
+                ERROR,
                 "only",
                 f"some of these clients write, and {abbreviate(readers)} read on the source: they would not see"
                 " records that are written to the target. Move them first, or together with these; or add"

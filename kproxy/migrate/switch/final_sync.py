@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -25,7 +26,7 @@ from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
 from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
-from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, count_unwritten
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.client_selection import ClientSelection, describe_open_transactions
 from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
@@ -164,7 +165,7 @@ class FinalSync:
             time.sleep(10 * _RETRY_INTERVAL)
         return lag
 
-    def rehearse(self, seconds: float, *, dry_run: bool) -> list[str]:
+    def rehearse(self, seconds: float, *, dry_run: bool) -> list[Diagnostic]:
         """Do all tasks of the hold, except ending transactions, and return what could not be translated.
 
         Afterwards everything is warm and nearly done, and the durations are known. Raises as `copy` and the
@@ -174,7 +175,7 @@ class FinalSync:
         self.source_ends = self._read_stable_ends(until)
         self._timed("copy", lambda: self._wait_until_copied(self.source_ends, until))
         self.verify(until)
-        problems: list[str] = []
+        problems: list[Diagnostic] = []
         self._timed("translate", lambda: problems.extend(self._translate_positions(dry_run)))
         return problems
 
@@ -257,7 +258,7 @@ class FinalSync:
     def _translate(self) -> None:
         problems = self._translate_positions(dry_run=False)
         if problems:
-            raise FinalSyncError(f"not all positions could be translated: {problems[0]}{_more_text(problems)}")
+            raise FinalSyncError(f"not all positions could be translated: {problems[0].text}{_more_text(problems)}")
 
     def check_source_idle(self, until: float) -> None:
         """Check that no record was written to the source since it was copied, if no client may write.
@@ -287,12 +288,12 @@ class FinalSync:
         finally:
             setattr(self.timings, part, time.monotonic() - began)
 
-    def _translate_positions(self, dry_run: bool) -> list[str]:
+    def _translate_positions(self, dry_run: bool) -> list[Diagnostic]:
         offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force).read_state()
         self.compose(offsets)
         results = offsets.run(self.groups or self.migration.selects_group, dry_run=dry_run)
         self._positions = results, offsets.copied
-        return list(count_unwritten(results, self.migration))
+        return unwritten_positions(results, self.migration)
 
     def repeated(self) -> list[DuplicateRecords]:
         """Return what members of groups would read twice, by the last translation."""

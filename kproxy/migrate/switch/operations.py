@@ -247,7 +247,7 @@ def _result_of(run: SwitchRun, driven: DriveResult | None) -> SwitchResult:
         )
     stopped = run.preflight.is_blocked
     message = (
-        "Preflight failed; no writes were held. Resolve the items marked 'stop'."
+        "Preflight failed; no writes were held. Resolve the items marked 'error'."
         if stopped
         else "Preflight passed; no writes were held. The switch can be done."
     )

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -22,12 +23,11 @@ from kproxy.migrate.journal.switch_journal import ROLLBACK, MovedPart, SwitchEnt
 from kproxy.migrate.offsets.groupsync import (
     GroupOffsetSync,
     GroupResult,
-    count_unwritten,
     parse_journal,
+    unwritten_positions,
     write_journal,
 )
 from kproxy.migrate.offsets.unknown_records import count_beyond
-from kproxy.migrate.plan.finding import NOTE, STOP, MigrationFinding
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
@@ -108,7 +108,7 @@ class TargetPositions:
             if partition.extra:
                 raise _foreign_records_error(partition.target_topic, partition.partition, partition.extra)
 
-    def translate(self, until: float, *, dry_run: bool = False) -> list[str]:
+    def translate(self, until: float, *, dry_run: bool = False) -> list[Diagnostic]:
         """Translate the positions, and return what could not be translated.
 
         Raises FinalSyncError if the target has records that were not copied.
@@ -138,7 +138,7 @@ class TargetPositions:
                 self._record_positions(results, values)
                 results = offsets.run(self.groups.__contains__, dry_run=False)
         self.timings.translate = time.monotonic() - began
-        return list(count_unwritten(results, self._reverse))
+        return unwritten_positions(results, self._reverse)
 
     def _record_positions(self, results: Sequence[GroupResult], values: Mapping[bytes, bytes]) -> None:
         before = parse_journal(values)
@@ -226,9 +226,9 @@ class PartialRollback(SwitchRun):
             until = time.monotonic() + _TIMEOUT
             try:
                 positions.check_no_foreign_records(until)
-                self.report_findings(_position_findings(positions.translate(until, dry_run=True)))
+                self.report_findings(preflight.while_clients_move(positions.translate(until, dry_run=True)))
             except FinalSyncError as error:
-                self.report_findings([MigrationFinding(STOP, "target", str(error))])
+                self.report_findings([Diagnostic(ERROR, "target", str(error))])
             if dry_run or self.preflight.is_blocked:
                 return None
 
@@ -268,7 +268,7 @@ class PartialRollback(SwitchRun):
         def last(until: float) -> None:
             problems = self._positions.translate(until)
             if problems:
-                raise FinalSyncError(f"not all positions could be translated: {problems[0]}")
+                raise FinalSyncError(f"not all positions could be translated: {problems[0].text}")
 
         def nothing(_: float) -> None: ...
 
@@ -282,16 +282,16 @@ class PartialRollback(SwitchRun):
 
 def check_part(
     part: Part, groups: Collection[str], members: GroupMembers, connected: Sequence[ConnectedClient]
-) -> Iterator[MigrationFinding]:
+) -> Iterator[Diagnostic]:
     """Yield findings if not all clients of the part can go back (pure)."""
-    yield MigrationFinding(
+    yield Diagnostic(
         NOTE,
         "part",
         f"clients {abbreviate(part.clients)}" + (f", members of group {abbreviate(sorted(groups))}" if groups else ""),
     )
     if writers := sorted({client.name for client in connected if client.writes}):
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "part",
             f"{abbreviate(writers)} have written to the target since they were moved there: these records were not"
             " copied back, and would be missing on the source",
@@ -302,15 +302,9 @@ def check_part(
         if staying := sorted(
             client_id for client_id in ids if not part.has(client_id) or client_id not in connected_ids
         ):
-            yield MigrationFinding(
-                STOP,
+            yield Diagnostic(
+                ERROR,
                 f"group {group}",
                 f"its members {abbreviate(staying)} are on the target, and are not among the clients of this part"
                 " that are connected through these kproxies: they would stay there; stop them",
             )
-
-
-def _position_findings(problems: Sequence[str]) -> Iterator[MigrationFinding]:
-    for text in problems:
-        # Running members are a moment ahead of the ends that were just read.
-        yield MigrationFinding(NOTE if "are not copied yet" in text else STOP, "positions", text)

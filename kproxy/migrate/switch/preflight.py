@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from kproxy import __version__
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import AdminError, KproxyError
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory, read_logged_producer_ids
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding, round_duration
+from kproxy.migrate.format import round_duration
+from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
@@ -43,7 +45,7 @@ class Direction:
 
 def check_kproxies(
     fleet: KproxyFleet, switch: SwitchSection, direction: Direction
-) -> tuple[list[MigrationFinding], dict[str, KproxyReply]]:
+) -> tuple[list[Diagnostic], dict[str, KproxyReply]]:
     """Return findings about all kproxies, and the replies of those that replied."""
 
     def ask(kproxy: Kproxy) -> TimedReply:
@@ -69,7 +71,7 @@ def check_kproxies(
     return check_readiness(timed_replies, expected), answers
 
 
-def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool = False) -> Iterator[MigrationFinding]:
+def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool = False) -> Iterator[Diagnostic]:
     """Yield what clients will observe; `switched_before`: they have been on the side to which they are moved now."""
     yield from client_effects.check_clients(connected, switched_before=switched_before)
     clients_by_warning: dict[str, list[str]] = {}
@@ -79,7 +81,7 @@ def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool
     yield from client_effects.kproxy_warnings(clients_by_warning)
 
 
-def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[MigrationFinding]:
+def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic]:
     """Yield findings about topics, groups, transactions and producer ids.
 
     `first`: no client of these has written to the target so far.
@@ -96,7 +98,7 @@ def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[MigrationF
     yield from _check_producer_ids(clusters, source, first=first)
 
 
-def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[MigrationFinding]:
+def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[Diagnostic]:
     """Yield topics that were deleted or recreated on either side since they were copied. Raises ConfigError."""
     topics = {
         topic: migrated
@@ -104,10 +106,10 @@ def check_topics(migration: Migration, endpoints: ClusterEndpoints) -> Iterator[
         if migration.selects_topic(topic)
     }
     for topic, why in topic_identities.find_topic_problems(endpoints.source, endpoints.target, topics).items():
-        yield MigrationFinding(STOP, f"topic {topic}", why)
+        yield Diagnostic(ERROR, f"topic {topic}", why)
 
 
-def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool) -> Iterator[MigrationFinding]:
+def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool) -> Iterator[Diagnostic]:
     """Yield conflicts of producer ids between both sides.
 
     The side to which clients are moved must not assign an id of the side that they leave, and must have none in its
@@ -117,13 +119,13 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
         usage = producerids.read_usage(source, clusters.source.nodes())
         lowest = min(producerids.take_one_id_each(clusters.target.nodes()).values(), default=0)
     except KproxyError as error:
-        yield MigrationFinding(STOP, "producer ids", f"cannot be compared: {error}")
+        yield Diagnostic(ERROR, "producer ids", f"cannot be compared: {error}")
         return
     for why in usage.unknown_reasons:
-        yield MigrationFinding(WARNING, "producer ids", f"of the source could not be read: {why}")
+        yield Diagnostic(WARNING, "producer ids", f"of the source could not be read: {why}")
     if lowest < usage.floor:
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "producer ids",
             f"the target assigns {lowest} and higher, and the source has ids up to {usage.floor - 1}: records of two"
             " producers would be taken for records of one: run kproxy migrate prepare FILE",
@@ -132,20 +134,20 @@ def _check_producer_ids(clusters: ClusterPair, source: Inventory, *, first: bool
         names = {clusters.migration.target_name(topic) for topic in source.topics}
         logged_ids, gaps = read_logged_producer_ids(clusters.target, lambda topic: topic in names)
         for gap in gaps:
-            yield MigrationFinding(WARNING, "producer ids", f"in the target's log could not be read: {gap.reason}")
+            yield Diagnostic(WARNING, "producer ids", f"in the target's log could not be read: {gap.reason}")
         if (finding := client_effects.check_producer_ids(logged_ids or {}, usage.floor)) is not None:
             yield finding
 
 
-def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[MigrationFinding]:
+def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -> Iterator[Diagnostic]:
     """Yield whether the copy keeps up, all records are equal, positions are translated, and the hold is long enough.
 
     Raises KproxyError if the final sync cannot start at all.
     """
     lag = sync.catch_up(switch.max_lag, _TIMEOUT)
     if lag > switch.max_lag:
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "copy",
             f"{lag:,} offsets are still to be copied, and switch.max-lag allows {switch.max_lag:,}: run kproxy"
             " migrate copy FILE --follow until it has caught up",
@@ -157,17 +159,20 @@ def check_final_sync(sync: FinalSync, switch: SwitchSection, *, dry_run: bool) -
         problems = sync.rehearse(_TIMEOUT, dry_run=dry_run)
         if sync.timings.total <= WORK_SHARE * switch.hold_seconds:
             break
-    yield MigrationFinding(NOTE, "verify", "all copied records are the same on both sides")
-    for text in problems:
-        # Running clients are a moment ahead of the copy.
-        moving = "are not copied yet" in text
-        yield MigrationFinding(NOTE if moving else STOP, "positions", text)
+    yield Diagnostic(NOTE, "verify", "all copied records are the same on both sides")
+    yield from while_clients_move(problems)
     for group in sync.repeated():
-        yield MigrationFinding(WARNING, f"group {group.group}", group.text)
+        yield Diagnostic(WARNING, f"group {group.group}", group.text)
     yield _check_duration(sync.timings, first, switch)
 
 
-def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -> MigrationFinding:
+def while_clients_move(problems: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the problems with positions before writes are held: running clients are a moment ahead of the copy."""
+    for problem in problems:
+        yield replace(problem, severity=NOTE) if problem.fault == NOT_COPIED_YET else problem
+
+
+def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -> Diagnostic:
     parts = (
         f"{round_duration(timings.copy)} to copy, {round_duration(timings.verify)} to compare,"
         f" {round_duration(timings.translate)} for positions"
@@ -176,12 +181,12 @@ def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -
         hold_hint = (
             "" if switch.hold_seconds >= LONGEST_HOLD else f", or raise switch.hold-seconds (at most {LONGEST_HOLD})"
         )
-        return MigrationFinding(
-            STOP,
+        return Diagnostic(
+            ERROR,
             "time",
             f"{parts}: too long for a hold of {switch.hold_seconds:g} s, of which {WORK_SHARE:.0%} may be used for"
             f" it: reduce the load, or give Spark more cores{hold_hint}",
         )
-    return MigrationFinding(
+    return Diagnostic(
         NOTE, "time", f"rehearsed in {round_duration(first)}, then in {round_duration(timings.total)}: {parts}"
     )

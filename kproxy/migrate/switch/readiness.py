@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import AdminError
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING, MigrationFinding
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
 from kproxy.proxy.switching.participant import Phase
@@ -42,17 +42,15 @@ class TimedReply:
     received: float
 
 
-def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> list[MigrationFinding]:
+def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> list[Diagnostic]:
     """Return the findings about all kproxies, those that stop the switch first."""
     kproxies_by_finding: dict[tuple[str, str], list[str]] = {}
     for name, timed_reply in timed_replies.items():
         for severity, text in _check_kproxy(timed_reply, expected):
             kproxies_by_finding.setdefault((severity, text), []).append(name)
-    findings = [
-        MigrationFinding(severity, _subject(names), text) for (severity, text), names in kproxies_by_finding.items()
-    ]
+    findings = [Diagnostic(severity, _subject(names), text) for (severity, text), names in kproxies_by_finding.items()]
     return [
-        *sorted(findings, key=lambda finding: (finding.severity != STOP, finding.subject)),
+        *sorted(findings, key=lambda finding: (finding.severity != ERROR, finding.subject)),
         *_check_all(timed_replies, expected),
     ]
 
@@ -64,7 +62,7 @@ def _subject(names: Sequence[str]) -> str:
 
 def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
     if isinstance(timed_reply.reply, AdminError):
-        yield STOP, _unreachable_text(timed_reply.reply)
+        yield ERROR, _unreachable_text(timed_reply.reply)
         return
     answer = timed_reply.reply
     if answer.version != expected.command_version:
@@ -74,14 +72,14 @@ def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[
         )
     skew = max(timed_reply.sent - answer.time, answer.time - timed_reply.received)
     if skew > MAX_CLOCK_SKEW:
-        yield STOP, f"its clock differs from this machine's by at least {skew:.0f} s: synchronize both by NTP"
+        yield ERROR, f"its clock differs from this machine's by at least {skew:.0f} s: synchronize both by NTP"
     if not answer.state_dir:
-        yield STOP, "has no --state-dir: after a restart it would not know that it holds writes: start it with one"
+        yield ERROR, "has no --state-dir: after a restart it would not know that it holds writes: start it with one"
     cluster = answer.clusters.get(expected.cluster)
     if cluster is None:
         clusters = ", ".join(answer.clusters) or "none"
         yield (
-            STOP,
+            ERROR,
             f"has no cluster {expected.cluster} that can be switched (it has {clusters}): correct switch.cluster in"
             " the file",
         )
@@ -97,25 +95,26 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     state = cluster.state
     if state.phase is not Phase.SERVING:
         yield (
-            STOP,
+            ERROR,
             f"is in switch {state.switch} ({state.phase}): finish it first, with kproxy migrate switch FILE --resume"
             " or --abort",
         )
         return
     if expected.target_upstream not in cluster.upstreams:
         yield (
-            STOP,
+            ERROR,
             f"has no upstream {expected.target_upstream} (it has {', '.join(sorted(cluster.upstreams))}): correct"
             " switch.target-upstream in the file",
         )
         return
     if state.active == expected.target_upstream:
-        yield STOP, f"already routes to {expected.target_upstream}"
+        yield ERROR, f"already routes to {expected.target_upstream}"
         return
     if cluster.problem:
-        yield STOP, f"has a problem: {cluster.problem}"
+        yield ERROR, f"has a problem: {cluster.problem}"
     if expected.target_upstream in cluster.upstream_problems:
-        yield STOP, f"cannot route to {expected.target_upstream}: {cluster.upstream_problems[expected.target_upstream]}"
+        problem = cluster.upstream_problems[expected.target_upstream]
+        yield ERROR, f"cannot route to {expected.target_upstream}: {problem}"
     yield from _check_logins(cluster, expected.target_upstream)
     for name, side, expected_id in (
         (state.active, "active", expected.origin_id),
@@ -123,16 +122,16 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
     ):
         cluster_id = cluster.upstreams.get(name, "")
         if not cluster_id and name not in cluster.upstream_problems:
-            yield STOP, f"cannot connect to its upstream {name}: see its log and /status"
+            yield ERROR, f"cannot connect to its upstream {name}: see its log and /status"
         elif cluster_id and cluster_id != expected_id:
             yield (
-                STOP,
+                ERROR,
                 f"its {side} upstream {name} is cluster {cluster_id}, and the file names {expected_id}: the copy"
                 " would have other records",
             )
     if cluster.uncertain_seconds > expected.hold_seconds:
         yield (
-            STOP,
+            ERROR,
             "was started or killed a short time ago, and does not know which clients may retry writes: wait for"
             f" {cluster.uncertain_seconds:.0f} s",
         )
@@ -151,24 +150,24 @@ def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]
     clients = ClientLogins(own, none, sorted({client.login for client in cluster.clients if client.login}))
     active, to = cluster.logins.get(cluster.state.active, UpstreamLogin()), cluster.logins.get(name, UpstreamLogin())
     if text := login_conflict(active, to, name, clients):
-        yield STOP, text
+        yield ERROR, text
     elif text := login_warning(active, to, name, clients):
         yield WARNING, text
 
 
-def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> Iterator[MigrationFinding]:
+def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> Iterator[Diagnostic]:
     replies = {name: timed.reply for name, timed in timed_replies.items() if isinstance(timed.reply, KproxyReply)}
     versions = Counter(reply.version for reply in replies.values())
     if len(versions) > 1:
         counts = ", ".join(f"{version} ({count})" for version, count in versions.most_common())
-        yield MigrationFinding(
-            STOP, "kproxies", f"have different versions: {counts}: update them to one version before the switch"
+        yield Diagnostic(
+            ERROR, "kproxies", f"have different versions: {counts}: update them to one version before the switch"
         )
     clusters = [cluster for reply in replies.values() if (cluster := reply.clusters.get(expected.cluster)) is not None]
     actives = {cluster.state.active for cluster in clusters}
     if len(actives) > 1:
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "kproxies",
             f"route to different upstreams now: {', '.join(sorted(actives))}: finish the interrupted switch with"
             " kproxy migrate switch FILE --resume or --abort",
@@ -176,11 +175,11 @@ def _check_all(timed_replies: Mapping[str, TimedReply], expected: ExpectedState)
     sharers = {instance for cluster in clusters for instance in cluster.port_sharers}
     missing = sharers - {cluster.instance for cluster in clusters}
     if missing:
-        yield MigrationFinding(
-            STOP,
+        yield Diagnostic(
+            ERROR,
             "kproxies",
             f"{len(missing)} more share these ports (--reuse-port) and would continue to route clients to the former"
             " upstream: list the admin address of each in switch.kproxies",
         )
     if timed_replies and len(replies) == len(timed_replies):
-        yield MigrationFinding(NOTE, "kproxies", f"{len(timed_replies)} replied")
+        yield Diagnostic(NOTE, "kproxies", f"{len(timed_replies)} replied")

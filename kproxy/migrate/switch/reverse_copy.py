@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
@@ -25,7 +26,6 @@ from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync
-from kproxy.migrate.plan.finding import NOTE, STOP, MigrationFinding
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.prepare.undo import Undo
@@ -67,7 +67,7 @@ class ReverseCopy:
         self.failure: Exception | None = None
         self.is_prepared = False
 
-    def prepare(self) -> list[MigrationFinding]:
+    def prepare(self) -> list[Diagnostic]:
         """Make the source ready."""
         self.reverse = read_reverse_migration(self._migration, self._endpoints)
         self._endpoints_reversed = swap_endpoints(self._endpoints)
@@ -75,13 +75,13 @@ class ReverseCopy:
         with ClusterPair(self.reverse, self._endpoints_reversed) as sides:
             prepared = Preparation(sides, sides.examine(0.0), lambda text: self._log(f"reverse copy: {text}")).run()
         if prepared.failed:
-            return [MigrationFinding(STOP, "reverse copy", text) for text in prepared.failed]
+            return [Diagnostic(ERROR, "reverse copy", text) for text in prepared.failed]
         self._values = read_state(self._endpoints_reversed.target, self.reverse.name)
         scope = build_copy_spec(
             self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
         )
         self._scope = replace(scope, grace=0.0)  # writes are held then
-        return [MigrationFinding(NOTE, "reverse copy", "the source is ready to be copied to")]
+        return [Diagnostic(NOTE, "reverse copy", "the source is ready to be copied to")]
 
     def begin_during_hold(self, sync: FinalSync, until: float) -> None:
         """Start the reverse copy while writes are held and everything is copied. Raises FinalSyncError."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal
-from kproxy.migrate.plan.finding import STOP, MigrationFinding
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import abbreviate
@@ -23,7 +23,7 @@ from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.parts import split_unit
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number
 
-ReportFindings = Callable[[Iterable[MigrationFinding]], None]
+ReportFindings = Callable[[Iterable[Diagnostic]], None]
 
 # How long to wait for sessions of members that have left, and how often to check, in seconds. The default of
 # session.timeout.ms is 45 s.
@@ -34,12 +34,12 @@ _SESSION_TIMEOUT, _POLL_INTERVAL = 60.0, 1.0
 class PreflightResult:
     """The findings before the hold, and the replies of the kproxies."""
 
-    findings: list[MigrationFinding] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
     replies: Mapping[str, KproxyReply] = field(default_factory=dict)
 
     @property
     def is_blocked(self) -> bool:
-        return any(finding.severity == STOP for finding in self.findings)
+        return any(finding.severity == ERROR for finding in self.findings)
 
 
 def was_switched_before(last: SwitchEntry | None) -> bool:
@@ -75,7 +75,7 @@ class SwitchRun:
         if self.drive is not None:
             self.drive.abort(why)
 
-    def report_findings(self, findings: Iterable[MigrationFinding]) -> None:
+    def report_findings(self, findings: Iterable[Diagnostic]) -> None:
         """Add findings to the preflight, and show them."""
         for finding in findings:
             self.preflight.findings.append(finding)
@@ -95,7 +95,7 @@ class SwitchRun:
             if part and cluster == kproxy.cluster and unit.state.active == clusters[cluster].state.active:
                 if unit.state.holds:
                     text = f"part {part} is in switch {unit.state.switch} ({unit.state.phase}): finish it first"
-                    self.report_findings([MigrationFinding(STOP, f"kproxy {kproxy.name}", text)])
+                    self.report_findings([Diagnostic(ERROR, f"kproxy {kproxy.name}", text)])
                 yield kproxy.for_part(part)
 
     def origin_units(self) -> Iterator[ClusterReply]:
@@ -121,7 +121,7 @@ class SwitchRun:
                     "has members on the side to which clients are moved: stop those that connect without kproxy; the"
                     " sessions of clients that were moved away end by themselves (session.timeout.ms)"
                 )
-                self.report_findings([MigrationFinding(STOP, f"group {abbreviate(occupied)}", why)])
+                self.report_findings([Diagnostic(ERROR, f"group {abbreviate(occupied)}", why)])
                 return
             if not is_waiting:
                 self.log(

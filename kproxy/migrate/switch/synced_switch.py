@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import AdminError, ConfigError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
-from kproxy.migrate.plan.finding import STOP, MigrationFinding
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
@@ -40,7 +40,7 @@ class SwitchSetup:
     """The name of the file's migration."""
     force: bool = False
     """As `FinalSync.force`."""
-    before_hold: Callable[[], list[MigrationFinding]] = lambda: []
+    before_hold: Callable[[], list[Diagnostic]] = lambda: []
     """Prepares the reverse copy before the hold, and returns findings."""
     during_hold: Callable[[FinalSync, float], None] = lambda _, __: None
     """Starts the reverse copy while writes are held. May raise KproxyError."""
@@ -56,15 +56,15 @@ _PARTS_HAVE_WRITTEN = (
 )
 
 
-def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -> Iterator[MigrationFinding]:
+def _check_returned_members(parts: Sequence[MovedPart], members: GroupMembers) -> Iterator[Diagnostic]:
     """Yield groups that were moved to the target and have members on the source nevertheless."""
     for moved_part in parts:
         for group in moved_part.groups:
             # Its former members may still be counted there, for as long as a session of the group lasts.
             part = Part(moved_part.name, moved_part.clients)
             if ids := sorted(client_id for client_id in members.get(group, ()) if not part.has(client_id)):
-                yield MigrationFinding(
-                    STOP,
+                yield Diagnostic(
+                    ERROR,
                     f"group {group}",
                     f"it was moved to the target, and has members on the source: {', '.join(ids[:3])}. They have"
                     " other client ids than before, or connect to the source without kproxy: stop them",
@@ -102,7 +102,7 @@ class SyncedSwitch(SwitchRun):
             self._sync.others_write = any(part.writes for part in parts)
             self._run_preflight(parts, last, dry_run=dry_run)
             if reversible and self._sync.others_write:
-                self.report_findings([MigrationFinding(STOP, "--reversible", _PARTS_HAVE_WRITTEN)])
+                self.report_findings([Diagnostic(ERROR, "--reversible", _PARTS_HAVE_WRITTEN)])
             if self.preflight.is_blocked:
                 return None
             with self._sync:

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, count_unwritten
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
 from kproxy.migrate.spec.migration import Migration
 from tests.harness.clients import kafka_python  # noqa: F401  # its warnings are not ours
 from tests.harness.clients.flow import Log
@@ -86,7 +86,7 @@ def carry_all(sides: TwoSides, prefix: str) -> list[GroupResult]:
         results = (
             GroupOffsetSync(migration, source, target).read_state().run(lambda group: prefix in group, dry_run=False)
         )
-    left = list(count_unwritten(results, migration))
+    left = unwritten_positions(results, migration)
     assert not left, left
     return results
 

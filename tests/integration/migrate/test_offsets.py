@@ -285,8 +285,9 @@ def test_untranslatable_positions_are_named_and_others_written(loaded: Loaded) -
         ("plain", 1): (SKIPPED, "5 offsets before it are not copied yet"),
         (name, 0): (SKIPPED, "the file excludes this topic"),
     }
-    said = room.count_unwritten([result], migration(sides, exclude=(name,)))
-    assert list(said) == [f"group {group}, partition 1 of plain: 5 offsets before it are not copied yet"]
+    said = room.unwritten_positions([result], migration(sides, exclude=(name,)))
+    text = f"group {group}, partition 1 of plain: 5 offsets before it are not copied yet"
+    assert [(one.fault, one.text) for one in said] == [("not-copied-yet", text)]
 
 
 def test_a_position_beyond_the_end_becomes_the_end_on_request(loaded: Loaded) -> None:
@@ -295,7 +296,7 @@ def test_a_position_beyond_the_end_becomes_the_end_on_request(loaded: Loaded) ->
     known = loaded.copied["plain", 0]
     for name in (group, other):
         commit(sides.source, name, {("plain", 0): known.source_next + 7})
-    said = list(room.count_unwritten([only(run(sides, group))], migration(sides)))
+    said = [one.text for one in room.unwritten_positions([only(run(sides, group))], migration(sides))]
     assert len(said) == 1
     assert said[0].startswith(f"group {group}, partition 0 of plain: it is 7 offsets beyond the end of the log: ")
     assert f"--as-end {group}" in said[0]

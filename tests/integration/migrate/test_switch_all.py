@@ -24,7 +24,7 @@ from kproxy.migrate.commands.status import status_lines as status_lines
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.offsets.groupsync import GroupOffsetSync, count_unwritten
+from kproxy.migrate.offsets.groupsync import GroupOffsetSync, unwritten_positions
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration, TopicSelection
@@ -171,7 +171,7 @@ class Site:
         self.said += [f"{one.severity}: {one.subject}: {one.text}" for one in findings]
 
     def stops(self) -> list[str]:
-        return [line for line in self.said if line.startswith("stop")]
+        return [line for line in self.said if line.startswith("error")]
 
     def phases(self) -> set[tuple[str, str]]:
         return {(seen["phase"], seen["active"]) for seen in (one.seen() for one in self.kproxies)}
@@ -395,7 +395,7 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
             stack.enter_context(one)
         site.consume(group, 7, site.endpoints.source)
         forth = GroupOffsetSync(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
-        assert not list(count_unwritten(forth, site.migration))
+        assert not unwritten_positions(forth, site.migration)
         for at in range(6):
             here, there = (
                 (site.endpoints.target, site.endpoints.source)
@@ -415,7 +415,7 @@ def test_positions_on_the_way_back_are_exact(site: Site) -> None:
                     assert positions.translate(time.monotonic() + 60) == []
             else:
                 forth = GroupOffsetSync(site.migration, source, target).read_state().run(group.__eq__, dry_run=False)
-                assert not list(count_unwritten(forth, site.migration))
+                assert not unwritten_positions(forth, site.migration)
     site.consume(group, 0, site.endpoints.source)
     assert site.in_order(group)
     assert len(site.read[group]) == sum(map(len, site.values(site.endpoints.source)))

@@ -12,7 +12,7 @@ SECTION = Section(
         "meaning, and what to do",
     ),
     before=(
-        "Before kproxy holds writes: resolve each `stop` first; each `warning` names clients that will notice more than a pause.\n"
+        "Before kproxy holds writes: resolve each `error` first; each `warning` names clients that will notice more than a pause.\n"
         "While kproxy holds writes: the driver undoes everything, and the line has the reason."
     ),
     rows=(

@@ -10,14 +10,15 @@ from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.groupsync import (
+    NOT_COPIED_YET,
     PLANNED,
     SKIPPED,
     UNCHANGED,
-    count_unwritten,
     decide_writes,
     encode_journal,
     parse_journal,
     translate_positions,
+    unwritten_positions,
 )
 from kproxy.migrate.spec.migration import Migration, TopicSelection
 
@@ -66,9 +67,9 @@ def test_topics_that_are_left_out_do_not_make_it_incomplete() -> None:
         "2 offsets before it are not copied yet",
         "the migration has not copied this partition",
     ]
-    assert list(count_unwritten([result], MIGRATION)) == [
-        "group g, partition 0 of t: 2 offsets before it are not copied yet",
-        "group g, partition 1 of z: the migration has not copied this partition",
+    assert [(one.fault, one.text) for one in unwritten_positions([result], MIGRATION)] == [
+        (NOT_COPIED_YET, "group g, partition 0 of t: 2 offsets before it are not copied yet"),
+        ("", "group g, partition 1 of z: the migration has not copied this partition"),
     ]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING
 from kproxy.migrate.clusters.inventory import GroupInventory, Inventory, TopicInventory
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
 from kproxy.migrate.spec.migration import GroupSelection, Migration, TopicSelection
 from kproxy.migrate.switch.client_effects import (
     check_clients,
@@ -29,7 +29,7 @@ def test_topics() -> None:
     migration = Migration(*SIDES, topics=TopicSelection(("a", "b*"), rename={"a": "z"}))
     there = ["a", "b1", "c", "__consumer_offsets", "kproxy-migration-x"]
     found = list(check_topics_and_groups(migration, source(["a", "b1"]), there))
-    assert [(one.severity, one.subject) for one in found] == [(STOP, "topics"), (WARNING, "topics")]
+    assert [(one.severity, one.subject) for one in found] == [(ERROR, "topics"), (WARNING, "topics")]
     assert found[0].text.startswith("a would have other names")
     assert found[1].text.startswith("c not migrated")
 
@@ -122,7 +122,7 @@ def test_producer_ids_in_the_log() -> None:
     assert check_producer_ids({("a", 0): {100, 7_000}}, 100) is None
     found = check_producer_ids({("b", 1): {99, 100, 3}, ("a", 2): {99}, ("a", 0): {100}}, 100)
     assert found is not None
-    assert found.severity == STOP
+    assert found.severity == ERROR
     assert found.text.startswith(
         "partition 2 of a on the target has records of producer 99, and 1 more partitions have"
     )

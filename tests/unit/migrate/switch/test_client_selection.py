@@ -34,7 +34,7 @@ CONNECTED = [
 
 
 def stops(only: ClientSelection) -> list[str]:
-    return [f"{one.subject}: {one.text}" for one in select_part(only, MEMBERS, CONNECTED)[1] if one.severity == "stop"]
+    return [f"{one.subject}: {one.text}" for one in select_part(only, MEMBERS, CONNECTED)[1] if one.severity == "error"]
 
 
 def test_what_is_named() -> None:
@@ -76,7 +76,7 @@ def test_what_stops_it() -> None:
     assert stops(ClientSelection(("h",), allow_split_readers=True)) == []
     assert stops(ClientSelection(("g", "h"))) == []
     (text,) = [
-        one.text for one in select_part(ClientSelection(("g",)), MEMBERS, CONNECTED[1:])[1] if one.severity == "stop"
+        one.text for one in select_part(ClientSelection(("g",)), MEMBERS, CONNECTED[1:])[1] if one.severity == "error"
     ]
     assert text.startswith("its members consumer-g-1 are not connected through these kproxies")
 

@@ -67,7 +67,7 @@ def test_which_is_led_back() -> None:
 def stops(members: Mapping[str, frozenset[str]], connected: list[ConnectedClient]) -> list[str]:
     part = Part(G.name, G.clients)
     return [
-        f"{one.subject}: {one.text}" for one in check_part(part, {"g"}, members, connected) if one.severity == "stop"
+        f"{one.subject}: {one.text}" for one in check_part(part, {"g"}, members, connected) if one.severity == "error"
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.migrate.plan.finding import NOTE, STOP
+from kproxy.base.diagnostic import ERROR, NOTE
 from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.preflight import _check_duration
@@ -20,6 +20,6 @@ from kproxy.migrate.switch.preflight import _check_duration
 def test_what_is_at_its_maximum_is_not_to_be_raised(hold: float, said: str) -> None:
     section = SwitchSection(("kp:1",), "green", hold_seconds=hold)
     finding = _check_duration(SyncTimings(verify=18.0), 30.0, section)
-    assert finding.severity == STOP
+    assert finding.severity == ERROR
     assert finding.text.endswith(f": {said}")
     assert _check_duration(SyncTimings(verify=2.3), 30.0, section).severity == NOTE

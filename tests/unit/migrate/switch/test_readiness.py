@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING
 from kproxy.base.errors import AdminError
-from kproxy.migrate.plan.finding import NOTE, STOP, WARNING
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
 from kproxy.proxy.switching.participant import ParticipantState, Phase
@@ -33,7 +33,7 @@ def test_those_that_share_ports_are_all_there() -> None:
     one, other = with_cluster(instance="1", port_sharers=("2",)), with_cluster(instance="2", port_sharers=("1",))
     assert findings({"a": one, "b": other}) == [(NOTE, "kproxies", "2 replied")]
     (stop, _) = findings({"a": one})
-    assert stop[:2] == (STOP, "kproxies")
+    assert stop[:2] == (ERROR, "kproxies")
     assert stop[2].startswith("1 more share these ports (--reuse-port)")
     assert stop[2].endswith("list the admin address of each in switch.kproxies")
 
@@ -45,18 +45,18 @@ def test_all_are_fine() -> None:
 @pytest.mark.parametrize(
     ("answer", "severity", "words"),
     [
-        (AdminError("no kproxy answers"), STOP, "cannot be queried: no kproxy answers"),
+        (AdminError("no kproxy answers"), ERROR, "cannot be queried: no kproxy answers"),
         (replace(ANSWER, version="2.0"), WARNING, "is version 2.0, and this command 1.0"),
-        (replace(ANSWER, time=103.0), STOP, "its clock differs from this machine's by at least 3 s"),
-        (replace(ANSWER, time=90.0), STOP, "its clock differs from this machine's by at least 10 s"),
-        (replace(ANSWER, state_dir=False), STOP, "has no --state-dir"),
-        (replace(ANSWER, clusters={"other": CLUSTER}), STOP, "has no cluster default that can be switched (it has other)"),
-        (with_cluster(state=HELD), STOP, "is in switch x9 (held)"),
-        (with_cluster(upstreams={"blue": "A", "red": "B"}), STOP, "has no upstream green (it has blue, red)"),
-        (with_cluster(state=ParticipantState("green")), STOP, "already routes to green"),
-        (with_cluster(upstreams={"blue": "A", "green": ""}), STOP, "cannot connect to its upstream green"),
-        (with_cluster(upstreams={"blue": "A", "green": "C"}), STOP, "its other upstream green is cluster C, and the file"),
-        (with_cluster(upstreams={"blue": "X", "green": "B"}), STOP, "its active upstream blue is cluster X"),
+        (replace(ANSWER, time=103.0), ERROR, "its clock differs from this machine's by at least 3 s"),
+        (replace(ANSWER, time=90.0), ERROR, "its clock differs from this machine's by at least 10 s"),
+        (replace(ANSWER, state_dir=False), ERROR, "has no --state-dir"),
+        (replace(ANSWER, clusters={"other": CLUSTER}), ERROR, "has no cluster default that can be switched (it has other)"),
+        (with_cluster(state=HELD), ERROR, "is in switch x9 (held)"),
+        (with_cluster(upstreams={"blue": "A", "red": "B"}), ERROR, "has no upstream green (it has blue, red)"),
+        (with_cluster(state=ParticipantState("green")), ERROR, "already routes to green"),
+        (with_cluster(upstreams={"blue": "A", "green": ""}), ERROR, "cannot connect to its upstream green"),
+        (with_cluster(upstreams={"blue": "A", "green": "C"}), ERROR, "its other upstream green is cluster C, and the file"),
+        (with_cluster(upstreams={"blue": "X", "green": "B"}), ERROR, "its active upstream blue is cluster X"),
         (with_cluster(uncertain_writers=("app at 10.0.0.1",)), WARNING, "clients lost the response to a write (app at 10.0.0.1)"),
     ],
     ids=[
@@ -68,7 +68,7 @@ def test_one_is_not(answer: KproxyReply | AdminError, severity: str, words: str)
     found = findings({"a": answer})
     assert found[0][:2] == (severity, "kproxy a")
     assert words in found[0][2]
-    assert any(one[0] == STOP for one in found) is (severity == STOP)
+    assert any(one[0] == ERROR for one in found) is (severity == ERROR)
 
 
 def test_many_have_the_same_problem() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.migrate.plan.finding import STOP
+from kproxy.base.diagnostic import ERROR
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import switch_run
 from kproxy.migrate.switch.fleet import KproxyFleet
@@ -58,7 +58,7 @@ def test_who_does_not_go_stops_it(led: SwitchRun, monkeypatch: pytest.MonkeyPatc
     members(monkeypatch, iter([{"a": frozenset({"x"})}]))
     led.wait_for_sessions(ADMIN, lambda group: True)
     (found,) = led.preflight.findings
-    assert (found.severity, found.subject) == (STOP, "group a")
+    assert (found.severity, found.subject) == (ERROR, "group a")
     assert "has members on the side to which clients are moved" in found.text
 
 

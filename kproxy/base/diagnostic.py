@@ -116,10 +116,10 @@ def show(diagnostics: Iterable[Diagnostic], console: Console | None = None) -> N
         head.highlight_words([f"{diagnostic.severity.value}: "], styles[diagnostic.severity])
         console.print(head, soft_wrap=True)
         for line in textwrap.wrap(escaped(diagnostic.why), _WIDTH - 4):
-            console.print(Text(f"    {line}"), soft_wrap=True)
+            console.out(f"    {line}")
         for number, line in enumerate(diagnostic.fix):
             label = "           " if number else "corrected: "
-            console.print(Text(f"    {label}{escaped(line.strip())}"), soft_wrap=True)
+            console.out(f"    {label}{escaped(line.strip())}")
 
 
 def github_annotations(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:

@@ -69,8 +69,10 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
     if form == "json":
         click.echo(output.as_json(report, difference))
     else:
-        for line in output.github_annotations(report) if form == "github" else output.text_lines(report):
-            click.echo(line)
+        if form == "github":
+            click.echo("".join(f"{line}\n" for line in output.annotations(report)), nl=False)
+        else:
+            output.print_text(report)
         for line in difference or ():
             click.echo(line)
     if fixed is not None and write and sources:

@@ -5,35 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.printable import escaped
 
 
-class Severity(Enum):
-    """The severity of a finding. Notes do not change the exit code."""
-
-    ERROR = "error"  # the broker or client does not start, or cannot connect
-    WARNING = "warning"  # some clients fail, or it fails later
-    NOTE = "note"
-
-
-@dataclass(frozen=True, slots=True)
-class LintFinding:
-    """One mistake in a file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintDiagnostic(Diagnostic):
+    """One mistake in a file. `fix` has lines that a person must complete; it is empty if there are edits."""
 
     rule: str
-    severity: Severity
     location: SourceLocation
-    subject: str
-    """The owner of the mistake: a broker, a client or a file."""
-    text: str
-    why: str
     edits: tuple[Edit, ...] = ()
-    suggestion: tuple[str, ...] = ()
-    """The corrected lines, which a person must complete; empty if there are edits."""
-    fault: str = ""
+
+    @property
+    def code(self) -> str:
+        """The rule, which says more than the fault."""
+        return self.rule
 
     @property
     def line(self) -> int:
@@ -51,7 +40,7 @@ class LintFinding:
     def corrected_lines(self, sources: Sequence[SourceFile]) -> list[str]:
         """Return the corrected lines without secrets, those of the finding's own file first."""
         if not self.edits:
-            return [escaped(line) for line in self.suggestion]
+            return [escaped(line) for line in self.fix]
         lines = []
         for source in sorted(sources, key=lambda source: source is not self.location.source):
             lines += _changed_lines(source, [edit for edit in self.edits if edit.name == source.name])

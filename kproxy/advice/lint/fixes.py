@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kproxy.advice.lint import properties
-from kproxy.advice.lint.findings import HIDDEN, LintFinding, Severity, redact
+from kproxy.advice.lint.findings import HIDDEN, LintDiagnostic, redact
 from kproxy.advice.lint.linter import LintOptions, LintReport, lint
 from kproxy.advice.lint.source import MAX_BYTES, SourceFile, overlap
+from kproxy.base.diagnostic import Severity
 from kproxy.base.errors import ConfigError
 
 _ROUNDS = 200
@@ -45,7 +46,7 @@ class FixResult:
 
     before: LintReport
     after: LintReport
-    fixed_findings: Sequence[LintFinding]
+    fixed_findings: Sequence[LintDiagnostic]
     """The findings of `before` that `after` does not have."""
 
     @property
@@ -72,7 +73,7 @@ def fix(before: LintReport, options: LintOptions) -> FixResult:
     return FixResult(before, now, [other for other in before.findings if other.identity not in remaining])
 
 
-def _apply(now: LintReport, finding: LintFinding, options: LintOptions) -> LintReport | None:
+def _apply(now: LintReport, finding: LintDiagnostic, options: LintOptions) -> LintReport | None:
     """Return the report after this finding's edits; None if they do not remove it, or cause other mistakes."""
     edits = finding.edits
     if any(overlap([edit], [other]) for number, edit in enumerate(edits) for other in edits[:number] if edit != other):

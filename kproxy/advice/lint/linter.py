@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from kproxy.advice.lint import clientfiles, compose, operators, properties, reachability
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules import clients, cluster, containers, images, kraft, listeners, security
 from kproxy.advice.lint.rules import operators as operator_rules
 from kproxy.advice.lint.rules.table import new_finding
 from kproxy.advice.lint.source import BOM, Edit, SourceFile
 from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
+from kproxy.base.diagnostic import Severity
 
 _MAX_FINDINGS = 500
 
@@ -35,7 +36,7 @@ class LintReport:
     """The result of linting some files together."""
 
     sources: Sequence[SourceFile]
-    findings: Sequence[LintFinding]
+    findings: Sequence[LintDiagnostic]
     reachability: Sequence[reachability.ListenerReachability]
     unchecked: Sequence[str]
     """The settings that were not checked, and why."""
@@ -86,7 +87,7 @@ class _SetupReader:
     def __init__(self, options: LintOptions, setup: Setup) -> None:
         self.options = options
         self.setup = setup
-        self.findings: list[LintFinding] = []
+        self.findings: list[LintDiagnostic] = []
         self.unreadable: dict[str, str] = {}
 
     def read(self, source: SourceFile) -> None:

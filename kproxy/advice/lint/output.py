@@ -5,44 +5,56 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kproxy.advice.lint.findings import LintFinding, Severity, redact
+from kproxy.advice.lint.findings import redact
 from kproxy.advice.lint.linter import LintReport
 from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, Place, Severity, github_annotations, show, to_json
 from kproxy.base.printable import one_line
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _WIDTH = 80
-_MAX_LENGTH = 300
+_MAX_LENGTH, _MAX_LINE = 300, 2000
 
 
-def text_lines(report: LintReport) -> Iterator[str]:
-    """Return the findings, the table of reachability, and the list of unchecked settings."""
+def diagnostics(report: LintReport) -> Iterator[Diagnostic]:
+    """Yield the findings with their places and corrected lines, without secrets."""
     for finding in report.findings:
-        yield from _finding_lines(report, finding)
+        yield replace(
+            finding,
+            subject=clean(finding.subject),
+            text=clean(finding.text),
+            place=Place(clean(finding.file), finding.line, finding.location.column),
+            fix=tuple(one_line(line.strip(), _MAX_LINE) for line in finding.corrected_lines(report.sources)),
+        )
+
+
+def print_text(report: LintReport, console: Console | None = None) -> None:
+    """Print the findings, the table of reachability, and the list of unchecked settings."""
+    from rich.console import Console
+
+    console = console or Console(highlight=False)
+    for diagnostic in diagnostics(report):
+        show([diagnostic], console)
+        console.out()
     if report.reachability:
-        yield "Who can connect:"
-        yield from reachability_table(report.reachability)
-        yield ""
+        console.out("Who can connect:", *reachability_table(report.reachability), "", sep="\n")
     for line in report.unchecked:
-        yield from textwrap.wrap(f"not checked: {clean(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        console.out(
+            textwrap.fill(f"not checked: {clean(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        )
     if _checked_files(report):
-        yield summary(report)
-
-
-def _finding_lines(report: LintReport, finding: LintFinding) -> Iterator[str]:
-    where = f"{clean(finding.file)}:{finding.line}:{finding.location.column}"
-    yield f"{where}: {finding.severity.value}: {clean(finding.text)} [{finding.rule}]"
-    yield from textwrap.wrap(finding.why, _WIDTH, initial_indent="    ", subsequent_indent="    ")
-    for number, line in enumerate(finding.corrected_lines(report.sources)):
-        yield f"    {'corrected: ' if not number else '           '}{one_line(line.strip(), 2000)}"
-    yield ""
+        console.out(summary(report))
 
 
 def summary(report: LintReport) -> str:
     """Return one line with the numbers of findings and files."""
     counts = [
-        (sum(finding.severity is severity for finding in report.findings), severity.value)
-        for severity in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+        (sum(finding.severity is severity for finding in report.findings), severity.value) for severity in Severity
     ]
     parts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
     files = _checked_files(report)
@@ -95,20 +107,8 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
     """Return the whole report as JSON."""
     document: dict[str, object] = {
         "findings": [
-            {
-                "rule": finding.rule,
-                "severity": finding.severity.value,
-                "fault": finding.fault,
-                "file": clean(finding.file),
-                "line": finding.line,
-                "column": finding.location.column,
-                "subject": clean(finding.subject),
-                "text": clean(finding.text),
-                "why": finding.why,
-                "corrected": finding.corrected_lines(report.sources),
-                "fixable": bool(finding.edits),
-            }
-            for finding in report.findings
+            to_json(diagnostic, rule=finding.rule, fixable=bool(finding.edits))
+            for finding, diagnostic in zip(report.findings, diagnostics(report), strict=True)
         ],
         "reach": [
             {
@@ -130,28 +130,13 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True)
 
 
-def github_annotations(report: LintReport) -> Iterator[str]:
+def annotations(report: LintReport) -> Iterator[str]:
     """Return annotations for GitHub Actions."""
-    for name, why in report.unreadable.items():
-        yield f"::error file={_escape_property(clean(name))},title=not read::{_escape_data(clean(why))}"
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-    for finding in report.findings:
-        lines = [
-            f"{clean(finding.text)}. {finding.why}",
-            *(f"corrected: {line}" for line in finding.corrected_lines(report.sources)),
-        ]
-        place = f"file={_escape_property(clean(finding.file))},line={finding.line},col={finding.location.column}"
-        yield f"::{words[finding.severity]} {place},title={finding.rule}::{_escape_data(chr(10).join(lines))}"
-    for line in report.unchecked:
-        yield f"::notice title=not checked::{_escape_data(clean(line))}"
-
-
-def _escape_data(message: str) -> str:
-    return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(message: str) -> str:
-    return _escape_data(message).replace(":", "%3A").replace(",", "%2C")
+    unreadable = [
+        Diagnostic(ERROR, "not read", clean(why), place=Place(clean(name))) for name, why in report.unreadable.items()
+    ]
+    unchecked = [Diagnostic(NOTE, "not checked", clean(line)) for line in report.unchecked]
+    return github_annotations([*unreadable, *diagnostics(report), *unchecked])
 
 
 def clean(part: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.advice.lint.filekinds import FileKind
-from kproxy.advice.lint.findings import Severity
 from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import SourceFile
+from kproxy.base.diagnostic import Severity
 
 # The settings that its rules for listeners look at, beside those of a single listener.
 _LOOKED_AT = frozenset(

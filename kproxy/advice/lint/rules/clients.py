@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import (
     PROTOCOLS,
     BootstrapServer,
@@ -18,12 +18,13 @@ from kproxy.advice.lint.model import (
 )
 from kproxy.advice.lint.rules.table import new_finding
 from kproxy.advice.lint.source import Edit
+from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
 
 _ON_HOST = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
 
 
-def check(client: ClientConfig, setup: Setup) -> Iterator[LintFinding]:
+def check(client: ClientConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_settings(client)
     reached: list[tuple[BrokerConfig, ListenerEndpoint]] = []
     for server in client.servers:
@@ -39,7 +40,7 @@ def check(client: ClientConfig, setup: Setup) -> Iterator[LintFinding]:
         yield from check_protocol(client, broker, endpoint)
 
 
-def check_settings(client: ClientConfig) -> Iterator[LintFinding]:
+def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
     """Check a client's settings by themselves, without any broker."""
     protocol_setting = client.settings.get("security.protocol")
     if protocol_setting is not None and protocol_setting.is_known and client.protocol not in PROTOCOLS:
@@ -81,7 +82,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintFinding]:
         )
 
 
-_LookupResult = tuple[tuple[BrokerConfig, ListenerEndpoint] | None, LintFinding | None]
+_LookupResult = tuple[tuple[BrokerConfig, ListenerEndpoint] | None, LintDiagnostic | None]
 
 
 class _BootstrapLookup:
@@ -201,7 +202,7 @@ class _BootstrapLookup:
 
     def no_listener_finding(
         self, broker: BrokerConfig, endpoints: list[ListenerEndpoint], rule: str = "bootstrap-port"
-    ) -> LintFinding:
+    ) -> LintDiagnostic:
         usable = [endpoint for endpoint in endpoints if endpoint.name not in broker.controller_names and endpoint.port]
         best = _container_listener(broker) if self.in_container else None
         if best is None or best not in endpoints:
@@ -213,7 +214,7 @@ class _BootstrapLookup:
         text = f"{self.client.name} looks for a broker at {self.server.text}, but {broker.name} has {choices}"
         return self.new_finding(rule, text, edits, "")
 
-    def new_finding(self, rule: str, text: str, edits: list[Edit] | None, suggestion: str) -> LintFinding:
+    def new_finding(self, rule: str, text: str, edits: list[Edit] | None, suggestion: str) -> LintDiagnostic:
         return new_finding(rule, self.server.value, self.client.name, text, edits, suggestion)
 
 
@@ -228,7 +229,7 @@ def _container_listener(broker: BrokerConfig) -> ListenerEndpoint | None:
     return broker.listener(advertised.name) if advertised is not None else None
 
 
-def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: ListenerEndpoint) -> Iterator[LintFinding]:
+def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: ListenerEndpoint) -> Iterator[LintDiagnostic]:
     """Check that client and listener have the same protocol and SASL mechanism."""
     protocol = broker.protocol(endpoint.name)
     protocol_setting = client.settings.get("security.protocol")

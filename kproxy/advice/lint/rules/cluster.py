@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
+from kproxy.base.diagnostic import Severity
 
 _VOTERS = "controller.quorum.voters"
 _FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
@@ -61,7 +62,7 @@ def _cluster_marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
     return marks
 
 
-def check(setup: Setup) -> Iterator[LintFinding]:
+def check(setup: Setup) -> Iterator[LintDiagnostic]:
     for group in group_by_cluster(setup):
         yield from check_ids(group)
         yield from check_quorum(group)
@@ -70,7 +71,7 @@ def check(setup: Setup) -> Iterator[LintFinding]:
         yield from check_replicas(group, setup)
 
 
-def check_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     first: dict[str, BrokerConfig] = {}
     taken = {broker.node_id for broker in group}
     for broker in group:
@@ -102,7 +103,7 @@ def check_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
         )
 
 
-def check_quorum(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_quorum(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     kraft = [broker for broker in group if _VOTERS in broker.settings and broker.settings[_VOTERS].is_known]
     if not kraft:
         return
@@ -120,7 +121,7 @@ def check_quorum(group: list[BrokerConfig]) -> Iterator[LintFinding]:
 
 def _check_voter(
     reference: BrokerConfig, index: int, node: str, address: str, group: list[BrokerConfig]
-) -> Iterator[LintFinding]:
+) -> Iterator[LintDiagnostic]:
     """Check that the node with this id listens for controllers at this address."""
     value = reference.settings[_VOTERS]
     host, _, port = address.rpartition(":")
@@ -179,7 +180,7 @@ def _other_names(group: list[BrokerConfig], controller: BrokerConfig) -> set[str
     } - own_names
 
 
-def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     cluster_id_values = [
         (broker, broker.service.environment["CLUSTER_ID"])
         for broker in group
@@ -196,7 +197,7 @@ def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintFinding]:
             yield new_finding("cluster-id-differs", value, broker.name, text, value.replace(majority))
 
 
-def check_addresses(group: list[BrokerConfig]) -> Iterator[LintFinding]:
+def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     first: dict[tuple[str, int], tuple[BrokerConfig, ListenerEndpoint]] = {}
     for broker in group:
         for endpoint in broker.client_endpoints:
@@ -237,7 +238,7 @@ def _use_published_port(broker: BrokerConfig, endpoint: ListenerEndpoint) -> lis
     return None
 
 
-def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintFinding]:
+def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintDiagnostic]:
     """Check replication factors, where one Compose file has all brokers of the cluster."""
     brokers = [broker for broker in group if broker.is_broker]
     if not brokers or any(broker.service is None for broker in brokers):

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, ComposeService, PublishedPort, Setup
 from kproxy.advice.lint.rules.cluster import group_by_cluster
 from kproxy.advice.lint.rules.listeners import set_or_add
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
+from kproxy.base.diagnostic import Severity
 
 _MAP = "listener.security.protocol.map"
 
 
-def check(setup: Setup) -> Iterator[LintFinding]:
+def check(setup: Setup) -> Iterator[LintDiagnostic]:
     for group in group_by_cluster(setup):
         for broker in group:
             if broker.service is not None and not broker.service.uses_host_network and broker.is_broker:
@@ -45,7 +46,7 @@ class _ContainerCheck:
         self.users = clients_of(broker, setup)
         self.setup = setup
 
-    def check(self) -> Iterator[LintFinding]:
+    def check(self) -> Iterator[LintDiagnostic]:
         for advertised in self.broker.client_endpoints:
             listener = self.broker.listener(advertised.name)
             if listener is None:
@@ -61,7 +62,7 @@ class _ContainerCheck:
             if advertised.host in self.service.names:
                 yield from self.check_container_name(advertised, listener)
 
-    def check_bind_address(self, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+    def check_bind_address(self, listener: ListenerEndpoint) -> Iterator[LintDiagnostic]:
         alone = not self.published_ports(listener) and not self.others and not self.clients_using(listener)
         if listener.kind is HostKind.LOOPBACK and not alone and listener.value is not None:
             edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
@@ -80,7 +81,7 @@ class _ContainerCheck:
 
     # localhost
 
-    def check_loopback(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+    def check_loopback(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintDiagnostic]:
         if advertised.value is None:
             return
         clients = self.clients_using(listener)
@@ -187,7 +188,7 @@ class _ContainerCheck:
 
     # The host, and other machines
 
-    def check_published(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+    def check_published(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintDiagnostic]:
         """Check a listener that advertises an address of the host or of another machine."""
         if advertised.value is None or advertised.port is None or listener.port is None:
             return
@@ -225,7 +226,7 @@ class _ContainerCheck:
             return
         yield from self._check_unpublished(advertised, listener)
 
-    def _check_unpublished(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+    def _check_unpublished(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintDiagnostic]:
         wrong = next((port for port in self.service.published_ports if port.host_port == advertised.port), None)
         if wrong is not None:
             # Containers use their own listener without a published port.
@@ -277,7 +278,9 @@ class _ContainerCheck:
 
     # A container's name
 
-    def check_container_name(self, advertised: ListenerEndpoint, listener: ListenerEndpoint) -> Iterator[LintFinding]:
+    def check_container_name(
+        self, advertised: ListenerEndpoint, listener: ListenerEndpoint
+    ) -> Iterator[LintDiagnostic]:
         ports = self.published_ports(listener)
         if (
             not ports

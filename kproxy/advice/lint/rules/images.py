@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint import images
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ComposeService, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import set_or_add
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.value import ConfigValue
+from kproxy.base.diagnostic import Severity
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
 KNOWN = (
@@ -46,7 +47,7 @@ KNOWN = (
 _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
-def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     service = broker.service
     if service is None:
         return
@@ -61,7 +62,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
         yield from check_bitnami(broker, service)
 
 
-def check_spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
     right = {broker.variable_for(key): key for key in KNOWN}
     for word, value in service.environment.items():
         likely = _likely_variable(broker, word, right)
@@ -95,7 +96,7 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
     return broker.variable_for(by_bare_name[close[0]]) if close else None
 
 
-def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
@@ -125,13 +126,13 @@ def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[L
             yield _missing_variable(broker, "KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181", None)
 
 
-def _missing_variable(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintFinding:
+def _missing_variable(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintDiagnostic:
     assert edits is None or isinstance(edits, list)
     message = f"{variable} is missing"
     return new_finding("variable-missing", broker.location, broker.name, message, edits, f"{variable}: {text}")
 
 
-def check_refused(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_refused(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     value = broker.settings.get("advertised.listeners")
     if value is not None and broker.roles == ["controller"] and value.text:
         text = f"the image refuses {value.key} on a node that is only a controller"
@@ -156,7 +157,7 @@ def check_refused(broker: BrokerConfig) -> Iterator[LintFinding]:
             yield new_finding("variable-refused", old, broker.name, text, edits, severity=severity)
 
 
-def check_apache(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Report the settings that lack a default: with one variable set, this image has no other defaults."""
     if not broker.settings or not broker.complete or broker.roles or "zookeeper.connect" in broker.settings:
         return
@@ -179,7 +180,7 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintFinding]:
     )
 
 
-def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintFinding]:
+def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:

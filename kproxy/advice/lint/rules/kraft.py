@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import ListenerEndpoint
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
 from kproxy.advice.lint.rules.table import new_finding
+from kproxy.base.diagnostic import Severity
 
 _NAMES = "controller.listener.names"
 _VOTERS = "controller.quorum.voters"
@@ -28,7 +29,7 @@ _ZOOKEEPER_SETTINGS = (
 _REMOVED_IN_4 = ("inter.broker.protocol.version", "log.message.format.version", "delegation.token.master.key")
 
 
-def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_zookeeper_settings(broker)
     unknown = broker.version is None and broker.family in (ImageFamily.CONFLUENT, ImageFamily.BITNAMI)
     if unknown and not broker.roles and "zookeeper.connect" in broker.settings:
@@ -42,7 +43,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
     yield from check_wildcard_in_3_9_0(broker)
 
 
-def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     migrating = broker.get("zookeeper.metadata.migration.enable").lower() == "true"
     if (broker.roles or broker.kraft_only) and not (migrating and not broker.kraft_only):
         keys = [key for key in (*_ZOOKEEPER_SETTINGS, "zookeeper.metadata.migration.enable") if key in broker.settings]
@@ -69,7 +70,7 @@ def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintFinding]:
                 )
 
 
-def check_roles(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     value = broker.settings.get("process.roles")
     wrong = [role for role in broker.roles if role not in ("broker", "controller") and "{" not in role]
     if wrong and value is not None:
@@ -79,7 +80,7 @@ def check_roles(broker: BrokerConfig) -> Iterator[LintFinding]:
         yield new_finding("process-roles", value, broker.name, f"process.roles has '{wrong[0]}'", edits, suggestion)
 
 
-def check_required_settings(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     setting = broker.settings.get("process.roles", broker.location)
@@ -131,7 +132,7 @@ def _likely_controller(broker: BrokerConfig) -> str:
     return next((name for name in broker.protocol_map if "CONTROLLER" in name), "CONTROLLER")
 
 
-def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     names = broker.controller_names
     if not names or any("{" in name for name in names):
         return
@@ -155,7 +156,7 @@ def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintFinding]:
     yield from _check_advertised(broker, names, listening)
 
 
-def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[LintFinding]:
+def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[LintDiagnostic]:
     if broker.family is ImageFamily.BITNAMI and "listeners" not in broker.settings:
         return  # the rules for images report it
     value = broker.settings.get("listeners")
@@ -187,7 +188,7 @@ def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[Li
 
 def _check_advertised(
     broker: BrokerConfig, names: list[str], listening: list[ListenerEndpoint]
-) -> Iterator[LintFinding]:
+) -> Iterator[LintDiagnostic]:
     """Report advertised controller listeners before Kafka 3.9; later brokers ignore them."""
     value = broker.settings.get("advertised.listeners")
     if value is None or (broker.version is not None and broker.version >= (3, 9)):
@@ -206,7 +207,7 @@ def _check_advertised(
         yield new_finding("controller-advertised", value, broker.name, text, edits, severity=severity)
 
 
-def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     """Report a wildcard controller listener, which Kafka 3.9.0 alone takes for an advertised address."""
     value = broker.settings.get("listeners")
     reference = broker.service.image.text if broker.service and broker.service.image else ""
@@ -225,7 +226,7 @@ def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintFinding]:
             yield new_finding("advertised-wildcard", value, broker.name, text, edits, why=why)
 
 
-def check_voters(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     value = broker.settings.get(_VOTERS)
     if value is None or not broker.voters or not broker.node_id.isdigit():
         return

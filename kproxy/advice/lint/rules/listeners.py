@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, parse_endpoints
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, new_finding
 from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
+from kproxy.base.diagnostic import Severity
 
 _PLACEHOLDER = "<host that clients reach>"
 _REMOVED_SETTINGS = ("advertised.host.name", "advertised.port", "host.name", "port")
@@ -35,7 +36,7 @@ def set_or_add(broker: BrokerConfig, key: str, text: str, *beside: str) -> list[
     return None
 
 
-def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_syntax(broker)
     yield from check_wildcard(broker, setup)
     yield from check_names(broker)
@@ -46,7 +47,7 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
     yield from check_removed_settings(broker, setup)
 
 
-def check_syntax(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     for key in ("listeners", "advertised.listeners"):
         value = broker.settings.get(key)
         for index, entry in parse_endpoints(value)[1] if value is not None else ():
@@ -59,7 +60,7 @@ def check_syntax(broker: BrokerConfig) -> Iterator[LintFinding]:
             yield new_finding("listener-syntax", value, broker.name, f"'{entry}' is no listener", edits, suggestion)
 
 
-def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     setting = broker.settings.get("advertised.listeners")
     for endpoint in broker.advertised:
         if endpoint.kind is HostKind.WILDCARD and setting is not None:
@@ -93,7 +94,7 @@ def _replace_wildcard(
     )
 
 
-def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintFinding]:
+def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintDiagnostic]:
     """Check `listeners` where advertised.listeners is missing: the broker then advertises these."""
     wild = [endpoint for endpoint in broker.advertised if endpoint.kind is HostKind.WILDCARD]
     if wild and broker.is_broker:
@@ -112,7 +113,7 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
         yield new_finding("canonical-host-name", listeners, broker.name, message, None, beside or "")
 
 
-def check_names(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     setting = broker.settings.get("advertised.listeners")
     known_names = [endpoint.name for endpoint in broker.listeners]
     if setting is None or not known_names or ("listeners" not in broker.settings and not broker.complete):
@@ -151,7 +152,7 @@ def _written_name(endpoint: ListenerEndpoint) -> str:
     return endpoint.text.partition("://")[0]
 
 
-def check_protocols(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_protocols(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     setting = broker.settings.get("listener.security.protocol.map")
     protocol_map = broker.protocol_map
     for index, entry in enumerate(setting.entries[:100] if setting is not None else ()):
@@ -193,7 +194,7 @@ def _likely_protocol(text: str) -> str:
     return ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
 
 
-def check_ports(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_ports(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     setting = broker.settings.get("listeners")
     if setting is None:
         setting = broker.settings.get("advertised.listeners") if broker.listeners_derived else None
@@ -229,7 +230,7 @@ def _is_dual_stack_pair(first: ListenerEndpoint, second: ListenerEndpoint) -> bo
     )
 
 
-def check_inter_broker(broker: BrokerConfig) -> Iterator[LintFinding]:
+def check_inter_broker(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     name_setting, protocol_setting = broker.settings.get(name), broker.settings.get(protocol)
     if name_setting is not None and protocol_setting is not None:
@@ -266,7 +267,7 @@ def _best_inter_broker_listener(broker: BrokerConfig, choices: list[str]) -> str
     return min(choices, key=rank)
 
 
-def check_removed_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check_removed_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     old = [broker.settings[key] for key in _REMOVED_SETTINGS if key in broker.settings]
     if not old or (broker.version is not None and broker.version < (3, 0)) or broker.family is ImageFamily.WURSTMEISTER:
         return

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, host_kind
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.operators import STRIMZI, OperatorCluster, OperatorListener
 from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.base.diagnostic import Severity
 
 _STRIMZI_TYPES = ("internal", "route", "loadbalancer", "nodeport", "ingress", "cluster-ip")
 _CFK_TYPES = ("loadBalancer", "nodePort", "route", "staticForPortBasedRouting", "staticForHostBasedRouting")
@@ -35,7 +36,7 @@ _CFK_SETTINGS = re.compile(
 )
 
 
-def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintFinding]:
+def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintDiagnostic]:
     strimzi = cluster.operator == STRIMZI
     yield from check_uniqueness(cluster)
     for listener in cluster.listeners:
@@ -57,7 +58,7 @@ def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintFinding]:
         yield new_finding("operator-version", location, cluster.name, text, None, line, severity=severity, why=why)
 
 
-def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintFinding]:
+def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
     names: dict[str, OperatorListener] = {}
     ports: dict[str, OperatorListener] = {}
     taken = {listener.port.text for listener in cluster.listeners if listener.port is not None}
@@ -88,7 +89,7 @@ def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintFinding]:
         ports.setdefault(listener.port.text, listener)
 
 
-def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintFinding]:
+def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
     if not re.fullmatch(r"[a-z0-9]{1,11}", listener.name):
         location = listener.name_value or listener.location
         likely = re.sub(r"[^a-z0-9]", "", listener.name.lower())[:11]
@@ -146,7 +147,7 @@ def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener)
             yield new_finding("operator-host-missing", listener.location, cluster.name, text, None, lines)
 
 
-def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintFinding]:
+def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
     is_builtin = listener.name_value is None
     if not is_builtin and (
         listener.name.lower() in _CFK_RESERVED or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", listener.name)
@@ -189,7 +190,7 @@ def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> 
         )
 
 
-def check_advertised(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintFinding]:
+def check_advertised(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
     for host in (
         *listener.advertised,
         *listener.hosts,
@@ -202,7 +203,7 @@ def check_advertised(cluster: OperatorCluster, listener: OperatorListener) -> It
             )
 
 
-def check_settings(cluster: OperatorCluster) -> Iterator[LintFinding]:
+def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
     strimzi = cluster.operator == STRIMZI
     for key, value in cluster.config.items():
         if (_STRIMZI_SETTINGS if strimzi else _CFK_SETTINGS).fullmatch(key):

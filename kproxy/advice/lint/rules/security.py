@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import ListenerEndpoint
-from kproxy.advice.lint.findings import LintFinding
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
 from kproxy.advice.lint.rules.table import new_finding
@@ -17,7 +17,7 @@ _INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _KEYSTORES = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.engine.factory.class")
 
 
-def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintFinding]:
+def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     sasl = [endpoint for endpoint in broker.listeners if broker.protocol(endpoint.name).startswith("SASL_")]
@@ -45,7 +45,7 @@ def _has_keystore(broker: BrokerConfig, endpoint: ListenerEndpoint) -> bool:
     return any(f"{prefix}{key}" in broker.settings or key in broker.settings for key in _KEYSTORES)
 
 
-def check_mechanisms(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintFinding]:
+def check_mechanisms(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintDiagnostic]:
     kerberos = "sasl.kerberos.service.name" in broker.settings
     without = [
         endpoint
@@ -96,7 +96,7 @@ def _likely_mechanism(broker: BrokerConfig) -> str:
     return mechanisms_[0].upper() if mechanisms_ else ""
 
 
-def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintFinding]:
+def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[LintDiagnostic]:
     """Check that each SASL listener has a JAAS entry, or KAFKA_OPTS a file with it."""
     service = broker.service
     if broker.family is ImageFamily.PROPERTIES or broker.family is ImageFamily.BITNAMI:

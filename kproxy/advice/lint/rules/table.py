@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.source import Edit, SourceLocation
 from kproxy.advice.lint.value import ConfigValue
+from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -270,10 +271,10 @@ def new_finding(
     severity: Severity | None = None,
     fault: Fault | None = None,
     why: str = "",
-) -> LintFinding:
+) -> LintDiagnostic:
     """Create a finding of a rule."""
     lint_rule = RULES[rule]
-    return LintFinding(
+    return LintDiagnostic(
         rule=rule,
         severity=severity or lint_rule.severity,
         location=location.location if isinstance(location, ConfigValue) else location,
@@ -281,7 +282,7 @@ def new_finding(
         text=text,
         why=why or lint_rule.why,
         edits=tuple(edits or ()),
-        suggestion=() if edits else (suggestion,) if isinstance(suggestion, str) else tuple(suggestion),
+        fix=() if edits else (suggestion,) if isinstance(suggestion, str) else tuple(suggestion),
         fault=(fault or lint_rule.fault).value,
     )
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from textwrap import dedent
 
+from rich.console import Console
+
+from kproxy.advice.lint import output
 from kproxy.advice.lint.filekinds import FileKind
-from kproxy.advice.lint.findings import LintFinding, Severity
+from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.linter import LintOptions, LintReport, lint
 from kproxy.advice.lint.source import SourceFile
+from kproxy.base.diagnostic import Severity
 
 
 def report(
@@ -25,6 +30,13 @@ def shown(one: LintReport) -> str:
     )
 
 
-def wrong(one: LintReport) -> list[LintFinding]:
+def printed(one: LintReport) -> str:
+    """The report as a person reads it."""
+    out = StringIO()
+    output.print_text(one, Console(file=out, highlight=False))
+    return out.getvalue()
+
+
+def wrong(one: LintReport) -> list[LintDiagnostic]:
     """The findings that change the exit code."""
     return [finding for finding in one.findings if finding.severity is not Severity.NOTE]

@@ -116,7 +116,7 @@ def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (finding,) = document["findings"]
     assert finding["rule"] == "inter-broker-unknown"
     assert finding["fault"] == "listener-configuration"
-    assert (finding["line"], finding["column"], finding["fixable"]) == (5, 1, True)
+    assert (finding["place"], finding["fixable"]) == ({"name": str(file), "line": 5, "column": 1}, True)
     assert document["reach"][0]["host"] == "yes"
     assert "+inter.broker.listener.name=PLAINTEXT" in document["diff"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.advice.lint import fixes, output
+from kproxy.advice.lint import fixes
 from kproxy.advice.lint.filekinds import FileKind
 from kproxy.advice.lint.linter import LintOptions
 from kproxy.advice.lint.rules.table import RULES
 from tests.unit.advice.lint.broken import APP, CASES, PLAIN
-from tests.unit.advice.lint.helpers import report
+from tests.unit.advice.lint.helpers import printed, report
 
 PAGE = (Path(__file__).parents[4] / "docs" / "lint.md").read_text()
 # These need more than one text: see test_hostile.py and test_files.py.
@@ -26,10 +26,10 @@ def test_the_page_has_each_rule() -> None:
 
 def test_the_page_shows_what_is_printed() -> None:
     before = report({"docker-compose.yml": PLAIN + APP})
-    printed = "\n".join([*output.text_lines(before), *output.text_lines(fixes.fix(before, LintOptions()).after)])
+    shown = printed(before) + printed(fixes.fix(before, LintOptions()).after)
     finding, table = re.findall(r"\n\n```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert finding in printed
-    assert table in printed
+    assert finding in shown
+    assert table in shown
 
 
 def test_the_page_has_each_kind() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.compose import parse_short_ports
 from kproxy.advice.lint.endpoint import host_kind
-from kproxy.advice.lint.findings import Severity
 from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
+from kproxy.base.diagnostic import Severity
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.broken import ONE_NODE, STRIMZI, STRIMZI_1, changed
 from tests.unit.advice.lint.helpers import report, shown, wrong

@@ -14,7 +14,7 @@ from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode_source, read_source
 from kproxy.cli import invoke
 from tests.unit.advice.lint import examples
-from tests.unit.advice.lint.helpers import report, shown
+from tests.unit.advice.lint.helpers import printed, report, shown
 
 GOOD = examples.SERVER["Kafka 4, one node"].removeprefix("\n")
 
@@ -142,7 +142,7 @@ def test_much_of_one_thing_takes_no_quadratic_time(name: str) -> None:
     found = report({"server.properties" if "=" in MANY[name].partition(chr(10))[0] else "file": MANY[name] + "\n"})
     fixed = fixes.fix(found, LintOptions())
     assert len("\n".join(fixes.diff_lines(fixed))) < 50_000_000
-    assert len("\n".join(output.text_lines(found))) < 5_000_000
+    assert len(printed(found)) < 5_000_000
 
 
 def test_nothing_from_a_file_moves_the_cursor() -> None:
@@ -152,8 +152,8 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
     found = type(found)(found.sources, found.findings, found.reachability, [*found.unchecked, evil], {evil: evil})
     assert found.findings
     for lines in (
-        "\n".join(output.text_lines(found)),
-        "\n".join(output.github_annotations(found)),
+        printed(found),
+        "\n".join(output.annotations(found)),
         output.as_json(found),
     ):
         assert "\x1b" not in lines
@@ -162,7 +162,7 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
 
 def test_annotations_cannot_be_forged() -> None:
     text = GOOD.replace("broker,controller", "broker,control\\n::error::forged")
-    lines = list(output.github_annotations(report({"x,y:z.properties": text}, kind=FileKind.SERVER)))
+    lines = list(output.annotations(report({"x,y:z.properties": text}, kind=FileKind.SERVER)))
     assert lines
     assert all(line.startswith(("::error file=x%2Cy%3Az.properties,", "::warning", "::notice")) for line in lines)
     assert all("\n" not in line for line in lines)

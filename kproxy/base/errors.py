@@ -13,6 +13,7 @@ Any other exception that escapes is a defect of kproxy.
 
 from __future__ import annotations
 
+from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.printable import one_line
 
 # The text of an error may quote a peer.
@@ -38,12 +39,15 @@ class KproxyError(Exception):
 class ConfigError(KproxyError):
     """One or more mistakes in flags, environment or file, all found at once.
 
-    `problems` has one line for each mistake: where it is, what is wrong, what is allowed.
+    `problems` has one line for each mistake: where it is, what is wrong, what is allowed. `diagnostics` has the same.
     """
 
-    def __init__(self, *problems: str) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
+    def __init__(self, *mistakes: str | Diagnostic) -> None:
+        self.diagnostics = [
+            Diagnostic(ERROR, "", mistake) if isinstance(mistake, str) else mistake for mistake in mistakes
+        ]
+        self.problems = tuple(map(str, mistakes))
+        super().__init__("; ".join(self.problems))
 
 
 class WireError(KproxyError):

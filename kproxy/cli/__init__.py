@@ -13,6 +13,7 @@
     config            config check, show, schema
     lint              lint
     explain           explain
+    findings          the formats in which commands print what a check finds
     sandbox           demo, devcluster
     profiles          named set-ups: up, down, list
     migrate           migrate, of the wing migrate

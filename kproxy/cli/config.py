@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kproxy.cli.findings import format_option, print_findings
 from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy
 from kproxy.cli.server_arguments import add_servers, servers_argument
@@ -28,19 +29,32 @@ def config_group(ctx: click.Context) -> int:
 
 @config_group.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> int:
+@format_option
+def check(file: Path, form: str) -> int:
     """Check FILE as 'kproxy run -c FILE' would read it on this machine.
 
     \b
       kproxy config check kproxy.yaml
 
     The command reports all mistakes at once, with their lines. This includes unusable certificates, keys, passwords
-    and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, else 2.
+    and secrets. It opens no socket and runs no command. The exit code is 0 without mistakes, 1 with mistakes, and 2 if
+    the file cannot be read.
     """
+    from kproxy.base.diagnostic import exit_code
+    from kproxy.base.errors import ConfigError
     from kproxy.config import read
-    from kproxy.proxy.app.preflight import findings, unchecked_commands
+    from kproxy.proxy.app.preflight import unchecked_commands, violations
 
-    config = read({}, os.environ, file, further=findings).config
+    try:
+        config = read({}, os.environ, file, further=violations).config
+    except ConfigError as error:
+        if not os.access(file, os.R_OK):
+            raise
+        print_findings(error.diagnostics, form)
+        return exit_code(error.diagnostics)
+    if form != "text":
+        print_findings([], form)
+        return 0
     names = ", ".join(cluster.name for cluster in config.served)
     clusters = "1 cluster" if len(config.served) == 1 else f"{len(config.served)} clusters"
     servers = sum(len(cluster.bootstrap_servers) for cluster in config.clusters)

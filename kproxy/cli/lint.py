@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kproxy.cli.findings import format_option
 from kproxy.cli.group import kproxy
 
 _KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
@@ -17,14 +18,7 @@ _KINDS = ("server", "client", "connect", "spark", "compose", "kubernetes")
 @click.option(
     "--host", default="", metavar="HOST", help="The host by which clients reach the brokers, for corrected lines."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
-    help="For a person, a program, or GitHub Actions.",
-)
+@format_option
 @click.option("--fix", is_flag=True, help="Show the corrected files as a diff.")
 @click.option("--write", is_flag=True, help="With --fix: write the corrected files.")
 def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bool, write: bool) -> int:
@@ -70,7 +64,7 @@ def lint(files: tuple[str, ...], kind: str | None, host: str, form: str, fix: bo
         click.echo(output.as_json(report, difference))
     else:
         if form == "github":
-            click.echo("".join(f"{line}\n" for line in output.annotations(report)), nl=False)
+            click.echo("".join(f"{line}\n" for line in output.annotations_of(report)), nl=False)
         else:
             output.print_text(report)
         for line in difference or ():

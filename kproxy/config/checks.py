@@ -1,6 +1,6 @@
 """Rules between options: ports that do not overlap, names that are unique, no loop.
 
-Pure: each check reads a valid `ClusterConfig` or `Config` and yields its findings.
+Pure: each check reads a valid `ClusterConfig` or `Config` and yields the violations.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ DEFERRED = "checks are run by the caller"
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigFinding:
-    """A violated rule, and the options that it involves, the one to change first."""
+class Violation:
+    """A violated rule, and the options that it involves, the one to change first.
+
+    It has no place yet: the loader, which knows where the user wrote these options, makes a `Diagnostic` of it.
+    """
 
     locs: tuple[OptionPath, ...]
     text: str
@@ -41,25 +44,25 @@ class _Claim:
     ports: PortRange
 
 
-def raise_findings(findings: Iterable[ConfigFinding], context: object) -> None:
-    """Raise ValueError for findings, for code that builds a configuration itself."""
-    if context != DEFERRED and (texts := [f"{finding.locs[0][-1]}: {finding.text}" for finding in findings]):
+def raise_violations(violations: Iterable[Violation], context: object) -> None:
+    """Raise ValueError for violations, for code that builds a configuration itself."""
+    if context != DEFERRED and (texts := [f"{violation.locs[0][-1]}: {violation.text}" for violation in violations]):
         raise ValueError("; ".join(texts))
 
 
-def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
-    """Yield the findings within one cluster, whose options are under `at`."""
+def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
+    """Yield the violations within one cluster, whose options are under `at`."""
     listen, node_ports, advertise = (*at, "listen"), (*at, "node-ports"), (*at, "advertise")
     port = cluster.listen.port
     if cluster.node_ports is not None and port in cluster.node_ports:
-        yield ConfigFinding(
+        yield Violation(
             (node_ports, listen),
             f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it",
         )
     if cluster.sni is not None:
         yield from _of_sni(cluster, at)
     elif cluster.node_ports is None and port == MAX_PORT:
-        yield ConfigFinding(
+        yield Violation(
             (listen, node_ports),
             f"no port is left for nodes after {port}; allowed: a lower port, or node-ports",
         )
@@ -67,29 +70,29 @@ def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFind
         first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
         if first + count - 1 > MAX_PORT:
             text = f"FIRST_PORT {first} and {count} node ports go beyond port {MAX_PORT}"
-            yield ConfigFinding((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
+            yield Violation((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
     if not cluster.bootstrap_servers:
-        yield ConfigFinding(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+        yield Violation(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
     for index, hop in enumerate(cluster.via):
         if index and hop.scheme == "docker":
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
-            yield ConfigFinding(((*at, "via", index),), text)
+            yield Violation(((*at, "via", index),), text)
     yield from _loops(cluster, cluster.listen, at)
     yield from _forwards_to_themselves(cluster, at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
-        yield ConfigFinding(((*at, key),), text)
+        yield Violation(((*at, key),), text)
 
 
-def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
+def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
     if cluster.client_tls_cert is None:
         text = "needs TLS with clients, whose handshake names the node that they want; allowed: with client-tls-cert"
-        yield ConfigFinding(((*at, "sni"), (*at, "client-tls-cert")), text)
+        yield Violation(((*at, "sni"), (*at, "client-tls-cert")), text)
     if cluster.node_ports is not None:
         text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
-        yield ConfigFinding(((*at, "node-ports"), (*at, "sni")), text)
+        yield Violation(((*at, "node-ports"), (*at, "sni")), text)
 
 
-def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[ConfigFinding]:
+def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Violation]:
     """Yield bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
     if cluster.via or not own.port:  # behind a hop, the same address belongs to another machine
         return
@@ -97,29 +100,29 @@ def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Con
     listen = (*at, "listen")
     for index, server in enumerate(cluster.bootstrap_servers):
         if _same(server, own):
-            yield ConfigFinding(
+            yield Violation(
                 ((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}"
             )
     for index, route in enumerate(cluster.map):
         if route.dial_port == own.port and _same_host(route.dial_host, own.host):
-            yield ConfigFinding(((*at, "map", index), listen), f"{route} leads to the address of listen: {why}")
+            yield Violation(((*at, "map", index), listen), f"{route} leads to the address of listen: {why}")
     for index, forward in enumerate(cluster.forward):
         if _same(forward.to, own):
-            yield ConfigFinding(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
+            yield Violation(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
 
 
-def _forwards_to_themselves(cluster: ClusterConfig, at: OptionPath) -> Iterator[ConfigFinding]:
+def _forwards_to_themselves(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
     for index, forward in enumerate(cluster.forward):
         if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
             text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
-            yield ConfigFinding(((*at, "forward", index),), text)
+            yield Violation(((*at, "forward", index),), text)
 
 
 def find_default_port_user(clusters: Iterable[ClusterConfig]) -> str:
     """Return the first bootstrap server, map or forward of these clusters that leads to their listener, or ""."""
     for cluster in clusters:
-        for finding in _loops(cluster, cluster.listen, ()):
-            key, index = str(finding.locs[0][0]), finding.locs[0][1]
+        for violation in _loops(cluster, cluster.listen, ()):
+            key, index = str(violation.locs[0][0]), violation.locs[0][1]
             assert isinstance(index, int)
             return str(getattr(cluster, key.replace("-", "_"))[index])
     return ""
@@ -133,18 +136,16 @@ def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed
     )
 
 
-def check_clusters(config: Config) -> Iterator[ConfigFinding]:
-    """Yield the findings between the clusters of one process and its admin address."""
+def check_clusters(config: Config) -> Iterator[Violation]:
+    """Yield the violations between the clusters of one process and its admin address."""
     if not config.clusters:
-        yield ConfigFinding((("clusters",),), "is empty; allowed: one cluster or more")
+        yield Violation((("clusters",),), "is empty; allowed: one cluster or more")
     yield from _admin(config)
     seen: dict[str, int] = {}
     for index, cluster in _served(config):
         if cluster.name in seen:
             loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
-            yield ConfigFinding(
-                (loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own"
-            )
+            yield Violation((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
         seen.setdefault(cluster.name, index)
     if config.reuse_port:
         yield from _shared(config)
@@ -156,25 +157,25 @@ def check_clusters(config: Config) -> Iterator[ConfigFinding]:
         within = owners[0] == owners[1] and not (_is_forward(taken) or _is_forward(claim))
         if not within and not follows and _clash(taken, claim):
             reported.add(owners)
-            yield ConfigFinding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+            yield Violation((*claim.locs, *taken.locs), _clash_text(claim, taken))
     for taken, claim in combinations(_advertised(config), 2):
         if _clash(taken, claim):
-            yield ConfigFinding((*claim.locs, *taken.locs), _clash_text(claim, taken))
+            yield Violation((*claim.locs, *taken.locs), _clash_text(claim, taken))
 
 
 WHERE_NOT_SHARED = "needs Linux: other systems do not spread connections over those that share a port; leave it out"
 
 
-def _shared(config: Config) -> Iterator[ConfigFinding]:
+def _shared(config: Config) -> Iterator[Violation]:
     """Ports that others are to find as well must be said."""
     for index, cluster in _served(config):
         if cluster.listen.port == 0:
             text = f"{cluster.listen} has port 0, and reuse-port needs one that all kproxies know; allowed: HOST:PORT"
-            yield ConfigFinding((("clusters", index, "listen"), ("reuse-port",)), text)
+            yield Violation((("clusters", index, "listen"), ("reuse-port",)), text)
         for number, forward in enumerate(cluster.forward):
             if forward.port == 0:
                 text = "has port 0, and reuse-port needs one that all kproxies know; allowed: PORT=HOST:PORT"
-                yield ConfigFinding((("clusters", index, "forward", number), ("reuse-port",)), text)
+                yield Violation((("clusters", index, "forward", number), ("reuse-port",)), text)
 
 
 def _is_forward(claim: _Claim) -> bool:
@@ -186,30 +187,30 @@ def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
     return ((index, cluster) for index, cluster in enumerate(config.clusters) if cluster.active)
 
 
-def _admin(config: Config) -> Iterator[ConfigFinding]:
-    """Yield the findings between the options of the admin endpoint."""
+def _admin(config: Config) -> Iterator[Violation]:
+    """Yield the violations between the options of the admin endpoint."""
     if config.admin_quit and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
-        yield ConfigFinding((("admin-quit",), ("admin",)), text)
+        yield Violation((("admin-quit",), ("admin",)), text)
     if config.admin_reload and config.admin is None:
         text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
-        yield ConfigFinding((("admin-reload",), ("admin",)), text)
+        yield Violation((("admin-reload",), ("admin",)), text)
     guarded = config.admin_token is not None or config.admin_token_file is not None
     if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
         text = (
             f"would let every client that reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
         )
-        yield ConfigFinding((("admin-reload",), ("admin",)), f"{text} address in admin")
+        yield Violation((("admin-reload",), ("admin",)), f"{text} address in admin")
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
-        yield ConfigFinding((("admin-token-file",), ("admin-token",)), text)
+        yield Violation((("admin-token-file",), ("admin-token",)), text)
     for key, given in (("key", config.admin_tls_key), ("key-password", config.admin_tls_key_password)):
         if given is not None and config.admin_tls_cert is None:
             text = "is given, but admin-tls-cert is not; allowed: together with admin-tls-cert"
-            yield ConfigFinding(((f"admin-tls-{key}",),), text)
+            yield Violation(((f"admin-tls-{key}",),), text)
     if config.admin_require_token_for_reads and config.admin_token is None and config.admin_token_file is None:
         text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
-        yield ConfigFinding((("admin-require-token-for-reads",), ("admin-token-file",)), text)
+        yield Violation((("admin-require-token-for-reads",), ("admin-token-file",)), text)
 
 
 def _bound(config: Config) -> Iterator[_Claim]:

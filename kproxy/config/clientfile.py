@@ -11,11 +11,12 @@ from pathlib import Path
 
 import javaproperties
 
+from kproxy.base.diagnostic import Diagnostic, Place
 from kproxy.config import jaas
 from kproxy.config.options import cluster_settings
 from kproxy.config.protocols import PROTOCOLS
 from kproxy.config.sasl import EXCLUSIVE, MECHANISMS, is_for
-from kproxy.config.sources import Layer, Origin, Problem
+from kproxy.config.sources import Layer, mistake
 
 MAX_BYTES = 1024 * 1024
 
@@ -87,7 +88,7 @@ def read_client_config(merged: Layer, cluster: int) -> None:
     for key, property in file.options().items():
         rivals = next((group for group in EXCLUSIVE if key in group), (key,))
         if not given.intersection(rivals):
-            merged.put(settings[key], property.value, Origin(str(file.path), property.line), cluster)
+            merged.put(settings[key], property.value, Place(str(file.path), property.line), cluster)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,7 +103,7 @@ class _Property:
 class _File:
     """One file. Mistakes in it go to `problems`."""
 
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
+    def __init__(self, path: Path, problems: list[Diagnostic]) -> None:
         self.path = path
         self._problems = problems
         self._properties: dict[str, _Property] = {}
@@ -132,7 +133,7 @@ class _File:
             self._problem(line, "", r"has \u without four hexadecimal digits")
 
     def _problem(self, line: int, key: str, text: str) -> None:
-        self._problems.append(Problem(Origin(str(self.path), line), key, text))
+        self._problems.append(mistake(Place(str(self.path), line), key, text))
 
     def options(self) -> dict[str, _Property]:
         """Return kproxy's options, by key."""

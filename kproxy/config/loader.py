@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import checks, protocols
-from kproxy.config.checks import DEFERRED, ConfigFinding, OptionPath
+from kproxy.config.checks import DEFERRED, OptionPath, Violation
 from kproxy.config.hop import mask
 from kproxy.config.options import Config, Setting, cluster_settings, process_settings, upstream_settings
 from kproxy.config.sources import (
     CONFIG_VARIABLE,
     UPSTREAMS,
     Layer,
-    Problem,
+    mistake,
     read_environment,
     read_flags,
     setting_loc,
@@ -54,13 +55,13 @@ def read(
     env: Mapping[str, str],
     file: Path | None,
     defaults: Mapping[str, str] | None = None,
-    further: Callable[[Config], Iterable[ConfigFinding]] = lambda _: (),
+    further: Callable[[Config], Iterable[Violation]] = lambda _: (),
 ) -> LoadedConfig:
     """Merge and validate all sources.
 
     `flags` has Python's names of options; None or absent means not given. Without `file`, KPROXY_CONFIG names it.
     `defaults`, by key, override those of the declaration. `further` runs checks that this room does not know; it sees
-    defaults in place of values that are wrong. Raises ConfigError with one line for each mistake.
+    defaults in place of values that are wrong. Raises ConfigError with a diagnostic for each mistake.
     """
     if file is None and env.get(CONFIG_VARIABLE, "").strip():
         file = Path(env[CONFIG_VARIABLE].strip())
@@ -71,14 +72,16 @@ def read(
             values.setdefault(key, value)
     config, problems = _validate(merged, file, further)
     if problems:
-        raise ConfigError(*dict.fromkeys(_ordered(problems)))  # what upstreams share is wrong in each of them
+        raise ConfigError(
+            *dict.fromkeys(map(_masked, sorted(problems, key=_line)))
+        )  # what upstreams share is wrong in each of them
     return LoadedConfig(config, {loc: str(origin) for loc, origin in merged.origins.items()})
 
 
-def validate_layer(layer: Layer, file: Path) -> list[Problem]:
+def validate_layer(layer: Layer, file: Path) -> list[Diagnostic]:
     """Return the mistakes in a layer that another room has read from its own file, in the order of the file."""
     _, problems = _validate(_merge([layer]), file, lambda _: ())
-    return sorted(problems, key=_place)
+    return sorted(problems, key=_line)
 
 
 def _read_file(file: Path | None) -> Layer:
@@ -98,9 +101,9 @@ def _merge(layers: list[Layer]) -> Layer:
         if several:
             for key in layer.clusters[0] if layer.clusters else ():
                 text = "does not say which cluster it means, and the file has several"
-                place = merged.origins["clusters", 0].place
+                place = merged.origins["clusters", 0].name
                 origin = layer.origins["clusters", 0, key]
-                merged.problems.append(Problem(origin, "", f"{text}; allowed: put {key} under its cluster in {place}"))
+                merged.problems.append(mistake(origin, "", f"{text}; allowed: put {key} under its cluster in {place}"))
         for given in (*process_settings().values(), *(() if several else cluster_settings().values())):
             given_at = setting_loc(given, 0)
             if given_at not in layer.origins:
@@ -108,7 +111,7 @@ def _merge(layers: list[Layer]) -> Layer:
             origin = layer.origins[given_at]
             if len(merged.clusters) > 1 and given.key in upstream_settings():
                 text = f"does not say which upstream it means; allowed: put {given.key} under its upstream in"
-                merged.problems.append(Problem(origin, "", f"{text} {merged.origins['clusters', 0].place}"))
+                merged.problems.append(mistake(origin, "", f"{text} {merged.origins['clusters', 0].name}"))
                 continue
             # Each upstream of a cluster has the options that they share.
             for at in range(max(1, len(merged.clusters)) if given.in_cluster else 1):
@@ -129,8 +132,8 @@ def _merge(layers: list[Layer]) -> Layer:
 
 
 def _validate(
-    merged: Layer, file: Path | None, further: Callable[[Config], Iterable[ConfigFinding]]
-) -> tuple[Config, list[Problem]]:
+    merged: Layer, file: Path | None, further: Callable[[Config], Iterable[Violation]]
+) -> tuple[Config, list[Diagnostic]]:
     problems = list(merged.problems)
     server_protocols: protocols.ServerProtocols = {}
     for index, cluster in enumerate(merged.clusters):
@@ -152,9 +155,10 @@ def _validate(
             _replace(data, loc)
             replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
         config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
-    for finding in chain(_findings(config), protocols.find_contradictions(config, server_protocols), further(config)):
-        if not any(_within(loc, failed | replaced) for loc in finding.locs):
-            problems.append(_problem(merged, finding.locs, finding.text))
+    contradictions = protocols.find_contradictions(config, server_protocols)
+    for violation in chain(_violations(config), contradictions, further(config)):
+        if not any(_within(loc, failed | replaced) for loc in violation.locs):
+            problems.append(_problem(merged, violation.locs, violation.text))
     return config, problems
 
 
@@ -162,7 +166,7 @@ def _within(loc: OptionPath, places: set[OptionPath]) -> bool:
     return any(loc[:length] in places for length in range(1, len(loc) + 1))
 
 
-def _findings(config: Config) -> Iterator[ConfigFinding]:
+def _violations(config: Config) -> Iterator[Violation]:
     per_cluster = (checks.check_cluster(cluster, ("clusters", i)) for i, cluster in enumerate(config.clusters))
     return chain(chain.from_iterable(per_cluster), checks.check_clusters(config))
 
@@ -175,9 +179,9 @@ def _replace(data: dict[str, Any], loc: OptionPath) -> None:
         values[key] = _PLACEHOLDER
 
 
-def _missing(setting: Setting, file: Path | None) -> Problem:
+def _missing(setting: Setting, file: Path | None) -> Diagnostic:
     allowed = f"{setting.option.short} {setting.kind.metavar}, {setting.env}, or {setting.key} in "
-    return Problem(None, "", f"no bootstrap server is given; allowed: {allowed}{file or 'a file (-c FILE)'}")
+    return mistake(None, "", f"no bootstrap server is given; allowed: {allowed}{file or 'a file (-c FILE)'}")
 
 
 def _reason(detail: Any, setting: Setting) -> str:
@@ -193,14 +197,14 @@ def _setting(loc: OptionPath) -> Setting:
     return cluster_settings()[key] if loc[0] == "clusters" else process_settings()[key]
 
 
-def _problem(merged: Layer, locs: tuple[OptionPath, ...], text: str) -> Problem:
+def _problem(merged: Layer, locs: tuple[OptionPath, ...], text: str) -> Diagnostic:
     """Return a problem at the place where the user wrote the first of these options."""
     given = next((loc for loc in locs if loc in merged.origins or loc[:3] in merged.origins), None)
     loc = given or locs[0]
     lengths = range(len(loc), 0, -1)
     origin = next((merged.origins[loc[:length]] for length in lengths if loc[:length] in merged.origins), None)
     bare = origin is not None and not origin.line  # the name of a flag or variable is enough
-    return Problem(origin, "" if bare else _path(loc, merged), text)
+    return mistake(origin, "" if bare else _path(loc, merged), text)
 
 
 def _path(loc: OptionPath, merged: Layer) -> str:
@@ -215,12 +219,12 @@ def _path(loc: OptionPath, merged: Layer) -> str:
     return re.sub(r"\.(\[)", r"\1", ".".join(parts))
 
 
-def _ordered(problems: list[Problem]) -> Iterator[str]:
-    """Yield one printable line for each problem, in the order of the file, with passwords masked."""
-    for problem in sorted(problems, key=_place):
-        yield escaped(mask(str(problem)))
+def _masked(problem: Diagnostic) -> Diagnostic:
+    """Return a mistake whose texts are printable and have no passwords."""
+    place = problem.place and replace(problem.place, name=escaped(problem.place.name))
+    return replace(problem, place=place, subject=escaped(problem.subject), text=escaped(mask(problem.text)))
 
 
-def _place(problem: Problem) -> tuple[int, int]:
-    in_file = problem.origin is not None and problem.origin.line > 0
-    return (0, problem.origin.line) if in_file and problem.origin else (1, 0)
+def _line(problem: Diagnostic) -> tuple[int, int]:
+    in_file = problem.place is not None and problem.place.line > 0
+    return (0, problem.place.line) if in_file and problem.place else (1, 0)

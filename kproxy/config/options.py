@@ -219,7 +219,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> ClusterConfig:
         _listen_elsewhere([self], ())  # what it shares with other upstreams, and with the process, the Config knows
-        checks.raise_findings(checks.check_cluster(self, ()), info.context)
+        checks.raise_violations(checks.check_cluster(self, ()), info.context)
         return self
 
     def _listen_at(self, listen: Address, taken_by: str) -> None:
@@ -425,7 +425,7 @@ class Config(Model):
                 and checks.share_host(self.admin.host, cluster.listen.host)
             ):
                 cluster._admin_port = self.admin.port
-        checks.raise_findings(checks.check_clusters(self), info.context)
+        checks.raise_violations(checks.check_clusters(self), info.context)
         return self
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kproxy.config.checks import ConfigFinding, OptionPath
+from kproxy.config.checks import OptionPath, Violation
 
 if TYPE_CHECKING:
     from kproxy.config.options import ClusterConfig, Config
@@ -33,7 +33,7 @@ def strip_protocols(cluster: int, values: dict[str, object]) -> ServerProtocols:
     return server_protocols
 
 
-def find_contradictions(config: Config, server_protocols: ServerProtocols) -> Iterator[ConfigFinding]:
+def find_contradictions(config: Config, server_protocols: ServerProtocols) -> Iterator[Violation]:
     """Yield where a protocol and the options differ; each protocol of a cluster once."""
     reported = set()
     for loc, protocol in server_protocols.items():
@@ -41,7 +41,7 @@ def find_contradictions(config: Config, server_protocols: ServerProtocols) -> It
         for key, text in _differences(config.clusters[loc[1]], protocol):
             if (*loc[:2], protocol, key) not in reported:
                 reported.add((*loc[:2], protocol, key))
-                yield ConfigFinding((loc, (*loc[:2], key)), f"{protocol}:// {text}")
+                yield Violation((loc, (*loc[:2], key)), f"{protocol}:// {text}")
 
 
 def _differences(cluster: ClusterConfig, protocol: str) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from kproxy.base.diagnostic import ERROR, Diagnostic, Place
 from kproxy.config.checks import OptionPath
 from kproxy.config.options import ENV_PREFIX, Setting, all_settings
 
@@ -33,28 +34,9 @@ REMOVED = {
 """Removed options, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a value: `kproxy.yaml:12`, `KPROXY_LISTEN` or `--listen`."""
-
-    place: str
-    line: int = 0  # of a file; 0 elsewhere
-
-    def __str__(self) -> str:
-        return f"{self.place}:{self.line}" if self.line else self.place
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake: its place, what is wrong, what is allowed. `path` is the key in a file, otherwise ""."""
-
-    origin: Origin | None
-    path: str
-    text: str
-
-    def __str__(self) -> str:
-        parts = [str(self.origin)] if self.origin else []
-        return ": ".join([*parts, *([self.path] if self.path else []), self.text])
+def mistake(place: Place | None, path: str, text: str) -> Diagnostic:
+    """Return one mistake: its place, what is wrong, what is allowed. `path` is the key in a file, otherwise ""."""
+    return Diagnostic(ERROR, path, text, place=place)
 
 
 @dataclass(slots=True)
@@ -63,12 +45,12 @@ class Layer:
 
     process: dict[str, object] = field(default_factory=dict)
     clusters: list[dict[str, object]] = field(default_factory=list)
-    origins: dict[OptionPath, Origin] = field(default_factory=dict)
+    origins: dict[OptionPath, Place] = field(default_factory=dict)
     paths: dict[int, str] = field(default_factory=dict)
     """Paths of clusters in the file that differ from their place in the list: in `upstreams`."""
     listed: int = 0
     """Number of clusters in the file."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     failed: set[OptionPath] = field(default_factory=set)
     """Places that have been reported already."""
     nested: bool = False
@@ -76,7 +58,7 @@ class Layer:
     broken: bool = False
     """True if the source could not be read, so that missing values prove nothing."""
 
-    def put(self, setting: Setting, value: object, origin: Origin, cluster: int = 0) -> None:
+    def put(self, setting: Setting, value: object, origin: Place, cluster: int = 0) -> None:
         """Store a value; text for a repeatable option is split at commas."""
         loc = setting_loc(setting, cluster)
         self.origins[loc] = origin
@@ -116,7 +98,7 @@ def read_flags(flags: Mapping[str, object]) -> Layer:
         if name not in settings:
             raise TypeError(f"no option is called {name}")
         if value is not None:
-            layer.put(settings[name], value, Origin(settings[name].flag))
+            layer.put(settings[name], value, Place(settings[name].flag))
     return layer
 
 
@@ -133,9 +115,9 @@ def read_environment(env: Mapping[str, str]) -> Layer:
             text = REMOVED.get(variable.removeprefix(ENV_PREFIX).lower()) or (
                 "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
             )
-            layer.problems.append(Problem(Origin(variable), "", text))
+            layer.problems.append(mistake(Place(variable), "", text))
         elif value.strip():
-            layer.put(settings[variable], value, Origin(variable))
+            layer.put(settings[variable], value, Place(variable))
     return layer
 
 

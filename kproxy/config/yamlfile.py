@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 import yaml
 
+from kproxy.base.diagnostic import Place
 from kproxy.config.checks import OptionPath
 from kproxy.config.options import Setting, cluster_settings, process_settings
-from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, Origin, Problem, closest, setting_loc, suggestion
+from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, closest, mistake, setting_loc, suggestion
 from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote
 
@@ -56,10 +57,10 @@ class YamlReader:
         self.reported: set[int] = set()
 
     def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
-        self.layer.problems.append(Problem(self.origin(node), path, text))
+        self.layer.problems.append(mistake(self.origin(node), path, text))
 
-    def origin(self, node: yaml.Node | None) -> Origin:
-        return Origin(self.shown, node.start_mark.line + 1 if node else 0)
+    def origin(self, node: yaml.Node | None) -> Place:
+        return Place(self.shown, node.start_mark.line + 1 if node else 0)
 
     def root(self, path: Path) -> yaml.Node | None:
         """Return the root of the file; None if it is empty or cannot be read, with the reason in `problems`."""
@@ -97,8 +98,8 @@ class YamlReader:
         elif "\t" in around:
             hint = "; indent with spaces, not with tabs"
         reason = _one_line(": ".join(part for part in (error.context, error.problem) if part))
-        origin = Origin(self.shown, line)
-        self.layer.problems.append(Problem(origin, "", f"is not YAML: {reason}{hint}"))
+        origin = Place(self.shown, line)
+        self.layer.problems.append(mistake(origin, "", f"is not YAML: {reason}{hint}"))
 
     def top(self, root: yaml.MappingNode) -> None:
         clusters, process = cluster_settings(), process_settings()

@@ -130,7 +130,7 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True)
 
 
-def annotations(report: LintReport) -> Iterator[str]:
+def annotations_of(report: LintReport) -> Iterator[str]:
     """Return annotations for GitHub Actions."""
     unreadable = [
         Diagnostic(ERROR, "not read", clean(why), place=Place(clean(name))) for name, why in report.unreadable.items()

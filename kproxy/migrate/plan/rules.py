@@ -354,7 +354,7 @@ def _check_operation(
 
 
 def _missing_right(
-    inputs: PlanInputs, severity: str, side: str, operation: str, resource: str, purpose: str
+    inputs: PlanInputs, severity: Severity, side: str, operation: str, resource: str, purpose: str
 ) -> Diagnostic:
     principal = inputs.principals.get(side, "this user")
     text = f"{principal} is not allowed {operation} on {resource}" + (f", needed {purpose}" if purpose else "")

@@ -9,18 +9,20 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
+from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import kinds, quantities
 from kproxy.config.hop import mask
 from kproxy.config.loader import validate_layer
 from kproxy.config.options import cluster_settings
-from kproxy.config.sources import Layer, Problem, closest, suggestion
+from kproxy.config.sources import Layer, closest, suggestion
 from kproxy.config.values import quote
 from kproxy.config.yamlfile import YamlReader
 from kproxy.migrate.copier.state import state_topic_name
@@ -74,9 +76,9 @@ def _check_as_kproxy_config(migration: Migration, file: Path) -> None:
         raise ConfigError(*(f"{file}: {_with_side_names(line)}" for line in error.problems)) from None
 
 
-def _lines(problems: Iterable[Problem]) -> Iterator[str]:
+def _lines(problems: Iterable[Diagnostic]) -> Iterator[str]:
     for problem in problems:
-        yield escaped(mask(str(Problem(problem.origin, _with_side_names(problem.path), problem.text))))
+        yield escaped(mask(str(replace(problem, subject=_with_side_names(problem.subject)))))
 
 
 def _with_side_names(text: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.client.sasl import aws, kerberos, oidc, secrets
 from kproxy.config import ClusterConfig, Config
-from kproxy.config.checks import WHERE_NOT_SHARED, ConfigFinding
+from kproxy.config.checks import WHERE_NOT_SHARED, Violation
 from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import TlsFilesError
 from kproxy.proxy.admin import bearer
@@ -32,37 +32,37 @@ _READ_WITH = {
 }
 
 
-def findings(config: Config) -> Iterator[ConfigFinding]:
+def violations(config: Config) -> Iterator[Violation]:
     """Yield the problems, where the user wrote them."""
-    yield from cluster_findings(config)
+    yield from cluster_violations(config)
     yield from _of_process(config)
 
 
-def cluster_findings(config: Config) -> Iterator[ConfigFinding]:
+def cluster_violations(config: Config) -> Iterator[Violation]:
     """Yield the problems in what a reload can change."""
     for index, cluster in enumerate(config.clusters):
         for keys, text in chain(_certificates(cluster), _login(cluster), _hops(cluster)):
-            yield ConfigFinding(tuple(("clusters", index, key) for key in keys), text)
+            yield Violation(tuple(("clusters", index, key) for key in keys), text)
 
 
-def _of_process(config: Config) -> Iterator[ConfigFinding]:
+def _of_process(config: Config) -> Iterator[Violation]:
     try:
         admin_tls(config)
     except TlsFilesError as error:
         for key, text in error.option_problems:
-            yield ConfigFinding(tuple((option,) for option in (key, "admin-tls-key", "admin-tls-key-password")), text)
+            yield Violation(tuple((option,) for option in (key, "admin-tls-key", "admin-tls-key-password")), text)
     if config.admin is not None and config.admin_token_file is not None:
         try:
             bearer.read_file(config.admin_token_file)
         except ConfigError as error:
-            yield ConfigFinding((("admin-token-file",),), str(error))
+            yield Violation((("admin-token-file",),), str(error))
     if config.reuse_port and sys.platform != "linux":
-        yield ConfigFinding((("reuse-port",),), WHERE_NOT_SHARED)
+        yield Violation((("reuse-port",),), WHERE_NOT_SHARED)
     for index, awaited in enumerate(config.exit_with):
         try:
             ExitCondition(awaited)
         except ConfigError as error:
-            yield ConfigFinding((("exit-with", index),), str(error).removeprefix("--exit-with: "))
+            yield Violation((("exit-with", index),), str(error).removeprefix("--exit-with: "))
 
 
 def unchecked_commands(config: Config) -> Iterator[str]:

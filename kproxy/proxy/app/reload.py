@@ -53,7 +53,7 @@ class ConfigSource:
         """Read all sources, and the files that they name. Raises ConfigError."""
         from kproxy.proxy.app import preflight  # with all that a login may need
 
-        config = read(self.flags, self.env, self.file, further=preflight.cluster_findings).config
+        config = read(self.flags, self.env, self.file, further=preflight.cluster_violations).config
         return config, {cluster.title: ClusterTls.of(cluster) for cluster in config.clusters}
 
 

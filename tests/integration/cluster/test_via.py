@@ -127,7 +127,7 @@ def test_the_password_is_in_nothing_that_commands_print(tmp_path: Path) -> None:
     for command, code in (
         (["config", "show", "-c", str(file)], 0),
         (["config", "check", str(file)], 0),
-        (["config", "check", str(wrong)], 2),
+        (["config", "check", str(wrong)], 1),
         (["run", "-c", str(wrong)], 2),
         (["config", "show", "-b", "a", "--via", f"ftp://me:{PASSWORD_IN_URL}@proxy:21"], 2),
     ):

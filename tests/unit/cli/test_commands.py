@@ -178,7 +178,7 @@ for name in "SIGHUP SIGQUIT SIGUSR1 SIGUSR2 SIGTSTP SIGCONT SIGTTOU SIGTTIN SIGC
         delattr(signal, name)
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty", "tty"):
     sys.modules[name] = None
-import click, asyncio, subprocess, http.client, sysconfig  # that know where they are
+import click, asyncio, subprocess, http.client, rich.console, sysconfig  # that know where they are
 sysconfig.get_config_vars()
 sys.platform = "win32"
 from kproxy.cli import invoke
@@ -461,13 +461,25 @@ def test_config_check_of_a_good_file() -> None:
 def test_config_check_reports_all_mistakes_without_a_traceback() -> None:
     Path("k.yaml").write_text("bootstrap-server: a\nlisten: here\nadmin: [1]\n")
     done = kproxy("config", "check", "k.yaml", KPROXY_LISTN="x")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        "kproxy: k.yaml:1: bootstrap-server: no such key; did you mean bootstrap-servers?",
-        "kproxy: k.yaml:2: listen: 'here' has no port: write HOST:PORT",
-        "kproxy: k.yaml:3: admin: is a list; allowed: HOST:PORT, or off",
-        "kproxy: KPROXY_LISTN: no such variable; did you mean KPROXY_LISTEN?",
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines() == [
+        "k.yaml:1: error: bootstrap-server: no such key; did you mean bootstrap-servers?",
+        "k.yaml:2: error: listen: 'here' has no port: write HOST:PORT",
+        "k.yaml:3: error: admin: is a list; allowed: HOST:PORT, or off",
+        "KPROXY_LISTN: error: no such variable; did you mean KPROXY_LISTEN?",
     ]
+
+
+def test_config_check_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k.yaml").write_text("bootstrap-servers: a\nlisten: here\n")
+    assert invoke(["config", "check", "--format", "json", "k.yaml"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["severity"], finding["subject"], finding["place"]["line"]) == ("error", "listen", 2)
+    assert invoke(["config", "check", "--format", "github", "k.yaml"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=k.yaml,line=2,title=listen::'here' has no port")
+    Path("k.yaml").write_text("bootstrap-servers: a\n")
+    assert invoke(["config", "check", "--format", "json", "k.yaml"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"findings": []}
 
 
 def test_config_show_can_be_checked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,7 +153,7 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
     assert found.findings
     for lines in (
         printed(found),
-        "\n".join(output.annotations(found)),
+        "\n".join(output.annotations_of(found)),
         output.as_json(found),
     ):
         assert "\x1b" not in lines
@@ -162,7 +162,7 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
 
 def test_annotations_cannot_be_forged() -> None:
     text = GOOD.replace("broker,controller", "broker,control\\n::error::forged")
-    lines = list(output.annotations(report({"x,y:z.properties": text}, kind=FileKind.SERVER)))
+    lines = list(output.annotations_of(report({"x,y:z.properties": text}, kind=FileKind.SERVER)))
     assert lines
     assert all(line.startswith(("::error file=x%2Cy%3Az.properties,", "::warning", "::notice")) for line in lines)
     assert all("\n" not in line for line in lines)

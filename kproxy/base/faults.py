@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Fault(Enum):
+class Fault(StrEnum):
     """One cause of a failing connection."""
 
     # The advertised address

@@ -62,7 +62,7 @@ def focused(browser: Browser) -> str:
 
 def test_each_part_shows_what_the_snapshot_says(browser: Browser) -> None:
     with shown(browser, troubled()):
-        assert browser.js("document.title") == "kproxy: 1 problem"
+        assert browser.js("document.title") == "kproxy: 1 error"
         assert browser.text("#connection") == "live"
         assert "1.2.3" in browser.text("h1")
         found = browser.text("#findings")
@@ -270,7 +270,7 @@ def test_hostile_names_do_no_harm(browser: Browser) -> None:
     nodes += [node(i, advertised=name, dial=name) for i, name in enumerate(HOSTILE[:20], start=2)]
     one = cluster(name=HOSTILE[0], clients=clients, groups=groups, apis=apis, nodes=nodes, via=HOSTILE[:3])
     findings = [
-        finding(fault=str(i), cluster=HOSTILE[0], client=name, title=name, text=name, cause=name, check=name, fix=name)
+        finding(fault=str(i), cluster=HOSTILE[0], client=name, title=name, text=name, why=name, check=name, advice=name)
         for i, name in enumerate(HOSTILE)
     ]
     events = [event(i, name, name, meaning=name, fix=name) for i, name in enumerate(HOSTILE[:100])]

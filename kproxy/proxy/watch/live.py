@@ -8,19 +8,20 @@ import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import time
 from typing import Any
 
 from kproxy.advice import remedies
 from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.patterns import patterns_by_word
+from kproxy.base.diagnostic import to_json
 from kproxy.base.faults import Fault
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.proxy.watch.events import EventLog, LogEvent
 from kproxy.proxy.watch.feed import Feed, TooManyReaders
-from kproxy.proxy.watch.findings import FindingTracker, LiveFinding
+from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic, live_diagnostic
 from kproxy.proxy.watch.rates import Rates
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
@@ -133,7 +134,7 @@ class Live:
             "reloads": status.reloads,
             "draining": status.draining,
             "clusters": clusters,
-            "findings": [_finding(since, finding) for since, finding in findings_now],
+            "findings": [_finding(finding) for finding in findings_now],
             "events": [_event(event) for event in self._events.last()],
         }
         self._snapshot = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
@@ -232,31 +233,28 @@ def _groups(tally: Tally, name: str) -> dict[str, Any]:
     return {"groups": shown, "groups_left_out": max(0, len(groups) - _GROUPS)}
 
 
-def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveFinding | None:
+def _refusal(event: LogEvent, clusters: Sequence[ClusterStatus]) -> LiveDiagnostic | None:
     """Return a finding if the event says that kproxy refused a client."""
     row = event.row if event.refused else None
     if row is None:
         return None
     cluster = clusters[0].name if len(clusters) == 1 else ""
     text = f"A client at {event.refused} was refused: {event.text.partition(': ')[2]}."
-    return LiveFinding(row.fault, "problem", cluster, text, None, event.refused)
+    return live_diagnostic(row.fault, cluster, text, client=event.refused)
 
 
-def _finding(since: float, finding: LiveFinding) -> dict[str, Any]:
-    remedy = remedies.remedy_of(finding.fault)
-    return {
-        "fault": finding.fault.value,
-        "severity": finding.severity,
-        "cluster": finding.cluster,
-        "node": finding.node,
-        "client": finding.client,
-        "since": round(since, 3),
-        "title": remedy.title,
-        "text": finding.text,
-        "cause": remedy.cause,
-        "check": remedy.check,
-        "fix": remedy.fix,
-    }
+def _finding(finding: LiveDiagnostic) -> dict[str, Any]:
+    remedy = remedies.remedy_of(Fault(finding.fault))
+    return to_json(
+        replace(finding, why=remedy.cause),
+        cluster=finding.cluster,
+        node=finding.node,
+        client=finding.client,
+        since=round(finding.since or 0.0, 3),
+        title=remedy.title,
+        check=remedy.check,
+        advice=remedy.fix,
+    )
 
 
 def _event(event: LogEvent) -> dict[str, Any]:

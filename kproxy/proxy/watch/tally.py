@@ -35,6 +35,11 @@ class ClientKey(NamedTuple):
     client_id: str
     software: str
 
+    @property
+    def label(self) -> str:
+        """The client's name in a finding."""
+        return f"{self.client_id or 'a client without an id'} at {self.address}"
+
 
 @dataclass(slots=True)
 class ClientActivity:

@@ -244,16 +244,16 @@ def cluster(**more: Any) -> Snapshot:
 def finding(**more: Any) -> Snapshot:
     return {
         "fault": "stable-id",
-        "severity": "problem",
+        "severity": "error",
         "cluster": "default",
         "node": "2",
         "client": None,
         "since": time.time() - 60,
         "title": "A broker's name cannot be resolved",
         "text": "Broker 2 advertises `kafka-2.internal:9092`; kproxy cannot resolve this name.",
-        "cause": "The broker advertises a name that only machines in its own network know.",
+        "why": "The broker advertises a name that only machines in its own network know.",
         "check": "`getent hosts kafka-2.internal` prints nothing on this machine.",
-        "fix": "Tell kproxy where the broker is: `--map kafka-2.internal:9092=10.0.0.2:9092`.",
+        "advice": "Tell kproxy where the broker is: `--map kafka-2.internal:9092=10.0.0.2:9092`.",
         **more,
     }
 
@@ -344,18 +344,18 @@ def troubled(second: float = 0) -> Snapshot:
             title="A broker's name cannot be resolved",
             text="Broker 3 advertises `b3.prod.internal:9092`. The SSH server `bastion` cannot resolve this name.",
             check="`ssh bastion getent hosts b3.prod.internal` prints nothing.",
-            fix="Tell kproxy where the broker is: `--map b3.prod.internal:9092=10.20.0.3:9092`. Or tell the server.",
+            advice="Tell kproxy where the broker is: `--map b3.prod.internal:9092=10.20.0.3:9092`. Or tell the server.",
         ),
         finding(
             fault="moved",
-            severity="hint",
+            severity="warning",
             node="5",
             client="etl at 127.0.0.1",
             title="A client writes to a broker that does not lead the partition",
             text="14 of 812 Produce requests in the last minute were answered with NOT_LEADER_OR_FOLLOWER.",
-            cause="The leaders of the partitions have moved, and the client learns of it only after this error.",
+            why="The leaders of the partitions have moved, and the client learns of it only after this error.",
             check="The errors end within `metadata.max.age.ms`.",
-            fix="Nothing, if they end. Otherwise update the client: older ones ask for metadata too seldom.",
+            advice="Nothing, if they end. Otherwise update the client: older ones ask for metadata too seldom.",
         ),
     ]
     events = [

@@ -73,7 +73,7 @@ class Viewer:
         found: Snapshot = wait_until(
             lambda: next((one for one in self.last["findings"] if one["fault"] == fault), None), f"a finding: {fault}"
         )
-        assert all(found[name] for name in ("title", "text", "cause", "check", "fix"))
+        assert all(found[name] for name in ("title", "text", "why", "check", "advice"))
         return found
 
 
@@ -155,7 +155,7 @@ def test_a_partition_without_a_leader(tmp_path: Any) -> None:
             with Viewer(proxy) as viewer:  # who looks later sees since when it is so
                 found, dead = viewer.finding("no-leader"), viewer.finding("broker-missing")
     missing = sorted(partition for partition, node in of.items() if node == 2)
-    assert (dead["node"], dead["severity"]) == ("2", "problem")
+    assert (dead["node"], dead["severity"]) == ("2", "error")
     assert dead["text"].startswith("Broker 2 ")
     assert "is not in the cluster's metadata any more" in dead["text"]
     assert begun <= dead["since"] <= noticed
@@ -196,7 +196,7 @@ def test_programs_that_are_no_kafka_clients(cluster: DevCluster, own_kproxy: Sta
 
         wait_until(lambda: refusals() and refusals()[0]["times"] == 12, "all twelve are counted")
         assert len(refusals()) == 1
-    assert (found["client"], found["severity"]) == ("127.0.0.1", "problem")
+    assert (found["client"], found["severity"]) == ("127.0.0.1", "error")
     assert "server" not in found["title"]
     assert "/readyz" in found["fix"]
 

@@ -87,8 +87,8 @@ function showFigures() {
   figure("errors", "Errors, 1 min", digits(sum("errors")));
   hide($("figures"), false);
   put($("version"), shown(now.version));
-  const problems = now.findings.filter((one) => one.severity === "problem").length;
-  const title = problems ? `kproxy: ${count(problems, "problem")}` : "kproxy";
+  const errors = now.findings.filter((one) => one.severity === "error").length;
+  const title = errors ? `kproxy: ${count(errors, "error")}` : "kproxy";
   if (document.title !== title) document.title = title;
 }
 function record() {
@@ -130,7 +130,7 @@ function announce(text) {
   }, 1500);
 }
 function showFindings() {
-  const all = [...now.findings].sort((a, b) => (a.severity === b.severity ? b.since - a.since : a.severity === "problem" ? -1 : 1));
+  const all = [...now.findings].sort((a, b) => (a.severity === b.severity ? b.since - a.since : a.severity === "error" ? -1 : 1));
   const keys = new Map(all.map((f) => [findingKey(f), shown(f.title)]));
   if (told_of) {
     for (const [key, title] of keys) if (!told_of.has(key)) announce(`New finding: ${title}`);
@@ -143,8 +143,8 @@ function showFindings() {
   const rows = all.slice(0, findingsLeft.open ? 200 : findingsLeft.few);
   keyed($("findings-list"), rows, findingKey, (f) => {
     const row = el("li", "finding"), words = el("dl"), details = el("details", "", el("summary", "", "Cause and remedy"), words);
-    row.kproxyPart = { badge: el("span", "badge"), title: el("h3"), where: el("span", "where"), text: el("p"), cause: el("dd"), check: el("dd"), fix: el("dd") };
-    for (const [key, label] of [["cause", "Cause"], ["check", "Check"], ["fix", "Do"]]) words.append(el("dt", "", label), row.kproxyPart[key]);
+    row.kproxyPart = { badge: el("span", "badge"), title: el("h3"), where: el("span", "where"), text: el("p"), why: el("dd"), check: el("dd"), advice: el("dd") };
+    for (const [key, label] of [["why", "Cause"], ["check", "Check"], ["advice", "Do"]]) words.append(el("dt", "", label), row.kproxyPart[key]);
     row.append(el("div", "about", row.kproxyPart.badge, row.kproxyPart.title, row.kproxyPart.where), row.kproxyPart.text, details);
     details.open = first && f === all[0];
     const show = el("button", "", "Show in the picture");
@@ -158,17 +158,17 @@ function showFindings() {
     row.append((row.kproxyPart.show = show));
     return row;
   }, (row, f) => {
-    const part = row.kproxyPart, problem = f.severity === "problem";
+    const part = row.kproxyPart, error = f.severity === "error";
     row.kproxyFinding = f;
-    cls(row, problem ? "finding problem" : "finding");
-    cls(part.badge, problem ? "badge problem" : "badge hint");
-    put(part.badge, problem ? "Problem" : "Hint");
+    cls(row, error ? "finding error" : "finding");
+    cls(part.badge, error ? "badge ERROR" : "badge WARNING");
+    put(part.badge, error ? "Error" : "Warning");
     setText(part.title, f.title);
     const c = now.clusters.find((one) => one.name === f.cluster), node = c?.nodes.find((one) => one.node === f.node);
     const where = [now.clusters.length > 1 && `cluster ${shown(f.cluster)}`, f.node && labelName(f.node), f.client && name(f.client), `since ${clock(f.since)}`];
     rich(part.where, where.filter(Boolean).join(" · "));
     setText(part.text, f.text);
-    for (const key of ["cause", "check", "fix"]) {
+    for (const key of ["why", "check", "advice"]) {
       setText(part[key], f[key] ?? "");
       hide(part[key], !f[key]);
       hide(part[key].previousSibling, !f[key]);

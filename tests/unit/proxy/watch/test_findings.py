@@ -12,7 +12,7 @@ from kproxy.base.faults import Fault
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
-from kproxy.proxy.watch.findings import FindingTracker, LiveFinding
+from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic
 from kproxy.proxy.watch.lines import ObservedExchange, SessionLabels
 from kproxy.proxy.watch.tally import ClientKey, Tally
 from tests.unit.proxy.watch.made import NOW, PORTS, TOLD, cluster, node, session
@@ -30,9 +30,9 @@ METADATA, PRODUCE, FETCH, HEARTBEAT, LEAVE_GROUP, SASL_AUTHENTICATE = 3, 0, 1, 1
 
 def found(
     tally: Tally, *sessions: SessionStatus, findings: FindingTracker | None = None, now: float = NOW
-) -> list[LiveFinding]:
+) -> list[LiveDiagnostic]:
     tally.tick(now, sessions)
-    return [one for _, one in (findings or FindingTracker()).tick(now, tally, [cluster()], sessions)]
+    return (findings or FindingTracker()).tick(now, tally, [cluster()], sessions)
 
 
 def asks(tally: Tally, count: int, seconds: float, **more: object) -> None:
@@ -131,7 +131,7 @@ def test_metadata_that_cannot_be_read_say_nothing(body: bytes) -> None:
     tally = Tally(NOW)
     asks(tally, 30, 3, metadata=body)
     (finding,) = found(tally, session("bootstrap"))
-    assert (finding.fault, finding.severity) == (Fault.ASKS_AGAIN, "hint")
+    assert (finding.fault, finding.severity) == (Fault.ASKS_AGAIN, "warning")
 
 
 def test_logins_that_fail_again_and_again() -> None:
@@ -183,14 +183,14 @@ def test_a_finding_stays_for_a_while_and_keeps_its_beginning() -> None:
     many = [session("2", f"10.1.1.1:{number}") for number in range(400)]
     assert found(tally, *many, findings=findings)
     tally.tick(NOW + 20, [])
-    ((since, _),) = findings.tick(NOW + 20, tally, [cluster()], [])
-    assert since == NOW
+    (finding,) = findings.tick(NOW + 20, tally, [cluster()], [])
+    assert finding.since == NOW
     assert findings.tick(NOW + 31, tally, [cluster()], []) == []
 
 
 def unreachable(
     *problems: str | None, of: FindingTracker | None = None, now: float = NOW, **more: Any
-) -> list[tuple[float, LiveFinding]]:
+) -> list[LiveDiagnostic]:
     """What is found where the nodes, from 1 on, have these problems, each since 100 s and its number ago."""
     nodes = [
         replace(node(str(number)), problem=problem, lost_since=None if problem is None else NOW - 100 - number)
@@ -202,20 +202,20 @@ def unreachable(
 
 def test_a_dead_broker_is_a_finding_since_it_died() -> None:
     findings = FindingTracker()
-    ((since, finding),) = unreachable(None, "10.0.0.1:9092: connection refused", None, of=findings)
-    assert (since, finding.fault, finding.severity, finding.node) == (
-        NOW - 102, Fault.NODE_UNREACHABLE, "problem", "2",
+    (finding,) = unreachable(None, "10.0.0.1:9092: connection refused", None, of=findings)
+    assert (finding.since, finding.fault, finding.severity, finding.node) == (
+        NOW - 102, Fault.NODE_UNREACHABLE, "error", "2",
     )  # fmt: skip
     assert finding.text == "Broker 2 (kafka-2:9092) cannot be reached: 10.0.0.1:9092: connection refused."
     assert unreachable(None, None, None, of=findings, now=NOW + 1) == []  # at once
 
 
 def test_each_dead_broker_is_one_but_not_a_hundred() -> None:
-    assert [(since, one.node) for since, one in unreachable("a", "b", "c")] == [
+    assert [(one.since, one.node) for one in unreachable("a", "b", "c")] == [
         (NOW - 103, "3"), (NOW - 102, "2"), (NOW - 101, "1"),
     ]  # fmt: skip
-    ((since, finding),) = unreachable(*["refused"] * 100, None)
-    assert (since, finding.node) == (NOW - 200, None)
+    (finding,) = unreachable(*["refused"] * 100, None)
+    assert (finding.since, finding.node) == (NOW - 200, None)
     assert finding.text == (
         "100 of 101 nodes cannot be reached: broker 1, broker 2, broker 3 and 97 more. broker 1: refused."
     )
@@ -227,12 +227,12 @@ def test_a_node_that_the_cluster_does_not_name_any_more(problem: str | None, why
     findings = FindingTracker()
     absent = replace(node("1"), present=False, problem=problem, lost_since=NOW - 9)
     seen = replace(cluster(), nodes=(absent, node("2")))
-    ((since, finding),) = findings.tick(NOW, Tally(NOW), [seen], [])
-    assert (since, finding.fault, finding.node) == (NOW - 9, Fault.BROKER_MISSING, "1")
+    (finding,) = findings.tick(NOW, Tally(NOW), [seen], [])
+    assert (finding.since, finding.fault, finding.node) == (NOW - 9, Fault.BROKER_MISSING, "1")
     assert finding.text == f"Broker 1 (kafka-1:9092) is not in the cluster's metadata any more{why}."
     assert findings.tick(NOW + 1, Tally(NOW), [cluster()], []) == []
     many = tuple(replace(node(str(number)), present=False) for number in range(1, 6))
-    ((_, finding),) = findings.tick(NOW, Tally(NOW), [replace(seen, nodes=many)], [])
+    (finding,) = findings.tick(NOW, Tally(NOW), [replace(seen, nodes=many)], [])
     assert finding.text == (
         "5 of 5 nodes are not in the cluster's metadata any more: broker 1, broker 2, broker 3 and 2 more."
     )
@@ -240,8 +240,8 @@ def test_a_node_that_the_cluster_does_not_name_any_more(problem: str | None, why
 
 def test_bootstrap_servers_that_do_not_answer_are_one() -> None:
     lost = {"answered": False, "problem": "no bootstrap server answers: a:1: refused", "problem_since": NOW - 7}
-    ((since, finding),) = unreachable("refused", **lost)
-    assert (since, finding.text, finding.node) == (NOW - 7, "No bootstrap server answers: a:1: refused.", None)
+    (finding,) = unreachable("refused", **lost)
+    assert (finding.since, finding.text, finding.node) == (NOW - 7, "No bootstrap server answers: a:1: refused.", None)
     assert unreachable(None, **{**lost, "answered": True}) == []
 
 

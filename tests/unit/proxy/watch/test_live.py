@@ -170,7 +170,7 @@ async def test_a_refused_client_is_a_finding(events: EventLog) -> None:
     value = await snapshot(stream)
     (finding,) = value["findings"]
     assert (finding["fault"], finding["client"]) == (Fault.TLS_TO_PLAINTEXT.value, "10.7.7.7")
-    assert finding["cause"] == remedy_of(Fault.TLS_TO_PLAINTEXT).cause
+    assert finding["why"] == remedy_of(Fault.TLS_TO_PLAINTEXT).cause
     (event,) = value["events"]
     assert (event["level"], event["fix"][:14]) == ("WARNING", "In the client,")
     assert (event["times"], event["since"]) == (1, event["time"])

@@ -152,7 +152,7 @@ def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def problems(report: dict[str, Any]) -> list[str]:
-    return [one["fault"] for one in report["findings"] if one["problem"]]
+    return [one["fault"] for one in report["findings"] if one["severity"] == "error"]
 
 
 def works(line: dict[str, Any], cluster: DevCluster, **environ: str) -> None:
@@ -182,7 +182,7 @@ def test_a_certificate_that_is_no_good(
 ) -> None:
     code, report = doctor(at(cluster, listener), "--tls", "--tls-ca", str(authority.pem))
     assert (code, problems(report)) == (1, [fault.value])
-    assert says in report["findings"][0]["why"]
+    assert says in report["findings"][0]["text"]
     assert report["findings"][0]["fix"]
     assert report["works_now"] is None
 
@@ -191,7 +191,7 @@ def test_a_certificate_with_another_name(cluster: DevCluster, authority: Authori
     code, report = doctor(at(cluster, "NAMED"), "--tls", "--tls-ca", str(authority.pem))
     assert code == 1
     assert problems(report)[0] == Fault.CERTIFICATE_NAME.value
-    assert "is not for 127.0.0.1. It has the names kafka.example." in report["findings"][0]["why"]
+    assert "is not for 127.0.0.1. It has the names kafka.example." in report["findings"][0]["text"]
     assert "SAN=ip:127.0.0.1" in report["findings"][0]["fix"][0]
     assert "--tls-server-name" in report["works_now"]["command"]
     works(report["works_now"], cluster)
@@ -243,7 +243,7 @@ def test_tls_that_is_right(cluster: DevCluster, authority: Authority) -> None:
 def test_a_login_is_needed(cluster: DevCluster) -> None:
     code, report = doctor(at(cluster, "LOGIN"))
     assert (code, problems(report)) == (1, [Fault.LOGIN_NEEDED.value])
-    assert "it offers PLAIN" in report["findings"][0]["why"]
+    assert "it offers PLAIN" in report["findings"][0]["text"]
     assert report["findings"][0]["fix"][:2] == ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
     assert "give the login" in report["not_checked"][0]
 
@@ -288,7 +288,7 @@ def test_what_this_user_may_do(cluster: DevCluster) -> None:
     allow(cluster, ResourceType.TOPIC, topic, AclOperation.READ)
     code, report = doctor(*arguments, KPROXY_SASL_PASSWORD=PASSWORD)
     assert (code, problems(report)) == (1, [Fault.NOT_AUTHORIZED.value])
-    assert "The principal User:alice may not Write the topic" in report["findings"][0]["why"]
+    assert "The principal User:alice may not Write the topic" in report["findings"][0]["text"]
     command = report["findings"][0]["fix"][0].split()
     assert command[0] == "kafka-acls"
     command[command.index("--bootstrap-server") + 1] = cluster.direct_bootstrap
@@ -465,8 +465,8 @@ def test_a_broker_that_is_gone(three: DevCluster) -> None:
         three.restart(3)
     assert code == 1
     assert problems(report) == [Fault.BROKER_MISSING.value, Fault.NO_LEADER.value]
-    assert report["findings"][0]["about"] == ["broker 3"]
-    assert report["findings"][1]["about"] == [topic]
+    assert report["findings"][0]["subjects"] == ["broker 3"]
+    assert report["findings"][1]["subjects"] == [topic]
 
 
 def test_what_a_person_sees(cluster: DevCluster, authority: Authority, tmp_path: Path) -> None:

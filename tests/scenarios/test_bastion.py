@@ -79,7 +79,7 @@ def doctor(host: Host, env: Mapping[str, str], *arguments: str) -> tuple[int, di
 
 
 def faults(report: dict[str, Any]) -> list[str]:
-    return [one["fault"] for one in report["findings"] if one["problem"]]
+    return [one["fault"] for one in report["findings"] if one["severity"] == "error"]
 
 
 def test_what_the_doctor_says_of_brokers_behind_the_bastion(laptop: Host, cloud: Site, env: Mapping[str, str]) -> None:
@@ -87,9 +87,9 @@ def test_what_the_doctor_says_of_brokers_behind_the_bastion(laptop: Host, cloud:
     code, report = doctor(laptop, env, *VIA.split())
     assert (code, faults(report)) == (1, ["kproxy-needed"])
     finding = report["findings"][0]
-    assert (finding["symptom"], finding["about"]) == ("name-not-resolved", [BROKER])
-    assert "kproxy reaches the cluster with --via ssh://root@bastion.example." in finding["why"]
-    assert "does not reach it from this machine: kafka-1.vpc.internal:9092: this machine cannot" in finding["why"]
+    assert (finding["symptom"], finding["subjects"]) == ("name-not-resolved", [BROKER])
+    assert "kproxy reaches the cluster with --via ssh://root@bastion.example." in finding["text"]
+    assert "does not reach it from this machine: kafka-1.vpc.internal:9092: this machine cannot" in finding["text"]
     assert [one["verdict"] for one in report["nodes"]] == ["ok"] * 3
     line = report["works_now"]
     assert (line["works"], line["reached"], line["nodes"]) == (True, 3, 3)
@@ -127,7 +127,7 @@ def test_commands_go_along_the_hop(laptop: Host, cloud: Site, env: Mapping[str, 
 def test_the_bastion_resolves_the_names(laptop: Host, env: Mapping[str, str]) -> None:
     code, report = doctor(laptop, env, "kafka-9.vpc.internal:9092", "--via", "ssh://root@bastion.example")
     assert (code, faults(report)) == (1, ["name-not-resolved"])
-    why = report["findings"][0]["why"]
+    why = report["findings"][0]["text"]
     assert "the last hop, ssh://root@bastion.example, cannot resolve the name" in why
     assert "only the resolver of a private network knows" in why
     assert "this machine" not in why
@@ -140,7 +140,7 @@ def test_the_doctor_explains_an_ssh_server_as_one(laptop: Host, home: Home, env:
     home.known_hosts.write_text("")
     code, report = doctor(laptop, env, *VIA.split())
     assert (code, faults(report)) == (1, ["hop-failed"])
-    assert "the host key of bastion.example" in report["findings"][0]["why"]
+    assert "the host key of bastion.example" in report["findings"][0]["text"]
     assert report["findings"][0]["fix"] == [
         "ssh-keygen -F bastion.example   # the key that this user knows, if any",
         "ssh root@bastion.example true   # shows the server's key: compare it before you accept it",

@@ -170,11 +170,11 @@ def test_what_a_listener_advertises(case: Case, farm: Site, laptop: Host) -> Non
     assert code == 1
     assert report["verdict"] == "problems"
     finding = next(one for one in report["findings"] if one["fault"] == case.fault.value)
-    assert case.says in finding["why"]
-    assert finding["problem"]
+    assert case.says in finding["text"]
+    assert finding["severity"] == "error"
     # One cause is said once, and nothing else is a problem.
-    assert [one["fault"] for one in report["findings"] if one["problem"]] == [case.fault.value]
-    assert len(finding["about"]) == 2
+    assert [one["fault"] for one in report["findings"] if one["severity"] == "error"] == [case.fault.value]
+    assert len(finding["subjects"]) == 2
 
     if case.fails:
         fails(laptop, "librdkafka", servers, unique("topic"))
@@ -202,8 +202,8 @@ def test_brokers_that_advertise_one_address(farm: Site, laptop: Host) -> None:
     """A client takes whichever answers for both."""
     code, report = doctor(laptop, "10.9.0.11:9092", "--map", "*=10.9.0.11:9092")
     assert code == 1
-    assert [one["fault"] for one in report["findings"] if one["problem"]] == [Fault.WRONG_NODE.value]
-    assert report["findings"][0]["about"] == ["broker 2 at kafka-2.cluster.internal:9092"]
+    assert [one["fault"] for one in report["findings"] if one["severity"] == "error"] == [Fault.WRONG_NODE.value]
+    assert report["findings"][0]["subjects"] == ["broker 2 at kafka-2.cluster.internal:9092"]
 
 
 def test_one_bootstrap_server_and_ports_that_say_the_rest(farm: Site, host: Callable[..., Host]) -> None:
@@ -224,8 +224,8 @@ def test_a_client_has_no_maps(farm: Site, laptop: Host) -> None:
     """With them kproxy reaches all, which is no verdict about a client on this machine."""
     maps = ("--map", "node:1=10.9.0.11:9100", "--map", "node:2=10.9.0.12:9100")
     code, report = doctor(laptop, "10.9.0.11:9100", *maps)
-    assert (code, [one["fault"] for one in report["findings"] if one["problem"]]) == (1, ["kproxy-needed"])
-    assert "kafka-1.farm.example:9100: this machine cannot resolve the name" in report["findings"][0]["why"]
+    assert (code, [one["fault"] for one in report["findings"] if one["severity"] == "error"]) == (1, ["kproxy-needed"])
+    assert "kafka-1.farm.example:9100: this machine cannot resolve the name" in report["findings"][0]["text"]
     line = report["works_now"]
     assert (line["works"], line["reached"]) == (True, 2)
     works(laptop, "librdkafka", farm, through=" ".join(line["command"][2:]))
@@ -248,7 +248,7 @@ def test_a_client_that_asked_the_wrong_listener(farm: Site, host: Callable[..., 
     assert code == 1
     finding = report["findings"][0]
     assert (finding["fault"], finding["symptom"]) == ("wrong-listener", "container-name-advertised")
-    assert "leads to the listener SHORT" in finding["why"]
+    assert "leads to the listener SHORT" in finding["text"]
     assert finding["fix"] == ["bootstrap.servers=kafka-1.farm.example:9100"]
     works(inside, "librdkafka", farm, bootstrap=finding["fix"][0].removeprefix("bootstrap.servers="))
 
@@ -295,9 +295,9 @@ def test_tls_port_forwards(farm: Site, authority: Authority, host: Callable[...,
     with desk.running(PYTHON, "-m", "tests.harness.servers.forward", *pairs, until="forwarding"):
         code, report = doctor(desk, "localhost:29001,localhost:29002", *tls)
         assert code == 1
-        problems = [one["fault"] for one in report["findings"] if one["problem"]]
+        problems = [one["fault"] for one in report["findings"] if one["severity"] == "error"]
         assert problems == [Fault.CERTIFICATE_NAME.value, Fault.NAME_NOT_RESOLVED.value]
-        assert report["findings"][0]["about"] == ["localhost:29001", "localhost:29002"]
+        assert report["findings"][0]["subjects"] == ["localhost:29001", "localhost:29002"]
         line = report["works_now"]
         assert (line["works"], line["reached"], line["nodes"]) == (True, 2, 2)
         assert line["command"][line["command"].index("--tls-server-name") + 1] == "*"
@@ -313,15 +313,15 @@ def test_two_clusters_at_one_address(alien: Site, twin: Site, host: Callable[...
     with balancer.running(PYTHON, "-m", "tests.harness.servers.forward", *ways, until="forwarding"):
         code, report = doctor(desk, "10.9.0.31:9117")
         assert (code, report["works_now"]) == (1, None)
-        (finding,) = (one for one in report["findings"] if one["problem"])
+        (finding,) = (one for one in report["findings"] if one["severity"] == "error")
         assert finding["fault"] == Fault.MIXED_CLUSTERS.value
         for site in (alien, twin):
-            assert site.cluster.cluster_id in finding["why"]
+            assert site.cluster.cluster_id in finding["text"]
         harmless(finding)
 
         code, report = doctor(desk, "10.9.0.21:9118")  # the other cluster, whose broker advertises the twin's address
         assert code == 1
-        (finding,) = (one for one in report["findings"] if one["problem"])
+        (finding,) = (one for one in report["findings"] if one["severity"] == "error")
         assert finding["fault"] == Fault.WRONG_CLUSTER.value
         harmless(finding)
 

@@ -63,7 +63,7 @@ def doctor(host: Host, servers: str, *options: str) -> dict[str, Any]:
 
 def fix(report: Mapping[str, Any], fault: Fault = Fault.NAME_NOT_RESOLVED) -> list[str]:
     """The lines for the one thing that is wrong."""
-    (problem,) = [one for one in report["findings"] if one["problem"]]
+    (problem,) = [one for one in report["findings"] if one["severity"] == "error"]
     assert problem["fault"] == fault.value
     return list(problem["fix"])
 

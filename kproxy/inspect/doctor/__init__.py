@@ -25,7 +25,6 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     lint_check         kproxy's own lint on these lines
     command_line       the arguments of a `kproxy run` command line
     command_trials     tries such command lines until one works
-    client_messages    the messages that clients show for a finding
     picture            a drawing of the evidence: for a terminal, and as SVG
     report             the report for people, and as JSON
     run                one run of the command: examine, diagnose, try, report

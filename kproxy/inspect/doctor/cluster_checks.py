@@ -10,7 +10,7 @@ from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.client.ask.questions import NONE
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
+from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
@@ -18,7 +18,7 @@ _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 
 _SOON = timedelta(days=30)
 
 
-def check_cluster(examination: Examination, now: datetime | None = None) -> Iterator[DoctorFinding]:
+def check_cluster(examination: Examination, now: datetime | None = None) -> Iterator[DoctorDiagnostic]:
     """Find such problems; none if no broker answered."""
     if examination.answering is None:
         return
@@ -30,7 +30,7 @@ def check_cluster(examination: Examination, now: datetime | None = None) -> Iter
     yield from _certificates(examination, now or datetime.now(UTC))
 
 
-def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
+def _nodes(examination: Examination) -> Iterator[DoctorDiagnostic]:
     contents = examination.contents
     if contents is None:
         return
@@ -48,13 +48,13 @@ def _nodes(examination: Examination) -> Iterator[DoctorFinding]:
             f"{names}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
             " reach its controller. Clients cannot get its address."
         )
-        yield DoctorFinding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
+        yield finding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
     if contents.controller_id < 0:
         why = "The cluster names no controller. Topics cannot be created, and leaders cannot move."
-        yield DoctorFinding(Fault.NO_CONTROLLER, (), why, Responsible.CLUSTER)
+        yield finding(Fault.NO_CONTROLLER, (), why, Responsible.CLUSTER)
 
 
-def _topics(examination: Examination) -> Iterator[DoctorFinding]:
+def _topics(examination: Examination) -> Iterator[DoctorDiagnostic]:
     topics = examination.contents.topics if examination.contents else ()
     leaderless_partitions = {
         topic.name: [part.index for part in topic.partitions if part.is_leaderless] for topic in topics
@@ -65,10 +65,10 @@ def _topics(examination: Examination) -> Iterator[DoctorFinding]:
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
-        yield DoctorFinding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(examination))
+        yield finding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(examination))
 
 
-def _topic_rights(examination: Examination) -> Iterator[DoctorFinding]:
+def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
     """Find rights that this user lacks on the topic of --topic."""
     if examination.topic is None or examination.contents is None:
         return
@@ -77,14 +77,14 @@ def _topic_rights(examination: Examination) -> Iterator[DoctorFinding]:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
         why = f"The topic {examination.topic} {hidden}. A broker answers both alike."
         fix = fixes.rights(examination, examination.topic, ("Describe",))
-        yield DoctorFinding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
+        yield finding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
         return
     denied = _denied(topic)
     if denied:
         text = " and ".join(denied)
         why = f"The principal {fixes.principal(examination)} may not {text} the topic {examination.topic}."
         fix = fixes.rights(examination, examination.topic, denied)
-        yield DoctorFinding(Fault.NOT_AUTHORIZED, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
+        yield finding(Fault.NOT_AUTHORIZED, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
 
 
 def _denied(topic: Topic) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _denied(topic: Topic) -> tuple[str, ...]:
     return tuple(name for name in ("Read", "Write") if name not in topic.allowed)
 
 
-def _coordinator(examination: Examination) -> Iterator[DoctorFinding]:
+def _coordinator(examination: Examination) -> Iterator[DoctorDiagnostic]:
     if examination.coordinator is None:
         return
     error, _ = examination.coordinator
@@ -102,15 +102,15 @@ def _coordinator(examination: Examination) -> Iterator[DoctorFinding]:
         why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
         fix = fixes.group_rights(examination)
         # Without --group, the group is one without members.
-        yield DoctorFinding(
-            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, problem=examination.group is not None
+        yield finding(
+            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, is_error=examination.group is not None
         )
     elif error != NONE:
         why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
-        yield DoctorFinding(Fault.NO_COORDINATOR, (group,), why, Responsible.CLUSTER)
+        yield finding(Fault.NO_COORDINATOR, (group,), why, Responsible.CLUSTER)
 
 
-def _versions(examination: Examination) -> Iterator[DoctorFinding]:
+def _versions(examination: Examination) -> Iterator[DoctorDiagnostic]:
     asked = examination.answering
     if asked is None or not asked.versions:
         return
@@ -118,23 +118,23 @@ def _versions(examination: Examination) -> Iterator[DoctorFinding]:
     if examination.client is not None:
         conflict = client_versions.version_conflict(examination.client, asked.versions)
         if conflict is not None:
-            yield DoctorFinding(conflict[0], about, conflict[1], Responsible.CLIENT)
+            yield finding(conflict[0], about, conflict[1], Responsible.CLIENT)
         return
     if client_versions.is_4_0(asked.versions):
         why = (
             "The brokers are Kafka 4.0 or newer. They refuse old clients (KIP-896), such as the Java client before 2.1."
             " --client NAME:VERSION checks yours."
         )
-        yield DoctorFinding(Fault.CLIENT_TOO_OLD, about, why, Responsible.CLIENT, problem=False)
+        yield finding(Fault.CLIENT_TOO_OLD, about, why, Responsible.CLIENT, is_error=False)
     elif client_versions.is_before_2_1(asked.versions):
         why = (
             "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
             " --client NAME:VERSION checks yours."
         )
-        yield DoctorFinding(Fault.BROKER_TOO_OLD, about, why, Responsible.CLUSTER, problem=False)
+        yield finding(Fault.BROKER_TOO_OLD, about, why, Responsible.CLUSTER, is_error=False)
 
 
-def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorFinding]:
+def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorDiagnostic]:
     for contact in (*examination.bootstrap, *examination.nodes):
         certificate = contact.certificate
         if certificate is not None and not contact.reason and now < certificate.not_after < now + _SOON:
@@ -143,7 +143,7 @@ def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorFin
                 f"The certificate of {contact.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
             )
             about = (str(contact.address),)
-            yield DoctorFinding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, problem=False)
+            yield finding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, is_error=False)
             return
 
 

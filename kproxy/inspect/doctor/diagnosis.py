@@ -15,7 +15,7 @@ from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_chec
 from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
+from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
 from kproxy.inspect.doctor.name_advice import advice_for_name
 
@@ -35,14 +35,14 @@ _WRONG_LISTENER_FAULTS = (
 )
 
 
-def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorFinding]:
+def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorDiagnostic]:
     """Return all findings, the first to fix first; notes come last."""
     hop = hop_checks.failing_hop(examination)
     if hop is not None:
         return [hop]
     if any(contact.other_clusters for contact in examination.bootstrap):
         # Nothing else that was found is known to be of one cluster.
-        return [contact for contact in _bootstrap(examination, now) if contact.fault is Fault.MIXED_CLUSTERS]
+        return [each for each in _bootstrap(examination, now) if each.fault is Fault.MIXED_CLUSTERS]
     findings = [
         *direct_access.needs_kproxy(examination),
         *_bootstrap(examination, now),
@@ -51,9 +51,7 @@ def diagnose(examination: Examination, now: datetime | None = None) -> list[Doct
         *_duplicate_addresses(examination),
         *cluster_checks.check_cluster(examination, now),
     ]
-    return [finding for finding in findings if finding.problem] + [
-        finding for finding in findings if not finding.problem
-    ]
+    return sorted(findings, key=lambda each: not each.is_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +95,18 @@ def _at_advertised(contact: Contact) -> str:
     return f"{contact.expected} at {contact.advertised or contact.address}"
 
 
-def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
+def _bootstrap(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
     for group in _grouped(examination.bootstrap, examination, now, _at_address):
         fault = group.cause.fault
         # Others have answered: a client continues with the next server, after a delay.
-        problem = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
-        why = group.why if problem else f"{group.why} Another server answers, so clients still connect, but later."
+        is_error = examination.answering is None or fault in (Fault.MIXING_LOAD_BALANCER, Fault.MIXED_CLUSTERS)
+        why = group.why if is_error else f"{group.why} Another server answers, so clients still connect, but later."
         fix = fixes.bootstrap(fault, group.contacts[0], examination)
         advice = advice_for_name(examination) if fault is Fault.NAME_NOT_RESOLVED else ""
-        yield DoctorFinding(fault, group.names, why, group.cause.responsible, fix=fix, problem=problem, advice=advice)
+        yield finding(fault, group.names, why, group.cause.responsible, fix=fix, is_error=is_error, advice=advice)
 
 
-def _mixed_clusters(examination: Examination) -> Iterator[DoctorFinding]:
+def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
     clusters: dict[str, list[str]] = {}
     for contact in examination.bootstrap:
         if contact.cluster_id is not None:
@@ -122,10 +120,10 @@ def _mixed_clusters(examination: Examination) -> Iterator[DoctorFinding]:
         about = tuple(server for servers in clusters.values() for server in servers)
         line = f"bootstrap.servers={','.join(about)}"
         fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
-        yield DoctorFinding(Fault.MIXED_BOOTSTRAP, about, why, Responsible.CLIENT, line, fix)
+        yield finding(Fault.MIXED_BOOTSTRAP, about, why, Responsible.CLIENT, line, fix)
 
 
-def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorFinding]:
+def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
     groups = _grouped(examination.nodes, examination, now, _at_advertised)
     better = None if examination.via else better_listener(examination)  # the client asks without the hop
     for group in groups:
@@ -139,7 +137,7 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
         line, fix = fixes.advertised(cause.fault, group.contacts, examination)
         if cause.responsible is not Responsible.BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
-        yield DoctorFinding(cause.fault, group.names, why, cause.responsible, line, fix)
+        yield finding(cause.fault, group.names, why, cause.responsible, line, fix)
     if not groups:
         yield from _works_here_only(examination)
 
@@ -151,7 +149,7 @@ def better_listener(examination: Examination) -> Contact | None:
     return next((contact for contact in works if contact.cluster_id == cluster), None)
 
 
-def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorFinding:
+def _wrong_listener(examination: Examination, group: _Group, better: Contact) -> DoctorDiagnostic:
     listeners = listeners_of(examination.settings or {})
     own = examination.contact_with_answering(group.contacts)
     used = listener_that_advertises(listeners, own.advertised or own.address)
@@ -164,7 +162,7 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
     )
     line = f"bootstrap.servers={','.join(str(one.address) for one in examination.bootstrap)}"
     fix = (f"bootstrap.servers={better.address}", *fixes.protocol(better_one.protocol if better_one else "PLAINTEXT"))
-    return DoctorFinding(
+    return finding(
         Fault.WRONG_LISTENER,
         group.names,
         " ".join(why.split()),
@@ -175,7 +173,7 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
     )
 
 
-def _works_here_only(examination: Examination) -> Iterator[DoctorFinding]:
+def _works_here_only(examination: Examination) -> Iterator[DoctorDiagnostic]:
     """Find addresses that work for clients on this machine only."""
     for contact in examination.nodes:
         place = classify((contact.advertised or contact.address).host)
@@ -187,11 +185,11 @@ def _works_here_only(examination: Examination) -> Iterator[DoctorFinding]:
                 " Clients in containers and on other machines will fail."
             )
             line, fix = fixes.advertised(fault, [contact], examination)
-            yield DoctorFinding(fault, (str(contact.advertised),), why, Responsible.BROKER, line, fix, problem=False)
+            yield finding(fault, (str(contact.advertised),), why, Responsible.BROKER, line, fix, is_error=False)
             return
 
 
-def _duplicate_addresses(examination: Examination) -> Iterator[DoctorFinding]:
+def _duplicate_addresses(examination: Examination) -> Iterator[DoctorDiagnostic]:
     brokers: dict[str, list[Contact]] = {}
     for contact in examination.nodes:
         brokers.setdefault(str(contact.advertised or contact.address), []).append(contact)
@@ -200,7 +198,7 @@ def _duplicate_addresses(examination: Examination) -> Iterator[DoctorFinding]:
             names = shorten_list([str(contact.expected) for contact in contacts])
             why = f"{names} all advertise {address}. A client that wants one of them reaches whichever listens there."
             line, fix = fixes.same_address(contacts, examination)
-            yield DoctorFinding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
+            yield finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
 
 
 def shorten_list(names: Sequence[str]) -> str:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
+from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 
 # Addresses that are named.
 _NAMED = 3
 
 
-def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
+def needs_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:
     """Find that only kproxy reaches the cluster.
 
     If kproxy does not either, other findings come first.
@@ -34,7 +34,7 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorFinding]:
         f" reach it from this machine: {reasons}{more}."
     )
     subjects = tuple(str(contact.advertised or contact.address) for contact in failed)
-    yield DoctorFinding(
+    yield finding(
         Fault.KPROXY_NEEDED, subjects, why, Responsible.NETWORK, symptom=causes[0][1].fault if causes else None
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from kproxy.advice.remedies import remedy_of
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.faults import Fault
 
 
@@ -22,23 +24,47 @@ class Responsible(Enum):
     CERTIFICATE = "the broker's certificate"
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorFinding:
-    """One cause."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorDiagnostic(Diagnostic):
+    """One cause. `text` has it in whole sentences."""
 
-    fault: Fault
     subjects: tuple[str, ...]
     """The addresses, topics or nodes that have it."""
-    why: str
-    """The cause, in whole sentences."""
     responsible: Responsible
-    line: str = ""
+    line: str
     """The one line that is wrong, "" if there is none."""
-    fix: tuple[str, ...] = ()
-    """Lines that fix it for good."""
-    problem: bool = True
-    """False for a note."""
-    symptom: Fault | None = None
+    symptom: Fault | None
     """The fault that clients see, if their messages are not those of `fault`."""
-    advice: str = ""
-    """The advice, if it is not that of the fault's remedy."""
+    advice: str
+    """What to do, in sentences."""
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is ERROR
+
+
+def finding(
+    fault: Fault,
+    subjects: tuple[str, ...],
+    text: str,
+    responsible: Responsible,
+    line: str = "",
+    fix: tuple[str, ...] = (),
+    *,
+    is_error: bool = True,
+    symptom: Fault | None = None,
+    advice: str = "",
+) -> DoctorDiagnostic:
+    """Return the finding of one cause, an error or a note. Without `advice`, it is that of the fault's remedy."""
+    return DoctorDiagnostic(
+        ERROR if is_error else NOTE,
+        ", ".join(subjects),
+        text,
+        fault,
+        fix=fix,
+        subjects=subjects,
+        responsible=responsible,
+        line=line,
+        symptom=symptom,
+        advice=advice or remedy_of(fault).fix,
+    )

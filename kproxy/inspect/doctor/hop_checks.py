@@ -9,10 +9,10 @@ from kproxy.base.address import Address
 from kproxy.base.faults import Fault
 from kproxy.config.hop import Hop
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
+from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 
 
-def failing_hop(examination: Examination) -> DoctorFinding | None:
+def failing_hop(examination: Examination) -> DoctorDiagnostic | None:
     """Return the finding of a failing hop, behind which nothing can be checked."""
     contact = next((contact for contact in (*examination.bootstrap, *examination.nodes) if contact.via_failed), None)
     if contact is None:
@@ -20,7 +20,7 @@ def failing_hop(examination: Examination) -> DoctorFinding | None:
     hop = _named_in(contact.problem, examination.via)
     why = f"The hop itself fails, so nothing behind it can be checked: {contact.problem}."
     fix = tuple(_by_hand(Hop.parse(hop), contact.reason, contact.address)) if hop else ()
-    return DoctorFinding(Fault.HOP_FAILED, (hop,) if hop else examination.via, why, Responsible.HOP, fix=fix)
+    return finding(Fault.HOP_FAILED, (hop,) if hop else examination.via, why, Responsible.HOP, fix=fix)
 
 
 def _named_in(problem: str, via: Sequence[str]) -> str:

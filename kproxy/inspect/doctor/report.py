@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
-from kproxy.advice import remedies
+from kproxy.advice.remedies import remedy_of
+from kproxy.advice.remedies.remedy import Program, Remedy
+from kproxy.base.diagnostic import headline, to_json
 from kproxy.base.faults import Fault
 from kproxy.base.printable import escaped, one_line
-from kproxy.inspect.doctor import client_messages, direct_access, picture
+from kproxy.inspect.doctor import direct_access, picture
 from kproxy.inspect.doctor.command_line import shell
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, NeighbourKproxy, StepVerdict
-from kproxy.inspect.doctor.findings import DoctorFinding
+from kproxy.inspect.doctor.findings import DoctorDiagnostic
 from kproxy.net.tls.handshakes import ANY_NAME
 
 _WIDTH = 78
@@ -37,6 +40,11 @@ _ANY_NAME = (
 )
 # At most this many similar steps are printed.
 _ALIKE = 4
+_PROGRAMS = (Program.JAVA, Program.LIBRDKAFKA, Program.KAFKA_PYTHON, Program.SPARK)
+# What is shown of each program.
+_MOST = 2
+# Where a message has the address that failed; what varies elsewhere is not known beforehand.
+_BEFORE_ADDRESS = re.compile(r"(resolve '|[Nn]ode |lookup failed for |Connect to )…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class DoctorReport:
 
     name: str
     examination: Examination
-    findings: tuple[DoctorFinding, ...]
+    findings: tuple[DoctorDiagnostic, ...]
     trial: TrialOutcome | None
     """None if kproxy did not search a command line."""
     steps: tuple[ExaminationStep, ...]
@@ -53,8 +61,8 @@ class DoctorReport:
     """The results with the right TLS, if the first examination had the wrong one."""
 
     @property
-    def problems(self) -> tuple[DoctorFinding, ...]:
-        return tuple(finding for finding in self.findings if finding.problem)
+    def problems(self) -> tuple[DoctorDiagnostic, ...]:
+        return tuple(finding for finding in self.findings if finding.is_error)
 
     @property
     def healthy(self) -> bool:
@@ -109,11 +117,11 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
         yield ""
         yield _wrapped(_second_examination_text(report), "", "")
         yield from picture.text(report.second_examination, fancy=fancy)
-    notes = [finding for finding in report.findings if not finding.problem]
+    notes = [finding for finding in report.findings if not finding.is_error]
     if report.problems:
         yield from _section("Why")
         for number, finding in enumerate(report.problems, 1):
-            yield _wrapped(finding.why, "   ", f"{number}. ")
+            yield _wrapped(_headline(finding), "   ", f"{number}. ")
             if finding.line:
                 yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ", "   ")
                 yield f"     {escaped(finding.line)}"
@@ -131,13 +139,17 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
     if notes:
         yield from _section("Worth knowing")
         for finding in notes:
-            yield _wrapped(finding.why, "   ", " - ")
+            yield _wrapped(_headline(finding), "   ", " - ")
     not_checked = _not_checked(report)
     if not_checked:
         yield from _section("Not checked")
         for line in not_checked:
             yield _wrapped(line, "   ", " - ")
     yield ""
+
+
+def _headline(finding: DoctorDiagnostic) -> str:
+    return headline(replace(finding, subject=""))  # the text begins with it
 
 
 def _not_checked(report: DoctorReport) -> list[str]:
@@ -190,17 +202,35 @@ def _section(title: str) -> Iterator[str]:
     yield click.style(title, bold=True)
 
 
-def _messages(problems: Sequence[DoctorFinding]) -> Iterator[str]:
+def _messages(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
     """Yield the messages of the usual clients for the first problem."""
     if problems[0].fault is Fault.HOP_FAILED:
         yield _wrapped("A client of kproxy is disconnected. kproxy's own message is above.", "   ", "   ")
         return
-    remedy = remedies.remedy_of(problems[0].symptom or problems[0].fault)
+    remedy = _symptom_of(problems[0])
     if remedy.behaviour:
         yield _wrapped(remedy.behaviour, "   ", "   ")
         return
-    for program, message in sorted(client_messages.messages(problems[0]), key=lambda pair: pair[0]):
+    for program, message in sorted(client_messages(problems[0]), key=lambda pair: pair[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
+
+
+def _symptom_of(finding: DoctorDiagnostic) -> Remedy:
+    """Return the remedy whose messages clients print."""
+    return remedy_of(Fault(finding.symptom or finding.fault))
+
+
+def client_messages(finding: DoctorDiagnostic) -> Iterator[tuple[str, str]]:
+    """Yield messages of the usual clients with their programs, the most telling first. `…` becomes the address."""
+    advertised = [candidate.partition(" at ")[2] for candidate in finding.subjects if " at " in candidate]
+    address = next(iter(advertised or finding.subjects), "")
+    counts = dict.fromkeys(_PROGRAMS, 0)
+    candidates = _symptom_of(finding).messages
+    # A client that has reached a bootstrap server does not complain of those.
+    for message in sorted(candidates, key=lambda candidate: bool(advertised) and "bootstrap" in candidate.text.lower()):
+        if counts.get(message.program, _MOST) < _MOST:
+            counts[message.program] += 1
+            yield message.program.value, _BEFORE_ADDRESS.sub(lambda match: match[1] + address, message.text, count=1)
 
 
 def _working_line(report: DoctorReport) -> Iterator[str]:
@@ -251,11 +281,11 @@ def _second_examination_text(report: DoctorReport) -> str:
     return f"So kproxy examined the cluster again {change}, as a client would that has fixed this:"
 
 
-def _permanent_fixes(problems: Sequence[DoctorFinding]) -> Iterator[str]:
+def _permanent_fixes(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
     yield from _section("Fix for good")
     shown: dict[tuple[str, ...], int] = {}
     for number, finding in enumerate(problems, 1):
-        yield _wrapped(finding.advice or remedies.remedy_of(finding.fault).fix, "   ", f"{number}. ")
+        yield _wrapped(finding.advice, "   ", f"{number}. ")
         before = shown.setdefault(finding.fix, number)
         if finding.fix and before != number:
             yield f"     # the lines are those of {before}"
@@ -354,23 +384,19 @@ def _contact(contact: Contact) -> dict[str, Any]:
     }
 
 
-def _finding(finding: DoctorFinding) -> dict[str, Any]:
-    remedy = remedies.remedy_of(finding.fault)
-    symptom = remedies.remedy_of(finding.symptom or finding.fault)
+def _finding(finding: DoctorDiagnostic) -> dict[str, Any]:
+    symptom = _symptom_of(finding)
     messages = () if symptom.behaviour or finding.fault is Fault.HOP_FAILED else symptom.messages
-    return {
-        "fault": finding.fault.value,
-        "problem": finding.problem,
-        "about": list(finding.subjects),
-        "why": finding.why,
-        "symptom": None if finding.symptom is None else finding.symptom.value,
-        "whose": finding.responsible.value,
-        "line": finding.line,
-        "fix": [*finding.fix],
-        "advice": finding.advice or remedy.fix,
-        "unsaid": symptom.behaviour,
-        "messages": [{"program": message.program.value, "text": message.text} for message in messages],
-    }
+    return to_json(
+        finding,
+        subjects=list(finding.subjects),
+        symptom=finding.symptom,
+        whose=finding.responsible.value,
+        line=finding.line,
+        advice=finding.advice,
+        unsaid=symptom.behaviour,
+        messages=[{"program": message.program.value, "text": message.text} for message in messages],
+    )
 
 
 def _tried(result: TrialResult) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
 from kproxy.config import ClusterConfig, Config, load
 from kproxy.inspect.doctor import direct_access, picture, report
 from kproxy.inspect.doctor.address_class import is_loopback
@@ -32,7 +33,6 @@ from kproxy.proxy.relay.selector import RelaySelector
 _CORRECTIONS = 2
 # For the answer of a kproxy on this machine, in seconds: an addition to what brokers say.
 _ADMIN_SECONDS = 2.0
-HEALTHY, PROBLEMS, NOT_CHECKED = 0, 1, 2
 
 
 class DoctorRun:
@@ -126,7 +126,7 @@ class DoctorRun:
                 ]
             examined = tuple(steps)
             outcome, last = None, again or first
-            if any(finding.problem for finding in findings) or (
+            if any(finding.is_error for finding in findings) or (
                 last.kproxy_options and direct_access.is_reached(last) is not True
             ):
                 outcome = await find_working_line(last, line, load_one, contacts.quiet(), selector)
@@ -188,8 +188,8 @@ def run(
             for text in report.text(cluster_report, fancy=_can_print_lines()):
                 click.echo(text)
     if all(cluster_report.healthy for cluster_report in reports):
-        return HEALTHY
-    return PROBLEMS if any(cluster_report.problems for cluster_report in reports) else NOT_CHECKED
+        return CLEAN
+    return ERRORS if any(cluster_report.problems for cluster_report in reports) else NOT_CHECKED
 
 
 def _ignore_step(_: ExaminationStep) -> None:

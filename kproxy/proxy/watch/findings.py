@@ -179,8 +179,8 @@ def _blocked(
         more = f" and {len(unvisited) - 3} more" if len(unvisited) > 3 else ""
         text = (
             f"{client.label} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never"
-            f" connected to {'' if len(unvisited) == 1 else 'any of '}{names}{more}. If it needs that node, something on"
-            " its side blocks the port."
+            f" connected to {'' if len(unvisited) == 1 else 'any of '}{names}{more}. If it needs that node, something"
+            " on its side blocks the port."
         )
         node = unvisited[0].node if len(unvisited) == 1 else None
         yield live_diagnostic(Fault.CLIENT_BLOCKED, cluster.name, text, node=node, client=client.label)

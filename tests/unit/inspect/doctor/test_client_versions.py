@@ -47,7 +47,7 @@ def test_it_is_a_problem_for_the_client_in_use_and_else_a_note() -> None:
     server = good("kafka.example:9092", 1, versions=NEW)
     node = good("kafka-1.example:9092", 1, 1)
     (note,) = diagnose(examination(node, bootstrap=(server,)))
-    assert (note.fault, note.problem) == (Fault.CLIENT_TOO_OLD, False)
+    assert (note.fault, note.is_error) == (Fault.CLIENT_TOO_OLD, False)
     (problem,) = diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:1.1")))
-    assert (problem.fault, problem.problem) == (Fault.CLIENT_TOO_OLD, True)
+    assert (problem.fault, problem.is_error) == (Fault.CLIENT_TOO_OLD, True)
     assert diagnose(examination(node, bootstrap=(server,), client=ClientVersion.parse("java:3.0"))) == []

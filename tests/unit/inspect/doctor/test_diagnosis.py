@@ -10,17 +10,17 @@ import pytest
 from kproxy.advice import remedies
 from kproxy.base.faults import Fault
 from kproxy.client.ask.contents import ClusterContents
-from kproxy.inspect.doctor import client_messages
 from kproxy.inspect.doctor.causes import cause_of
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Certificate, Examination, OtherListener, PortProtocol
+from kproxy.inspect.doctor.report import client_messages
 from tests.unit.inspect.doctor.examined import bad, examination, good, identity, key, topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def faults(found: Examination) -> list[Fault]:
-    return [one.fault for one in diagnose(found, NOW) if one.problem]
+    return [one.fault for one in diagnose(found, NOW) if one.is_error]
 
 
 def test_nothing_is_wrong() -> None:
@@ -36,9 +36,9 @@ def test_a_hop_explains_all_that_lies_behind_it() -> None:
 
 def test_one_cause_of_many_addresses_is_said_once() -> None:
     nodes = [bad(f"kafka-{n}.example.com:9092", "resolve", n) for n in range(1, 7)]
-    (finding,) = [one for one in diagnose(examination(*nodes), NOW) if one.problem]
+    (finding,) = [one for one in diagnose(examination(*nodes), NOW) if one.is_error]
     assert (finding.fault, len(finding.subjects)) == (Fault.NAME_NOT_RESOLVED, 6)
-    assert "and 3 more" in finding.why
+    assert "and 3 more" in finding.text
     assert finding.line == "advertised.listeners=NAME://kafka-1.example.com:9092"
     assert finding.fix
 
@@ -47,7 +47,7 @@ def test_a_bootstrap_server_of_several_that_fails_is_no_problem() -> None:
     servers = (bad("a.example:1", "refused", resolved=("192.0.2.9",)), good("b.example:2", 1))
     found = examination(good("kafka-1.example:9092", 1, 1), bootstrap=servers)
     assert faults(found) == []
-    assert next(one.fault for one in diagnose(found, NOW) if not one.problem) is Fault.PORT_CLOSED
+    assert next(one.fault for one in diagnose(found, NOW) if not one.is_error) is Fault.PORT_CLOSED
 
 
 def test_servers_of_different_clusters() -> None:
@@ -72,10 +72,10 @@ def test_the_listener_that_would_serve() -> None:
     works = OtherListener(out, (good("kafka.example:9094", 1, 1),))
     node = bad("kafka1:29092", "resolve", 1)
     found = examination(node, settings=settings, other_listeners=(works,))
-    (finding,) = [one for one in diagnose(found, NOW) if one.problem]
+    (finding,) = [one for one in diagnose(found, NOW) if one.is_error]
     assert (finding.fault, finding.symptom) == (Fault.WRONG_LISTENER, Fault.CONTAINER_NAME_ADVERTISED)
     assert finding.fix == ("bootstrap.servers=kafka.example:9094", "security.protocol=SASL_SSL")
-    assert "the listener IN." in finding.why
+    assert "the listener IN." in finding.text
 
     # It answers, but advertises an address that does not work: then no client here can use it.
     broken = replace(works, nodes=(bad("kafka9:1", "resolve", 1),))
@@ -100,7 +100,7 @@ def test_a_certificate_that_soon_ends_is_a_note() -> None:
     soon = Certificate(("k",), "CN=k", "CN=ca", NOW - timedelta(days=300), NOW + timedelta(days=7))
     found = examination(good("kafka-1.example:9092", 1, 1, certificate=soon), tls=True)
     assert faults(found) == []
-    assert "ends in 7 days" in next(one.why for one in diagnose(found, NOW) if one.fault is Fault.CERTIFICATE_EXPIRED)
+    assert "ends in 7 days" in next(one.text for one in diagnose(found, NOW) if one.fault is Fault.CERTIFICATE_EXPIRED)
 
 
 @pytest.mark.parametrize(
@@ -172,23 +172,23 @@ def test_an_address_that_leads_to_others() -> None:
 def test_two_clusters_at_a_bootstrap_server_explain_all_else() -> None:
     lost = bad("kafka-2.example:9092", "resolve", 2)
     (finding,) = diagnose(examination(lost, bootstrap=(good("a:9092", 1, other_clusters=("other",)),)))
-    assert (finding.fault, finding.line, finding.fix, finding.problem) == (Fault.MIXED_CLUSTERS, "", (), True)
-    assert "different Kafka clusters, with the ids c, other" in finding.why
+    assert (finding.fault, finding.line, finding.fix, finding.is_error) == (Fault.MIXED_CLUSTERS, "", (), True)
+    assert "different Kafka clusters, with the ids c, other" in finding.text
 
 
 def test_what_clients_say_has_the_address_that_failed() -> None:
     node = bad("kafka-1.example.com:9092", "resolve", 1)
-    (finding,) = [one for one in diagnose(examination(node), NOW) if one.problem]
-    found = dict(reversed(list(client_messages.messages(finding))))
+    (finding,) = [one for one in diagnose(examination(node), NOW) if one.is_error]
+    found = dict(reversed(list(client_messages(finding))))
     assert found["librdkafka"] == "Failed to resolve 'kafka-1.example.com:9092': …"
     assert found["kafka-python"] == "DNS lookup failed for kafka-1.example.com:9092"
     assert "bootstrap" not in found["Java"]
-    programs = [program for program, _ in client_messages.messages(finding)]
+    programs = [program for program, _ in client_messages(finding)]
     assert all(programs.count(one) <= 2 for one in programs)
 
 
 def test_a_load_balancer_whose_turn_was_another_broker_s() -> None:
     mixed = good("lb.example:9092", 2, 1, others=(key(1),))
-    (finding,) = [one for one in diagnose(examination(mixed), NOW) if one.problem]
+    (finding,) = [one for one in diagnose(examination(mixed), NOW) if one.is_error]
     assert finding.fault is Fault.MIXING_LOAD_BALANCER
-    assert "(broker 2, broker 1)" in finding.why
+    assert "(broker 2, broker 1)" in finding.text

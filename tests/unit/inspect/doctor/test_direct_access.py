@@ -22,8 +22,8 @@ def test_without_the_hop_nothing_is_reached() -> None:
     found = behind(bad("kafka.example:9092", "resolve"))
     (finding,) = diagnose(found)
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.NAME_NOT_RESOLVED)
-    assert f"kproxy reaches the cluster with --via {SSH}. A client connects without that" in finding.why
-    assert "kafka.example:9092: this machine cannot resolve the name" in finding.why
+    assert f"kproxy reaches the cluster with --via {SSH}. A client connects without that" in finding.text
+    assert "kafka.example:9092: this machine cannot resolve the name" in finding.text
     assert direct_access.is_reached(found) is False
 
 
@@ -40,7 +40,7 @@ def test_another_cluster_at_the_address_is_not_the_hops_cluster() -> None:
     """localhost:9092 is another machine's behind a hop."""
     (finding,) = diagnose(behind(good("localhost:9092", 1, identity=identity(1, "other"))))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.WRONG_CLUSTER)
-    assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.why
+    assert "localhost:9092: another Kafka cluster answers there, with the id other" in finding.text
 
 
 def test_brokers_that_need_a_login_are_not_judged_without_hop() -> None:
@@ -62,4 +62,4 @@ def test_maps_are_no_clients_either() -> None:
     direct = (good("localhost:9092", 1), bad("kafka-1.example:9092", "resolve", 1))
     (finding,) = diagnose(examination(*nodes, mapped=True, kproxy_options=("--map",), direct_contacts=direct))
     assert (finding.fault, finding.symptom) == (Fault.KPROXY_NEEDED, Fault.NAME_NOT_RESOLVED)
-    assert "kproxy reaches the cluster with --map." in finding.why
+    assert "kproxy reaches the cluster with --map." in finding.text

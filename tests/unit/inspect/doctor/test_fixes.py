@@ -15,7 +15,7 @@ from kproxy.base.faults import Fault
 from kproxy.inspect.doctor import lint_check
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import DoctorFinding
+from kproxy.inspect.doctor.findings import DoctorDiagnostic
 from tests.harness.clusters.pasted import bootstrap, by_broker, pasted
 from tests.unit.inspect.doctor.examined import bad, examination, good, key, told
 
@@ -67,8 +67,8 @@ def examined(
     )
 
 
-def first(found: Examination) -> DoctorFinding:
-    return next(one for one in diagnose(found) if one.problem)
+def first(found: Examination) -> DoctorDiagnostic:
+    return next(one for one in diagnose(found) if one.is_error)
 
 
 def is_right(files: dict[str, dict[str, str]]) -> bool:
@@ -212,7 +212,7 @@ def test_an_address_that_is_right_for_this_machine_alone() -> None:
     here = examined({1: COMBINED | {"advertised.listeners": "PLAINTEXT://localhost:9092"}}, {1: "localhost:9092"},
                     good("localhost:9092", 1, 1))  # fmt: skip
     (note,) = diagnose(here)
-    assert not note.problem
+    assert not note.is_error
     assert by_broker(note.fix)["broker 1"]["advertised.listeners"] == "PLAINTEXT://localhost:9092,EXTERNAL://HOST:9094"
 
 
@@ -355,7 +355,7 @@ def test_the_same_lines_for_another_cause_are_printed_once() -> None:
         node: separate(node) | {"advertised.listeners": f"IN://inner-{node}:1,OUT://kafka:9092"} for node in (1, 2)
     }
     findings = [
-        one for one in diagnose(examined(values, {1: "a.example:9092", 2: "b.example:9092"}, *nodes)) if one.problem
+        one for one in diagnose(examined(values, {1: "a.example:9092", 2: "b.example:9092"}, *nodes)) if one.is_error
     ]
     assert [one.fault for one in findings] == [Fault.CONTAINER_NAME_ADVERTISED, Fault.SAME_ADDRESS_TWICE]
     assert findings[0].fix == findings[1].fix

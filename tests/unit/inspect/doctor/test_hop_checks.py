@@ -31,14 +31,14 @@ def test_a_hop_that_fails_is_tried_by_the_means_of_its_kind(via: str, reason: st
     assert (finding.fault, finding.subjects) == (Fault.HOP_FAILED, (via,))
     assert finding.fix[0].startswith(command)
     if not via.startswith("socks5"):
-        assert "socks" not in " ".join((finding.why, *finding.fix)).lower()
+        assert "socks" not in " ".join((finding.text, *finding.fix)).lower()
 
 
 @pytest.mark.parametrize("reason", ["ssh-forbidden", "proxy", "kubernetes-forbidden", "other"])
 def test_an_address_that_a_hop_refuses_is_not_called_silent(reason: str) -> None:
     lost = bad("kafka-1.example:9092", reason, 1, problem="--via forbids forwarding to that address")
     (finding,) = diagnose(examination(lost, via=(SSH,)))
-    assert (finding.fault, finding.why.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
+    assert (finding.fault, finding.text.count("forbids forwarding")) == (Fault.HOP_FAILED, 1)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_address_that_a_hop_refuses_is_not_called_silent(reason: str) -> None
 )
 def test_a_bootstrap_name_that_is_not_resolved(address: str, says: str, command: str) -> None:
     (finding,) = diagnose(examination(bootstrap=(bad(address, "resolve"),)))
-    assert says in finding.why
+    assert says in finding.text
     assert finding.fix[0].startswith(command)
     assert "kproxy" not in finding.advice  # beside the client, it would not resolve the name either
 
@@ -72,9 +72,9 @@ def test_a_name_that_the_last_hop_does_not_resolve(via: str, command: str) -> No
     (finding,) = diagnose(
         examination(bootstrap=(bad("kafka.prod.internal:9092", "resolve"),), via=("ssh://first", via))
     )
-    assert f"the last hop, {via}, cannot resolve the name" in finding.why
+    assert f"the last hop, {via}, cannot resolve the name" in finding.text
     assert f"let the last hop, {via}, resolve it" in finding.advice
-    assert "this machine" not in finding.why
+    assert "this machine" not in finding.text
     assert finding.fix[0].startswith(command)
 
 
@@ -91,8 +91,8 @@ def test_an_address_of_a_broker_is_quoted_for_a_shell() -> None:
 
 def test_an_unreachable_address_is_not_called_silent() -> None:
     (finding,) = diagnose(examination(bad("kafka-1.example:0", "other", 1, problem="0 is not a port")))
-    assert "0 is not a port" in finding.why
-    assert "accepts the connection" not in finding.why
+    assert "0 is not a port" in finding.text
+    assert "accepts the connection" not in finding.text
 
 
 def test_a_namespace_is_read_from_a_name_in_kubernetes() -> None:

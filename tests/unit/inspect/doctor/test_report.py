@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kproxy.base.faults import Fault
-from kproxy.inspect.doctor.findings import DoctorFinding, Responsible
+from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.report import DoctorReport, text
 from tests.unit.inspect.doctor.examined import bad, examination
 
 
-def lines(*findings: DoctorFinding) -> list[str]:
+def lines(*findings: DoctorDiagnostic) -> list[str]:
     """The report of a cluster with these findings, for which no line was looked for."""
     found = examination(bad("kafka-1.example:9092", "resolve", 1))
     return "\n".join(text(DoctorReport("a", found, findings, None, ()), fancy=True)).splitlines()
@@ -20,7 +20,7 @@ def lines(*findings: DoctorFinding) -> list[str]:
 @pytest.mark.parametrize("line", ["", "a=b"])
 def test_it_fits_a_terminal(whose: Responsible, line: str) -> None:
     """Each party that can mend it is named within 80 columns."""
-    shown = lines(DoctorFinding(Fault.PORT_CLOSED, ("kafka-1.example:9092",), "It is so. " * 30, whose, line))
+    shown = lines(finding(Fault.PORT_CLOSED, ("kafka-1.example:9092",), "It is so. " * 30, whose, line))
     assert [one for one in shown if len(one) > 80] == []
     assert whose.value in " ".join(" ".join(shown).split())
 
@@ -28,7 +28,7 @@ def test_it_fits_a_terminal(whose: Responsible, line: str) -> None:
 def test_lines_to_copy_are_whole_and_comments_fit() -> None:
     """The same lines for two causes are printed once."""
     fix = ("# " + "a word " * 30, "listeners=" + "PLAINTEXT://kafka-1.example:9092," * 9)
-    shown = lines(*[DoctorFinding(fault, (), "It is so.", Responsible.BROKER, fix=fix)
+    shown = lines(*[finding(fault, (), "It is so.", Responsible.BROKER, fix=fix)
                     for fault in (Fault.WRONG_NODE, Fault.SAME_ADDRESS_TWICE)])  # fmt: skip
     assert shown.count(f"     {fix[1]}") == 1
     assert shown.count("     # the lines are those of 1") == 1

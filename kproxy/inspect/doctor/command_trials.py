@@ -25,7 +25,7 @@ from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.identity import BrokerIdentifier
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup

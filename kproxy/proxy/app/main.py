@@ -33,7 +33,7 @@ from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.app.reload import ConfigSource, Reloader, watch_files
 from kproxy.proxy.app.stderr import threaded_stderr
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit, raise_file_limit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit, raise_file_limit
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.report import lasting_problems, report

@@ -19,6 +19,8 @@ upstream            one Kafka cluster to which clients can be routed: its nodes,
 nodeports           the listeners of the nodes
 forwards            local ports that are forwarded to something else than a broker
 gateway             the nodes and their ports; the local addresses for endpoints; which upstream is active
+clientconnection    a client connection from accept to close: its state, its socket, its slot
+connectionslots     how many connections fit the limit of open files, and which give way to others
 acceptor            accepts clients, reads their first bytes, refuses what is not Kafka
 clientroute         the route of a client: its upstream, chosen by its client id where a cluster has parts
 dialqueue           limits how many clients wait for a connection to their node at once
@@ -32,7 +34,6 @@ writehold           holds the writes of a unit's clients before a switch, and tr
 sessionguards       the guards of a unit's sessions after a switch
 gracefulclose       closes a session so that its client does not lose the answer to a write
 observers           the observers of the sessions: the live feed and the packet capture
-connectionlimit     how many connections fit the limit of open files
 tasks               task groups in which a failed task does not end the others
 
 Which node kproxy has reached
@@ -67,7 +68,7 @@ next route.
 Clients without a session
 -------------------------
 
- * kproxy accepts as many clients as the limit of open files allows (`connectionlimit`). When all slots are in use, a
+ * kproxy accepts as many clients as the limit of open files allows (`connectionslots`). When all slots are in use, a
    new client takes the slot of the oldest silent one. While more than three quarters are in use, a client may be silent
    for 10 s.
  * With `--sni`, all nodes share the bootstrap listener, and the name in the TLS handshake says which node it is for.

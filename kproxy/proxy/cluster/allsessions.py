@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kproxy.config import ClusterConfig, Config
-from kproxy.net.tls.handshakes import ClientTls
-from kproxy.proxy.cluster.acceptor import ConnectionSlot
+from kproxy.proxy.cluster.clientconnection import ClientConnection
 from kproxy.proxy.cluster.clientroute import DialNode, LocaliseForHost
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.nodedialer import AffectsSession
 from kproxy.proxy.cluster.pendingconnections import NodeExists
-from kproxy.proxy.cluster.sessions import Sessions
+from kproxy.proxy.cluster.sessions import ClusterUpdate, Sessions
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
@@ -36,21 +32,6 @@ if TYPE_CHECKING:
 
 MOST_SESSIONS = 10_000
 """The most sessions that are listed one by one; of a process that has more, some are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterUpdate:
-    """The new configuration of a cluster that is already served."""
-
-    config: ClusterConfig
-    tls: ClientTls | None
-    """TLS with its clients; None: they connect without it."""
-    concerns: AffectsSession
-    """The predicate that selects the open sessions which the change affects."""
-    switches: bool = False
-    """True if the cluster can be switched to another upstream."""
-    parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
-    """The configuration and the affected sessions of each part, by its name."""
 
 
 async def _no_node_exists(key: NodeKey) -> bool:
@@ -94,28 +75,20 @@ class AllSessions:
         sessions.capture(self._emit_frame)
         return sessions
 
-    def handle_client(
-        self, name: str, client: socket.socket, key: NodeKey | None, host: str, slot: ConnectionSlot
-    ) -> None:
+    def handle_client(self, name: str, connection: ClientConnection) -> None:
         """Open a session for a client of this cluster; see `Sessions.handle_client`."""
-        self._sessions[name].handle_client(client, key, host, slot)
+        self._sessions[name].handle_client(connection)
 
     def remove(self, config: Config, names: Sequence[str]) -> int:
         """Stop serving these clusters; return the number of sessions that are drained for that."""
         ending = [self._sessions.pop(name) for name in names]
         draining = sum(sessions.end(config.drain_timeout) for sessions in ending)
-        self._former = [sessions for sessions in (*self._former, *ending) if not sessions.is_empty]
+        self._former = [sessions for sessions in (*self._former, *ending) if not sessions.drained.is_set()]
         return draining
 
     def reconfigure(self, config: Config, updates: Sequence[ClusterUpdate]) -> int:
         """Apply new configurations; return the number of open sessions that they affect. These are drained."""
-        seconds = config.drain_timeout
-        return sum(
-            self._sessions[update.config.name].reconfigure(
-                update.config, update.tls, update.concerns, seconds, switches=update.switches, parts=update.parts
-            )
-            for update in updates
-        )
+        return sum(self._sessions[update.config.name].reconfigure(update, config.drain_timeout) for update in updates)
 
     def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
         """Route a cluster, or a part of it, to another upstream, and close its sessions.
@@ -197,7 +170,7 @@ class AllSessions:
 
     def _switchable(self, unit: str) -> SwitchableUnit | None:
         cluster, part = split_unit(unit)
-        return self._sessions[cluster].switchable(part) if cluster in self._sessions else None
+        return self._sessions[cluster].unit(part) if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:
         """Close each session once nothing is in flight in it, and the rest after this many seconds.

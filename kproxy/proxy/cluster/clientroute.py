@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ class ClientRoute:
     """The configuration of the upstream."""
     dial: DialNode
     localise: LocaliseForHost
-    switchable: SwitchableUnit | None = None
+    unit: SwitchableUnit | None = None
     """The state and the sessions for a switch; None if the cluster cannot be switched."""
     part: Part | None = None
     """The part; None: the clients that are in no part."""
@@ -58,14 +58,16 @@ class ClientRoute:
         return "" if self.part is None else self.part.name
 
 
-def route_for(client_id: str, parts: Iterable[ClientRoute], default: ClientRoute) -> ClientRoute:
-    """Return the route of the part that a client belongs to, or `default`."""
-    return next((route for route in parts if route.part is not None and route.part.has(client_id)), default)
+Routes = dict[str, ClientRoute]
+"""The routes of a cluster's clients by their names: "" for those that are in no part, and each part's."""
 
 
-def client_id_of(request: bytes) -> str:
-    """Return the client id of a first request, escaped for display."""
-    return read_introduction(request).client_id if request else ""
+def route_for(first_request: bytes, routes: Routes) -> ClientRoute:
+    """Return the route of the part that a client belongs to, or that of all other clients."""
+    client_id = read_introduction(first_request).client_id
+    return next(
+        (route for route in routes.values() if route.part is not None and route.part.has(client_id)), routes[""]
+    )
 
 
 async def read_first_request(client: socket.socket) -> bytes:

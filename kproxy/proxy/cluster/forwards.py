@@ -16,7 +16,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.base.repeats import about
 from kproxy.config.values import Forward
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listener, Listeners
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 

@@ -19,7 +19,7 @@ from kproxy.config import ClusterConfig
 from kproxy.config.changes import successors
 from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending
 from kproxy.proxy.cluster.acceptor import Acceptor, HandleClient
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
@@ -87,16 +87,12 @@ class Gateway:
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # the upstream of each part's clients
         self.upstreams: dict[str, Upstream] = {}
-        self.acceptor = Acceptor(
-            config,
-            metrics,
-            connection_limit,
-            self.local_host,
-            handle_client,
-            expects_tls=client_tls(config) is not None,
+        self.slots = ConnectionSlots(config, connection_limit, metrics)
+        self._acceptor = Acceptor(
+            self.slots, self.local_host, handle_client, expects_tls=client_tls(config) is not None
         )
         self._listeners = Listeners(
-            config.listen, self.acceptor.on_accept, self.own_addresses, shared=sharing is not None
+            config.listen, self._acceptor.on_accept, self.own_addresses, shared=sharing is not None
         )
         self.claims: ClusterClaims | None = None
         try:
@@ -351,7 +347,7 @@ class Gateway:
         self.parts = (
             {part: new_names[upstream_name] for part, upstream_name in self.parts.items()} if len(configs) > 1 else {}
         )
-        self.acceptor.reconfigure(self.config, expects_tls=tls[self.active].clients is not None)
+        self.slots.config, self._acceptor.expects_tls = self.config, tls[self.active].clients is not None
         self._on_change()
         return concerns
 
@@ -497,16 +493,7 @@ class Gateway:
         if self.claims is not None:
             self.claims.end()
         self.forwards.stop_accepting()
-        self.acceptor.close()
-
-    @property
-    def sessions(self) -> int:
-        """The number of client connections that have sent their first bytes."""
-        return self.acceptor.sessions
-
-    def sessions_of(self, node: Node) -> int:
-        """Return the number of client connections to one node."""
-        return self.acceptor.sessions_of(node.key)
+        self.slots.close_silent()
 
     def is_bound(self, node: Node) -> bool:
         """Check whether kproxy may advertise the node's local address."""

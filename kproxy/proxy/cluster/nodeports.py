@@ -13,7 +13,7 @@ from kproxy.base.errors import WireError
 from kproxy.base.repeats import about
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listeners
 from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.topology import NodeKey

@@ -65,6 +65,11 @@ class VerifiedConnection:
     None: the connection is verified already.
     """
 
+    @property
+    def label(self) -> str:
+        """The node in logs and metrics."""
+        return BOOTSTRAP if self.key is None else self.key.label
+
 
 class FactRecorder(Protocol):
     """The part of `NodeDialer` that the verifier uses: it records facts."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import monotonic, time
 
 from kproxy.proxy.cluster.forwards import PortForward
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.reachability import NodeReachability
-from kproxy.proxy.cluster.topology import Node
+from kproxy.proxy.cluster.topology import Node, NodeKey
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.status.model import ClusterStatus, ForwardStatus, NodeStatus, UpstreamStatus
 from kproxy.proxy.status.readiness import Requires, unreachable_nodes
@@ -30,8 +31,8 @@ def report(gateway: Gateway) -> ClusterStatus:
         problem=reachability.exploration.problem,
         problem_since=reachability.exploration.since,
         login_refused=reachability.exploration.login_refused,
-        full=gateway.acceptor.full_reason() or None,
-        sessions=gateway.sessions,
+        full=gateway.slots.full_reason() or None,
+        sessions=gateway.slots.sessions,
         nodes=_nodes(gateway, gateway.upstreams[gateway.active]),
         forwards=tuple(_forward(port_forward) for port_forward in gateway.forwards.port_forwards),
         upstreams=tuple(_upstream(gateway, upstream) for name, upstream in gateway.upstreams.items() if name),
@@ -88,12 +89,14 @@ def _upstream(gateway: Gateway, upstream: Upstream) -> UpstreamStatus:
 
 def _nodes(gateway: Gateway, upstream: Upstream) -> tuple[NodeStatus, ...]:
     """Return the status of the nodes: brokers, then controllers."""
-    host = gateway.local_host()
+    host, counts = gateway.local_host(), Counter[NodeKey | None]()
+    if upstream.config.upstream == gateway.active:
+        counts = gateway.slots.count_by_node()
     nodes = sorted(upstream.topology.nodes.values(), key=lambda node: (node.key.kind.value, node.key.node_id))
-    return tuple(_node(gateway, upstream, node, host) for node in nodes)
+    return tuple(_node(gateway, upstream, node, host, counts[node.key]) for node in nodes)
 
 
-def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeStatus:
+def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str, sessions: int) -> NodeStatus:
     reached = upstream.dialer.reachability.of_node(node.key)
     route, proof = reached.route, reached.proof
     return NodeStatus(
@@ -111,7 +114,7 @@ def _node(gateway: Gateway, upstream: Upstream, node: Node, host: str) -> NodeSt
         problem=reached.problem,
         reason=reached.reason,
         lost_since=_lost_since(reached, node),
-        sessions=gateway.sessions_of(node) if upstream.config.upstream == gateway.active else 0,
+        sessions=sessions,
     )
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,17 +21,14 @@ from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.protocol.wire.mismatch import client_login_error, explain_host_bound_login
-from kproxy.proxy.cluster.acceptor import ConnectionSlot
-from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost
-from kproxy.proxy.cluster.dialqueue import DialSlot
+from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
+from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost, Routes
 from kproxy.proxy.cluster.encryption import client_tls
-from kproxy.proxy.cluster.gracefulclose import close_gracefully
 from kproxy.proxy.cluster.insessionchannel import InSessionChannel
 from kproxy.proxy.cluster.nodedialer import AffectsSession
-from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, VerifiedConnection
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.observers import SessionObservers, session_status
-from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnection, PendingConnections, node_text
-from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls
@@ -54,35 +49,21 @@ log = logging.getLogger(__name__)
 # session lasts this many seconds. If it lasted longer, the client would take the bootstrap server for the node.
 _BOOTSTRAP_SESSION_SECONDS = 5.0
 _LONGEST_MECHANISM = 40
-NO_PARTS: Mapping[str, tuple[ClusterConfig, AffectsSession]] = {}
 
 
-@dataclass(slots=True)
-class _OpenSession:
-    """A session with what is known about its client and its node."""
+@dataclass(frozen=True, slots=True)
+class ClusterUpdate:
+    """The new configuration of a cluster that is already served."""
 
-    key: NodeKey | None
-    """The node; None: a bootstrap server."""
-    slot: ConnectionSlot
-    route: ClientRoute
-    """The present route of its client."""
-    dial: Address
-    """The address at which the node was reached."""
-    since: float
-    """When the session began, a Unix time."""
-    dial_slot: DialSlot | None
-    """Held until the node has answered the client, if the connection was not verified before."""
-    channel: InSessionChannel | None = None
-    """The channel with which kproxy verifies the connection, for as long as that takes."""
-    switchable: SwitchableUnit | None = None
-    """The unit in which the session is noted."""
-    login: str = ""
-    """The mechanism with which the client logs in itself."""
-
-    @property
-    def address(self) -> str:
-        """The address of the client, without its port."""
-        return self.slot.peer.host
+    config: ClusterConfig
+    tls: ClientTls | None
+    """TLS with its clients; None: they connect without it."""
+    concerns: AffectsSession
+    """The predicate that selects the open sessions which the change affects."""
+    switches: bool = False
+    """True if the cluster can be switched to another upstream."""
+    parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = field(default_factory=dict)
+    """The configuration and the affected sessions of each part, by its name."""
 
 
 class Sessions:
@@ -104,82 +85,66 @@ class Sessions:
         self._pump = pump
         self._metrics = metrics
         self._tasks = tasks
-        self._default_route = ClientRoute(config, dial, localise, _switchable(config, pump) if switches else None)
-        self._part_routes: dict[str, ClientRoute] = {}
+        self._routes: Routes = {"": ClientRoute(config, dial, localise, _new_unit(config, pump) if switches else None)}
         self._calls: dict[str, tuple[NodeCounters, Calls]] = {}
-        self._pending = PendingConnections(
-            config.name,
-            client_tls(config),
-            self._default_route,
-            self._part_routes,
-            node_exists,
-            metrics,
-            tasks,
-            self._on_connected,
-        )
-        self._open: dict[Session, _OpenSession] = {}
-        self.drained = asyncio.Event()  # set while no session is open
+        self._pending = PendingConnections(client_tls(config), self._routes, node_exists, self._on_connected)
+        self._connections: dict[ClientConnection, None] = {}
+        self.drained = asyncio.Event()  # set while there is no connection
         self.drained.set()
-        self._relogins: dict[Session, asyncio.Task[None]] = {}
         self._warned_of: set[str] = set()  # mechanisms
         self._observers = SessionObservers(self._observable)
         self.watch, self.capture = self._observers.watch, self._observers.capture
 
-    def handle_client(self, client: socket.socket, key: NodeKey | None, host: str, slot: ConnectionSlot) -> None:
-        """Open a session between the client and a node (None: a bootstrap server).
+    def handle_client(self, connection: ClientConnection) -> None:
+        """Open a session between a client that has sent its first bytes and its node."""
+        connection.state, connection.since = ConnectionState.HANDSHAKING, asyncio.get_running_loop().time()
+        connection.on_close = self._forget
+        self._connections[connection] = None
+        self.drained.clear()
+        connection.task = self._tasks.create_task(self._pending.connect(connection))
 
-        `host` is where the client finds kproxy. `slot` is released once, when the client's connection is closed.
-        """
-        self._pending.add(client, PendingConnection(key, host, slot, requested_key=key))
+    def _forget(self, connection: ClientConnection) -> None:
+        del self._connections[connection]
+        if not self._connections:
+            self.drained.set()
 
-    def _on_connected(
-        self,
-        client: socket.socket,
-        connection: PendingConnection,
-        route: ClientRoute,
-        upstream: VerifiedConnection,
-        first: bytes,
-    ) -> None:
-        key, label = upstream.key, _label(upstream.key)
-        open_session = _OpenSession(key, connection.slot, route, upstream.dial, time.time(), connection.dial_slot)
-        counters = self._metrics.node(self._name, label)
-        switchable = route.switchable
-        calls = self._calls_of(label, counters, switchable)
+    def _on_connected(self, connection: ClientConnection, upstream: VerifiedConnection, first: bytes) -> None:
+        """Open the session. Raises OSError if the client has already disconnected."""
+        route = connection.present_route
+        counters = self._metrics.node(self._name, upstream.label)
+        calls = self._calls_of(upstream.label, counters, route.unit)
         try:
             conversation = Conversation(
-                calls if switchable is None else switchable.calls(calls),
-                partial(_localised, open_session, connection.host),
+                calls if route.unit is None else route.unit.calls(calls),
+                partial(_localise, connection),
                 route.config.max_request_size,
                 partial(self._metrics.count_rewritten, self._name),
-                partial(self._on_handshake, open_session),
+                partial(self._on_handshake, connection),
             )
-            session = Session(self._pump, client, upstream.sock, conversation, counters, self._ended)
-        except OSError:  # the client has already disconnected
+            on_end = partial(self._ended, connection)
+            session = Session(self._pump, connection.sock, upstream.sock, conversation, counters, on_end)
+        except OSError:
             upstream.sock.close()
-            client.close()
-            connection.slot.release()
-            connection.release_dial_slot()
-            return
-        self._open[session] = open_session
-        self.drained.clear()
+            raise
+        connection.open(session, upstream)
+        loop = asyncio.get_running_loop()
         if self._observers.is_active:
-            self._observers.attach(session, self._where(open_session))
+            self._observers.attach(session, self._labels(connection))
         if upstream.verify is not None:
-            session.hold_before_first_request(partial(self._begin_verification, session, upstream.verify))
-            asyncio.get_running_loop().call_later(route.config.connect_timeout, self._check_answered, session)
-        if switchable is not None:
-            open_session.switchable = switchable
-            switchable.session_opened(session, label, open_session.address)
+            on_held = partial(self._begin_verification, connection, session, upstream.verify)
+            session.hold_before_first_request(on_held)
+            loop.call_later(route.config.connect_timeout, self._check_answered, connection)
+        if route.unit is not None:
+            connection.unit = route.unit
+            route.unit.session_opened(session, upstream.label, connection.peer.host)
         if upstream.login is not None and upstream.login.result.lifetime_ms:
-            self._relogins[session] = self._tasks.create_task(
-                self._keep_logged_in(session, open_session, upstream.login)
-            )
+            connection.relogin = self._tasks.create_task(self._keep_logged_in(connection, session, upstream.login))
         if first:
             session.receive_first(first)
         if connection.requested_key is not None and upstream.key is None:
-            asyncio.get_running_loop().call_later(_BOOTSTRAP_SESSION_SECONDS, close_gracefully, session)
+            loop.call_later(_BOOTSTRAP_SESSION_SECONDS, partial(connection.drain, gracefully=True))
 
-    def _calls_of(self, label: str, counters: NodeCounters, switchable: SwitchableUnit | None) -> Calls:
+    def _calls_of(self, label: str, counters: NodeCounters, unit: SwitchableUnit | None) -> Calls:
         """Return the calls towards a node, which all sessions share.
 
         Those of forgotten nodes go together with their counters.
@@ -193,67 +158,80 @@ class Sessions:
             for node_label, cached_calls in self._calls.items()
             if nodes.get((self._name, node_label)) is cached_calls[0]
         }
-        calls = Calls(counters.call, switchable.highest if switchable else TABLE_VERSIONS)
+        calls = Calls(counters.call, unit.highest if unit else TABLE_VERSIONS)
         self._calls[label] = counters, calls
         return calls
 
-    def reconfigure(
-        self,
-        config: ClusterConfig,
-        tls: ClientTls | None,
-        concerns: AffectsSession,
-        seconds: float,
-        *,
-        switches: bool,
-        parts: Mapping[str, tuple[ClusterConfig, AffectsSession]] = NO_PARTS,
-    ) -> int:
+    def _open(self) -> list[tuple[ClientConnection, Session]]:
+        return [(connection, connection.session) for connection in self._connections if connection.session is not None]
+
+    def reconfigure(self, update: ClusterUpdate, seconds: float) -> int:
         """Use this configuration for the next sessions; return how many open sessions it affects.
 
-        Those end when nothing is in flight in them, and after this many seconds in any case. `parts`: the same for each
-        part. `switches`: the cluster can be switched. If it could not before, all sessions are affected: their clients
-        have agreed on versions with which they could not be switched.
+        Those end when nothing is in flight in them, and after this many seconds in any case. If the cluster can be
+        switched now, and could not before, all sessions are affected: their clients have agreed on versions with which
+        they could not be switched.
         """
-        self._default_route.config, self._pending.tls = config, tls
-        concerned = {"": concerns}
-        for name, (part_config, part_concerns) in parts.items():
-            self._part_routes[name].config, concerned[name] = part_config, part_concerns
-        becomes_switchable = switches and self._default_route.switchable is None
+        self._pending.tls = update.tls
+        units, cluster_route = {"": (update.config, update.concerns), **update.parts}, self._routes[""]
+        for name, (config, _) in units.items():
+            self._routes[name].config = config
+        becomes_switchable = update.switches and cluster_route.unit is None
         if becomes_switchable:
             self._make_switchable()
-        elif not switches and self._default_route.switchable is not None:
-            self._default_route.switchable, self._calls = None, {}  # open sessions stay as they are
-            self._part_routes.clear()
-            for open_session in self._open.values():
-                open_session.route = self._default_route  # a configuration cannot remove a part with another upstream
-        draining = [
-            session
-            for session, open_session in self._open.items()
-            if becomes_switchable or _concerns(concerned, open_session)
-        ]
-        for session in draining:
-            if becomes_switchable:
-                # Not `drain`: a client that writes without a pause would be disconnected, and in doubt.
-                close_gracefully(session)
-            else:
-                session.drain()
-        if remaining := [session for session in draining if not session.closed]:
-            asyncio.get_running_loop().call_later(seconds, self._close, remaining, seconds)
-        return len(draining)
+        elif not update.switches and cluster_route.unit is not None:
+            cluster_route.unit, self._calls = None, {}  # open sessions stay as they are
+            for name in self._routes.keys() - {""}:
+                del self._routes[name]
+            for connection, _ in self._open():
+                connection.route = cluster_route  # a configuration cannot remove a part with another upstream
+
+        def is_affected(connection: ClientConnection) -> bool:
+            _, concerns = units.get(connection.present_route.name, units[""])
+            return becomes_switchable or concerns(connection.node.key, connection.node.dial)
+
+        affected = [connection for connection, _ in self._open() if is_affected(connection)]
+        # Gracefully: a client that writes without a pause would be disconnected, and in doubt.
+        self._drain_within(affected, seconds, gracefully=becomes_switchable)
+        return len(affected)
+
+    def _drain_within(
+        self, connections: Sequence[ClientConnection], seconds: float, *, gracefully: bool = False
+    ) -> None:
+        for connection in connections:
+            connection.drain(gracefully=gracefully)
+        if remaining := [connection for connection in connections if connection.is_open]:
+            asyncio.get_running_loop().call_later(seconds, self._close_busy, remaining, seconds)
+
+    def _close_busy(self, connections: Sequence[ClientConnection], seconds: float) -> None:
+        busy = [connection for connection in connections if connection.is_open]
+        if busy:
+            text = "cluster %s: closed %d sessions of the former configuration, still busy after %g s (--drain-timeout)"
+            log.warning(text, self._name, len(busy), seconds)
+        for connection in busy:
+            connection.close()
+
+    def _close_pending(self, route: ClientRoute | None = None) -> None:
+        """Close the pending connections of this route; None: all of them."""
+        for connection in list(self._connections):
+            if not connection.is_open and (route is None or connection.route is route):
+                connection.close()
 
     def _make_switchable(self) -> None:
         """Prepare for a switch. The requests that open sessions leave unanswered count from now on."""
-        switchable = self._default_route.switchable = _switchable(self._default_route.config, self._pump)
+        route = self._routes[""]
+        unit = route.unit = _new_unit(route.config, self._pump)
         self._calls = {}
-        for session, open_session in self._open.items():
-            if open_session.switchable is not None:  # of an earlier time at which it could be switched
-                open_session.switchable.session_ended(session, open_session.address)
-            open_session.route, open_session.switchable = self._default_route, switchable
-            switchable.adopt_session(session, _label(open_session.key), open_session.address)
+        for connection, session in self._open():
+            if connection.unit is not None:  # of an earlier time at which it could be switched
+                connection.unit.session_ended(session, connection.peer.host)
+            connection.route, connection.unit = route, unit
+            unit.adopt_session(session, connection.node.label, connection.peer.host)
 
-    def switchable(self, part: str = "") -> SwitchableUnit | None:
+    def unit(self, part: str = "") -> SwitchableUnit | None:
         """Return what a switch of a part, or of the cluster without its parts, needs; None if it cannot be switched."""
-        route = self._part_routes.get(part) if part else self._default_route
-        return None if route is None else route.switchable
+        route = self._routes.get(part)
+        return None if route is None else route.unit
 
     def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
         """Route these clients by themselves from now on.
@@ -261,31 +239,34 @@ class Sessions:
         Their open sessions stay open, and what is known about them moves with them. A client whose connection has no
         session yet, or has not sent its client id, must connect again.
         """
-        assert self._default_route.switchable is not None, "the cluster can be switched"
-        self._pending.drop_all()
-        part_sessions = [session for session in self._open if part.has(session.conversation.introduction.client_id)]
-        route = ClientRoute(config, dial, localise, self._default_route.switchable.split(part, part_sessions), part)
-        self._part_routes[part.name] = route
-        for session in part_sessions:
-            self._open[session].route, self._open[session].switchable = route, route.switchable
-        for session in [session for session in self._open if not session.conversation.introduction.client_id]:
-            close_gracefully(session)
+        cluster_unit = self._routes[""].unit
+        assert cluster_unit is not None, "the cluster can be switched"
+        self._close_pending()
+        client_ids = {connection: session.conversation.introduction.client_id for connection, session in self._open()}
+        members = {connection: session for connection, session in self._open() if part.has(client_ids[connection])}
+        unit = cluster_unit.split(part, members.values())
+        route = self._routes[part.name] = ClientRoute(config, dial, localise, unit, part)
+        for connection in members:
+            connection.route, connection.unit = route, unit
+        for connection, client_id in client_ids.items():
+            if not client_id:
+                connection.drain(gracefully=True)
 
     def end_part(self, name: str) -> str:
         """Route the clients of this part with all others again. Return why that is not possible, or ""."""
-        route, cluster_unit = self._part_routes[name], self._default_route.switchable
-        assert cluster_unit is not None
-        assert route.switchable is not None
-        if not cluster_unit.is_unchanged_since_split(route.switchable):
+        cluster_route, route = self._routes[""], self._routes[name]
+        assert cluster_route.unit is not None
+        assert route.unit is not None
+        if not cluster_route.unit.is_unchanged_since_split(route.unit):
             return (
                 f"part {name}, or the cluster, was switched since the part was made: kproxy keeps their clients apart"
             )
-        self._pending.drop_all()
-        cluster_unit.merge(route.switchable)
-        for open_session in self._open.values():
-            if open_session.route is route:
-                open_session.route, open_session.switchable = self._default_route, cluster_unit
-        del self._part_routes[name]
+        self._close_pending()
+        cluster_route.unit.merge(route.unit)
+        for connection, _ in self._open():
+            if connection.route is route:
+                connection.route, connection.unit = cluster_route, cluster_route.unit
+        del self._routes[name]
         return ""
 
     def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
@@ -293,214 +274,166 @@ class Sessions:
 
         `config` is that of the upstream. `everyone`: it is unknown which clients have fetched.
         """
-        route = self._part_routes[part] if part else self._default_route
+        route = self._routes[part]
         route.config = config
-        self._pending.drop(route)
-        for session in [session for session, open_session in self._open.items() if open_session.route is route]:
-            session.close()
-        if route.switchable is not None:
-            route.switchable.flipped(everyone=everyone)
+        for connection in [connection for connection in self._connections if connection.route is route]:
+            connection.close()
+        if route.unit is not None:
+            route.unit.flipped(everyone=everyone)
 
     def end_guards(self) -> None:
         """End all guards: all clients that run have positions of the upstream that they are routed to."""
-        for route in (self._default_route, *self._part_routes.values()):
-            if route.switchable is not None:
-                route.switchable.end_guards()
+        for route in self._routes.values():
+            if route.unit is not None:
+                route.unit.end_guards()
 
     def end(self, seconds: float) -> int:
         """Drain all sessions, as if a new configuration affected them: the cluster is no longer served."""
-        self._pending.drop_all()
-        switches = self._default_route.switchable is not None
-        parts: dict[str, tuple[ClusterConfig, AffectsSession]] = {
-            name: (route.config, lambda key, dial: True) for name, route in self._part_routes.items()
-        }
-        return self.reconfigure(
-            self._default_route.config,
-            self._pending.tls,
-            lambda key, dial: True,
-            seconds,
-            switches=switches,
-            parts=parts,
-        )
+        self._close_pending()
+        connections = [connection for connection, _ in self._open()]
+        self._drain_within(connections, seconds)
+        return len(connections)
 
-    @property
-    def is_empty(self) -> bool:
-        """True if there is no session and no pending connection."""
-        return not (self._open or self._pending)
+    def drain(self) -> None:
+        """Close the pending connections, and each open one as soon as nothing is in flight in it.
 
-    def _close(self, sessions: Sequence[Session], seconds: float) -> None:
-        busy = [session for session in sessions if not session.closed]
-        if busy:
-            text = "cluster %s: closed %d sessions of the former configuration, still busy after %g s (--drain-timeout)"
-            log.warning(text, self._name, len(busy), seconds)
-        for session in busy:
-            session.close()
+        `drained` is set when none is left.
+        """
+        for connection in list(self._connections):
+            if connection.is_open:
+                connection.drain()
+            else:
+                connection.close()
 
-    def _check_answered(self, session: Session) -> None:
+    def close(self) -> int:
+        """Close all connections now; return how many had a session."""
+        remaining = self._open()
+        for connection in list(self._connections):
+            connection.close()
+        return len(remaining)
+
+    # Verification and login within a session
+
+    def _check_answered(self, connection: ClientConnection) -> None:
         """Close a session whose unverified node has not answered its client in time.
 
         kproxy must answer, too: the node may be another kproxy that waits for this one.
         """
-        open_session = self._open.get(session)
-        if open_session is None or open_session.dial_slot is None:
+        session, node = connection.session, connection.node
+        if session is None or connection.dial_slot is None:
             return
         if session.conversation.in_flight and not session.conversation.answered:
-            error = UpstreamError("timeout", f"{open_session.dial}: connected, but no Kafka broker answers there")
-            self._pending.note_unreachable(open_session.route, open_session.key, error)
+            error = UpstreamError("timeout", f"{node.dial}: connected, but no Kafka broker answers there")
+            self._pending.note_unreachable(connection.present_route, node.key, error)
             session.ended_by = "upstream"
             session.close(error)
-        self._release_dial_slot(open_session)
+        connection.release_dial_slot()
 
-    def _release_dial_slot(self, open_session: _OpenSession) -> None:
-        if open_session.dial_slot is not None:
-            open_session.dial_slot.release()
-            open_session.dial_slot = None
-            self._pump.selector.wake = True  # the next client may dial
+    def _begin_verification(
+        self, connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]
+    ) -> None:
+        connection.release_dial_slot()
+        self._tasks.create_task(_verify(connection, session, verify))
 
-    def _begin_verification(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
-        if session in self._open:
-            self._release_dial_slot(self._open[session])
-        self._tasks.create_task(self._verify(session, verify))
-
-    async def _verify(self, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
-        """Verify the connection within the session; then let the client's requests pass, or close the session.
-
-        It closes as if the broker had closed it, and the client's next attempt uses another address.
-        """
-        open_session = self._open.get(session)
-        if open_session is None:
-            return
-        open_session.channel = InSessionChannel(session)
-        try:
-            await verify(open_session.channel)
-        except UpstreamError as error:
-            open_session.channel = None
-            if session in self._open:
-                session.ended_by = "upstream"
-                session.close(error)
-            return
-        open_session.channel = None
-        session.release()
-
-    def _on_handshake(self, open_session: _OpenSession, mechanism: str) -> None:
+    def _on_handshake(self, connection: ClientConnection, mechanism: str) -> None:
         """Note the mechanism with which a client logs in. Raises WireError if kproxy has logged in for it."""
-        if open_session.route.config.sasl is not None:
+        if connection.present_route.config.sasl is not None:
             raise client_login_error()
-        open_session.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
+        connection.login = one_line(mechanism, _LONGEST_MECHANISM) or "?"
         warning = explain_host_bound_login(mechanism)
         if warning and mechanism not in self._warned_of:
             self._warned_of.add(mechanism)
             log.warning("cluster %s: %s", self._name, warning)
 
-    async def _keep_logged_in(self, session: Session, open_session: _OpenSession, logged_in: LoginContext) -> None:
+    async def _keep_logged_in(self, connection: ClientConnection, session: Session, logged_in: LoginContext) -> None:
         from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
 
         try:
             await keep_logged_in(session, logged_in)
         except UpstreamError as error:
-            if self._relogins.pop(session, None) is None:  # the broker closed the connection when it refused
-                self._report(open_session, "upstream", error)
+            if session.closed:  # the broker closed the connection when it refused
+                self._report(connection, "upstream", error.reason, error)
             else:
-                session.ended_by = "upstream"
+                connection.relogin, session.ended_by = None, "upstream"
                 session.close(error)
 
-    def _ended(self, session: Session, error: Exception | None) -> None:
-        open_session = self._open.pop(session, None)
-        if open_session is None:
-            return
-        if not self._open:
-            self.drained.set()
-        open_session.slot.release()
-        self._release_dial_slot(open_session)
-        if open_session.switchable is not None:
-            open_session.switchable.session_ended(session, open_session.address)
-        if open_session.channel is not None:
-            open_session.channel.session_ended()
-        relogin = self._relogins.pop(session, None)
-        if relogin is not None:
+    # The end
+
+    def _ended(self, connection: ClientConnection, session: Session, error: Exception | None) -> None:
+        connection.close()
+        if connection.unit is not None:
+            connection.unit.session_ended(session, connection.peer.host)
+        if connection.channel is not None:
+            connection.channel.session_ended()
+        if connection.relogin is not None:
             interrupted = session.conversation.hold_count and session.ended_by == "upstream"
             if interrupted and not session.conversation.in_flight:
                 return  # its last answer, which has come, has the reason
-            relogin.cancel()
+            connection.relogin.cancel()
             if interrupted and error is None:
                 error = UpstreamError(
                     "sasl", "SASL: the broker closed the connection while kproxy was logging in again"
                 )
-        name = node_text(open_session.key)
         if isinstance(error, WireError | UpstreamError):
-            self._report(open_session, session.ended_by, error)
+            self._report(connection, session.ended_by, error.reason, error)
         elif isinstance(error, ssl.SSLError):
-            side = session.ended_by
-            reason, text = (faults.explain_client_error if side == "client" else faults.explain_broker_error)(error)
-            self._metrics.count_refusal(self._name, side, reason)
-            self._log_closed(open_session, reason, text)
+            explain = faults.explain_client_error if session.ended_by == "client" else faults.explain_broker_error
+            self._report(connection, session.ended_by, *explain(error))
         elif session.ended_by == "upstream" and session.conversation.requested and not session.conversation.answered:
             self._metrics.count_refusal(self._name, "upstream", "no-answer")
+            name = node_text(connection.node.key)
             text = "%s closed the connection before it answered the client's first request"
-            log.warning(text, name, extra=about(self._name, name, open_session.address))
+            log.warning(text, name, extra=about(self._name, name, connection.peer.host))
 
-    def _report(self, open_session: _OpenSession, side: str, error: WireError | UpstreamError) -> None:
-        self._metrics.count_refusal(self._name, side, error.reason)
-        self._log_closed(open_session, error.reason, error)
-
-    def _log_closed(self, open_session: _OpenSession, reason: str, text: object) -> None:
-        name = node_text(open_session.key)
-        log.warning(
-            "closed a connection to %s: %s", name, text, extra=about(self._name, name, open_session.address, reason)
-        )
+    def _report(self, connection: ClientConnection, side: str, reason: str, text: object) -> None:
+        self._metrics.count_refusal(self._name, side, reason)
+        name = node_text(connection.node.key)
+        topic = about(self._name, name, connection.peer.host, reason)
+        log.warning("closed a connection to %s: %s", name, text, extra=topic)
 
     # For observers
 
     def _observable(self) -> Iterator[tuple[Session, SessionLabels]]:
-        return ((session, self._where(open_session)) for session, open_session in self._open.items())
+        return ((session, self._labels(connection)) for connection, session in self._open())
 
-    def _where(self, open_session: _OpenSession) -> SessionLabels:
-        return SessionLabels(self._name, _label(open_session.key), str(open_session.slot.peer))
+    def _labels(self, connection: ClientConnection) -> SessionLabels:
+        return SessionLabels(self._name, connection.node.label, str(connection.peer))
 
     def shown(self) -> Iterator[SessionStatus]:
         """Yield the status of each open session."""
-        for session, where in self._observable():
-            open_session = self._open[session]
-            yield session_status(session, where, open_session.since, open_session.login)
-
-    # All sessions at once
-
-    def drain(self) -> None:
-        """Close the pending connections, and each open session as soon as nothing is in flight in it.
-
-        `drained` is set when no session is left.
-        """
-        self._pending.drop_all()
-        for session in list(self._open):
-            session.drain()
-
-    def close(self) -> int:
-        """Close all sessions now; return their number."""
-        remaining = list(self._open)
-        for session in remaining:
-            session.close()
-        return len(remaining)
+        for connection, session in self._open():
+            yield session_status(session, self._labels(connection), connection.opened_at, connection.login)
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Yield the number of requests without a response, as (cluster, node, number)."""
-        for session, open_session in self._open.items():
-            yield self._name, _label(open_session.key), session.conversation.in_flight
+        for connection, session in self._open():
+            yield self._name, connection.node.label, session.conversation.in_flight
 
 
-def _switchable(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
-    from kproxy.proxy.cluster.switchableunit import SwitchableUnit  # few clusters can be
+async def _verify(connection: ClientConnection, session: Session, verify: Callable[[Channel], Awaitable[None]]) -> None:
+    """Verify the connection within the session; then let the client's requests pass, or close the session.
+
+    It closes as if the broker had closed it, and the client's next attempt uses another address.
+    """
+    connection.channel = InSessionChannel(session)
+    try:
+        await verify(connection.channel)
+    except UpstreamError as error:
+        connection.channel = None
+        if not session.closed:
+            session.ended_by = "upstream"
+            session.close(error)
+    else:
+        connection.channel = None
+        session.release()
+
+
+def _new_unit(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit  # few clusters can be switched
 
     return SwitchableUnit.new(config.name, partial(setattr, pump.selector, "wake", True))
 
 
-def _localised(open_session: _OpenSession, host: str, endpoints: Endpoints) -> Sequence[Address]:
+def _localise(connection: ClientConnection, endpoints: Endpoints) -> Sequence[Address]:
     """Return the local addresses by the present route of a session: it may have moved to a part, or out of one."""
-    return open_session.route.localise(host, endpoints)
-
-
-def _concerns(concerned: Mapping[str, AffectsSession], open_session: _OpenSession) -> bool:
-    return concerned.get(open_session.route.name, concerned[""])(open_session.key, open_session.dial)
-
-
-def _label(key: NodeKey | None) -> str:
-    return BOOTSTRAP if key is None else key.label
+    return connection.present_route.localise(connection.host, endpoints)

@@ -18,8 +18,12 @@ from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Config
 from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
-from kproxy.proxy.cluster.allsessions import AllSessions, ClusterUpdate
+from kproxy.proxy.cluster.allsessions import AllSessions
+from kproxy.proxy.cluster.clientconnection import ClientConnection
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
+from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
+from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
@@ -29,22 +33,6 @@ T = TypeVar("T")
 
 NAME = "default"
 NODE = NodeKey(NodeKind.BROKER, 1)
-
-
-class _Unseen:
-    """A connection slot that is not counted."""
-
-    def __init__(self, peer: Address) -> None:
-        self.peer = peer
-
-    def set_node(self, key: NodeKey) -> None:
-        pass
-
-    def set_waiting(self, give_way: object) -> None:
-        pass
-
-    def release(self) -> None:
-        pass
 
 
 class Switchable:
@@ -72,6 +60,7 @@ class Switchable:
             self.here = AllSessions(self._selector, self.metrics, tasks)
             self._config = ClusterConfig(name=NAME, bootstrap_servers=(self.upstream,))
             self.here.add_cluster(self._config, self._dial, self._localise, switches=self._switches)
+            self._slots = ConnectionSlots(self._config, ConnectionLimit(), self.metrics)
             self._loop.add_reader(self._listener, self._accept)
             self._ready.set()
             await self._ending.wait()
@@ -82,7 +71,9 @@ class Switchable:
         client, peer = self._listener.accept()
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.here.handle_client(NAME, client, NODE, "127.0.0.1", _Unseen(Address(*peer[:2])))
+        listener = Listener(NODE, self.address.port, [])
+        connection = ClientConnection(self._slots, listener, client, Address(*peer[:2]), self._loop.time(), "127.0.0.1")
+        self.here.handle_client(NAME, connection)
 
     async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         sock = socket.socket()

@@ -10,7 +10,7 @@ from typing import Any
 
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.reload import ConfigSource
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer

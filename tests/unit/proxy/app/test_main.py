@@ -21,7 +21,7 @@ from kproxy.proxy.app import clusters, main
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.nextstep import Invocation
 from kproxy.proxy.cluster import explorer
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import NodeDialer
 from kproxy.proxy.relay.selector import RelaySelector
@@ -185,7 +185,7 @@ def test_a_defect_of_a_session_is_its_own(monkeypatch: pytest.MonkeyPatch, caplo
                 client = works(running, "only")
                 await until(lambda: is_closed(client), "its connection is closed")
                 client.close()
-            await until(lambda: gateway.sessions == 1, "its place is free")
+            await until(lambda: gateway.slots.sessions == 1, "its place is free")
             settled.send(API_VERSIONS)
             await answered(settled)
             settled.close()

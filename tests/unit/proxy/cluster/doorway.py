@@ -16,7 +16,7 @@ from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, ListenersPending, NodeKind
 from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.portclaims import ProcessClaims
 from kproxy.proxy.cluster.reachability import ExplorationState
@@ -68,7 +68,7 @@ class Doorway:
         """What connections hold now."""
         return {
             "places": self.connection_limit.in_use,
-            "sessions": self.gateway.sessions,
+            "sessions": self.gateway.slots.sessions,
             "of listeners": sum(listener.sessions for listener in self.gateway._listeners.bound.values()),
             "files": len(os.listdir("/proc/self/fd")),
         }

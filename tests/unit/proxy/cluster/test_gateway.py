@@ -14,7 +14,7 @@ from kproxy.base.errors import ConfigError, WireError
 from kproxy.config.values import Advertise, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster import nodeports as room
-from kproxy.proxy.cluster.connectionlimit import ConnectionLimit
+from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
@@ -151,7 +151,7 @@ def test_a_node_with_clients_is_not_forgotten() -> None:
             door.learn((1, broker.address), (2, broker.address))
             client = door.connect(1)
             client.send(API_VERSIONS)
-            await until(lambda: door.gateway.sessions, "it has its session")
+            await until(lambda: door.gateway.slots.sessions, "it has its session")
             for number in range(0, 100, 8):
                 door.learn(*((100 + number + one, AT) for one in range(8)))
             assert 1 in ids(door)

@@ -4,181 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.base.errors import UpstreamError, WireError
+from kproxy.base.errors import UpstreamError
 from kproxy.client.sasl.exchange import SaslSession
 from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.config import ClusterConfig
-from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
+from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster import pendingconnections, relogin, sessions
-from kproxy.proxy.cluster.allsessions import AllSessions
-from kproxy.proxy.cluster.nodedialer import VerifiedConnection
+from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.outages import Outage, Unreachable
-from kproxy.proxy.cluster.sessions import Sessions
-from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
+from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.topology import NodeKey
-from kproxy.proxy.metrics import Metrics
-from kproxy.proxy.relay.pump import _SIZES, COPY, Pump
-from kproxy.proxy.relay.selector import RelaySelector
+from kproxy.proxy.relay.pump import _SIZES, COPY
 from kproxy.proxy.switching.parts import Part
 from tests.harness.compiled import replaces_a_method
-from tests.harness.tls import connected
 from tests.unit.client.sasl import broker
-from tests.unit.proxy.cluster.doorway import in_loop, reset, until
+from tests.unit.proxy.cluster.doorway import reset, until
+from tests.unit.proxy.cluster.house import LONG, NOBODY, NODE, End, House, Running, in_house
 from tests.unit.proxy.relay.talking import FETCH_V4, METADATA_V1, metadata_body, request, response
 
-NODE = NodeKey(NodeKind.BROKER, 1)
-NOBODY = Address("kafka", 9092)
-T = TypeVar("T")
 API_VERSIONS_V0 = 18 << 16
-LONG = 30.0  # a deadline that no test waits for
-
-
-class End:
-    """The far end of a connection that kproxy has."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self._loop = asyncio.get_running_loop()
-        sock.setblocking(False)
-
-    async def say(self, data: bytes) -> None:
-        await self._loop.sock_sendall(self.sock, data)
-
-    async def hear(self, expected: bytes) -> None:
-        heard = b""
-        async with asyncio.timeout(LONG):
-            while len(heard) < len(expected):
-                more = await self._loop.sock_recv(self.sock, len(expected) - len(heard))
-                assert more, f"the connection ended after {heard!r}"
-                heard += more
-        assert heard == expected
-
-    async def ended(self) -> None:
-        async with asyncio.timeout(LONG):
-            assert await self._loop.sock_recv(self.sock, 1) == b""
-
-    def has_heard_nothing(self) -> bool:
-        try:
-            return not self.sock.recv(1)
-        except BlockingIOError:
-            return True
-
-
-class Running:
-    """`Sessions` of a cluster whose broker is this test. `dial` may be replaced."""
-
-    def __init__(self, here: AllSessions, metrics: Metrics, name: str, *, switches: bool = False) -> None:
-        self.dial: Callable[[NodeKey | None], Coroutine[Any, Any, VerifiedConnection]] = self._dial
-        self.upstreams: list[End] = []
-        self.ends: list[End] = []
-        self.done = 0
-        self.gives_way: Callable[[], None] | None = None
-        self.metrics = metrics
-        self.config = ClusterConfig(name=name, bootstrap_servers=(NOBODY,))
-        self.sessions: Sessions = here.add_cluster(
-            self.config, lambda key: self.dial(key), self._localise, switches=switches
-        )
-
-    def _localise(self, host: str, endpoints: Endpoints) -> Sequence[Address]:
-        raise WireError("not-localised", "none is expected")
-
-    async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
-        return self.upstream(key)
-
-    async def bootstrap(self, key: NodeKey | None) -> VerifiedConnection:
-        """As for a node that is not there."""
-        return self.upstream(None)
-
-    def upstream(self, key: NodeKey | None = NODE, **more: Any) -> VerifiedConnection:
-        far, near = connected()
-        near.setblocking(False)
-        self.upstreams.append(End(far))
-        self.ends.append(self.upstreams[-1])
-        return VerifiedConnection(near, key, NOBODY, **more)
-
-    # The visit of each client
-
-    peer = Address("127.0.0.1", 1)
-
-    def set_node(self, key: NodeKey) -> None:
-        raise AssertionError("no client names a node")
-
-    def set_waiting(self, give_way: Callable[[], None] | None) -> None:
-        self.gives_way = give_way
-
-    def release(self) -> None:
-        self.done += 1
-
-    def carry(self) -> End:
-        """A client that has spoken; its session begins when the loop turns."""
-        far, near = connected()
-        near.setblocking(False)
-        self.sessions.handle_client(near, NODE, "127.0.0.1", self)
-        self.ends.append(End(far))
-        return self.ends[-1]
-
-    async def session(self) -> tuple[End, End]:
-        """The ends of a new session: client, broker."""
-        count = self.open
-        client = self.carry()
-        await until(lambda: self.open > count, "the session is open")
-        return client, self.upstreams[-1]
-
-    @property
-    def open(self) -> int:
-        return len(self.sessions._open)
-
-
-class House:
-    """A process with clusters."""
-
-    def __init__(self, selector: RelaySelector) -> None:
-        self.selector = selector
-        self.metrics = Metrics()
-        self.tasks = SupervisedTaskGroup("a test")
-        self.here = AllSessions(selector, self.metrics, self.tasks)
-        self.clusters: list[Running] = []
-
-    def cluster(self, name: str = "default", *, switches: bool = False) -> Running:
-        self.clusters.append(Running(self.here, self.metrics, name, switches=switches))
-        return self.clusters[-1]
-
-    @property
-    def pump(self) -> Pump:
-        return self.here._pump
-
-    async def begin(self, what: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run this beside the test, which goes on once it waits for the first time."""
-        task = self.tasks.create_task(what)
-        await asyncio.sleep(0)
-        return task
-
-    async def close(self) -> None:
-        await self.here.drain(0)
-        await self.tasks.__aexit__(None, None, None)
-        for cluster in self.clusters:
-            for end in cluster.ends:
-                end.sock.close()
-            assert len(cluster.sessions._pending) == 0
-            assert cluster.open == 0
-
-
-def in_house(scenario: Callable[[House], Coroutine[Any, Any, None]]) -> None:
-    async def run(selector: RelaySelector) -> None:
-        house = House(selector)
-        try:
-            await scenario(house)
-        finally:
-            await house.close()
-
-    in_loop(run)
 
 
 async def passes(client: End, far: End, number: int = 1) -> None:
@@ -211,7 +61,7 @@ def test_a_session_from_its_first_request_to_its_end() -> None:
         client.sock.close()
         await far.ended()
         far.sock.close()
-        await until(lambda: one.done == 1, "it is over")
+        await until(lambda: not one.held, "it is over")
         assert one.metrics.node("default", NODE.label).sessions_open == 0
 
     in_house(scenario)
@@ -225,7 +75,7 @@ def test_a_dial_that_fails_closes_the_client(caplog: pytest.LogCaptureFixture) -
         one = house.cluster()
         one.dial = fails
         await one.carry().ended()
-        assert one.done == 1
+        assert not one.held
 
     in_house(scenario)
     assert f"{NODE} cannot be reached: nobody listens" in caplog.text
@@ -248,7 +98,7 @@ def test_a_client_learns_at_once_of_a_new_outage() -> None:
         one, lost = house.cluster(), Lost(0)
         one.dial = lost.dial
         await one.carry().ended()
-        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+        assert (one.held, lost.dials, one.slots._waiting) == (0, 1, {})
 
     in_house(scenario)
 
@@ -259,7 +109,7 @@ def test_a_client_waits_for_its_node_and_continues_afterwards(caplog: pytest.Log
         one.dial = lost.dial
         kept = [one.carry() for _ in range(3)]
         await until(lambda: one.sessions._pending._waiting == 3, "they are kept")
-        assert not one.done
+        assert one.held == 3
         one.dial = one._dial
         lost.outage.ended.set()
         await until(lambda: one.open == 3, "they have their sessions")
@@ -277,7 +127,7 @@ def test_a_client_that_is_kept_is_closed_after_a_while(monkeypatch: pytest.Monke
         one, lost = house.cluster(), Lost(100)
         one.dial = lost.dial
         await one.carry().ended()
-        assert (one.done, lost.dials, one.gives_way) == (1, 1, None)
+        assert (one.held, lost.dials, one.slots._waiting) == (0, 1, {})
 
     in_house(scenario)
 
@@ -290,17 +140,17 @@ def test_a_client_that_is_kept_leaves_nothing(how: str, monkeypatch: pytest.Monk
         one, lost = house.cluster(), Lost(100)
         one.dial = lost.dial
         client = one.carry()
-        give_way = await until(lambda: one.gives_way, "it is kept")
+        (kept,) = await until(lambda: list(one.slots._waiting), "it is kept")
         if how == "gone":
             reset(client.sock)
         elif how == "give way":
-            give_way()
-            assert one.done == 1, "its place is free at once"
+            kept.give_way()
+            assert not one.held, "its place is free at once"
         elif how == "flip":
-            one.sessions.flip(one.sessions._default_route.config)
+            one.sessions.flip(one.sessions._routes[""].config)
         else:
             one.sessions.drain()
-        await until(lambda: one.done == 1 and not one.sessions._pending._waiting, "it is over")
+        await until(lambda: not one.held and not one.sessions._pending._waiting, "it is over")
         assert one.sessions._pending._dial_queue.in_use == 0
 
     in_house(scenario)
@@ -313,7 +163,7 @@ def test_no_more_clients_are_kept_or_on_their_way_than_allowed(monkeypatch: pyte
         one, lost = house.cluster(), Lost(100)
         one.dial = lost.dial
         kept = [one.carry() for _ in range(10)]
-        await until(lambda: one.done == 6, "the others are closed")
+        await until(lambda: one.held == 4, "the others are closed")
         assert lost.dials <= 10
         go = asyncio.Event()
         dialled: list[NodeKey | None] = []
@@ -342,9 +192,7 @@ def test_a_node_must_answer_the_client_that_alone_can_ask(answers: bool, monkeyp
 
     async def scenario(house: House) -> None:
         one = house.cluster()
-        one.sessions._default_route.config = one.sessions._default_route.config.model_copy(
-            update={"connect_timeout": 0.2}
-        )
+        one.sessions._routes[""].config = one.sessions._routes[""].config.model_copy(update={"connect_timeout": 0.2})
 
         async def verify(channel: object) -> None:
             raise AssertionError("it has not logged in")
@@ -383,7 +231,7 @@ def test_a_client_that_goes_while_its_node_is_dialled() -> None:
         await asyncio.sleep(0)
         reset(client.sock)
         go.set()
-        await until(lambda: one.done == 1, "it is over")
+        await until(lambda: not one.held, "it is over")
         with pytest.raises((ConnectionResetError, AssertionError)):  # nothing of a client that is gone, and an end
             await one.upstreams[0].hear(b"x")
 
@@ -428,7 +276,7 @@ def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(house.selector, "relay", relay)
         await one.carry().ended()
-        assert one.done == 1
+        assert not one.held
         assert not house.selector._relayed
         assert one.metrics.node("default", NODE.label).sessions_open == 0
 
@@ -461,14 +309,14 @@ def test_a_login_is_repeated_while_the_session_is_held(monkeypatch: pytest.Monke
 
         one.dial = dial
         client, far = await one.session()
-        (session,) = one.sessions._open
+        ((connection, session),) = one.sessions._open()
         session.hold()
         sent = await stays(client, far)
         prepared.set()
         for answer in (broker.handshake(), broker.authenticate(2, life=0)):
             frame = await next_frame(far)
             await far.say(response(int.from_bytes(frame[8:12], "big"), answer))
-        await until(lambda: all(task.done() for task in one.sessions._relogins.values()), "it has logged in")
+        await until(lambda: (task := connection.relogin) is not None and task.done(), "it has logged in")
         assert far.has_heard_nothing()
         session.release()
         await far.hear(sent)
@@ -541,7 +389,7 @@ def test_what_clients_send_behind_a_half_sent_request_is_bounded() -> None:
             await client.say(head[:50])
             await far.hear(head[:50])
         before = len(house.pump.window)
-        for session in one.sessions._open:
+        for _, session in one.sessions._open():
             session.hold()
         assert len(house.pump.window) < before
         for client, far in clients:
@@ -574,7 +422,7 @@ def test_a_drain_of_one_cluster_leaves_the_other_alone() -> None:
         await busy[0].ended()
         await one.sessions.drained.wait()
         await passes(*other)
-        assert (one.done, two.done) == (2, 0)
+        assert (one.held, two.held) == (0, 1)
 
     in_house(scenario)
 
@@ -610,7 +458,7 @@ def test_a_drain_closes_who_is_not_connected_yet() -> None:
         await asyncio.sleep(0)
         one.sessions.drain()
         await client.ended()
-        assert one.done == 1
+        assert not one.held
 
     in_house(scenario)
 
@@ -754,7 +602,7 @@ def test_a_part_is_reconfigured_by_itself() -> None:
         client, _ = await session_in_part(one)
         smaller = one.config.model_copy(update={"max_request_size": 1000})
         parts = {"mine": (smaller, lambda *_: True)}
-        assert one.sessions.reconfigure(one.config, None, lambda *_: False, LONG, switches=True, parts=parts) == 1
+        assert one.sessions.reconfigure(ClusterUpdate(one.config, None, lambda *_: False, True, parts), LONG) == 1
         await client.ended()
         late = one.carry()
         await late.say(large)
@@ -773,7 +621,7 @@ def test_a_drain_during_a_hold_ends_after_the_held_requests() -> None:
         sent = request(FETCH_V4, 1, bytes(100))
         await client.say(sent[:50])
         await far.hear(sent[:50])
-        (session,) = one.sessions._open
+        ((_, session),) = one.sessions._open()
         session.hold()
         await client.say(sent[50:] + request(FETCH_V4, 2))
         await far.hear(sent[50:])

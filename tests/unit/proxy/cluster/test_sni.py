@@ -115,7 +115,7 @@ def test_nobody_is_led_by_name_before_the_nodes_are_known(authority: Authority) 
         reach.bootstrap_asked.clear()
         async with asyncio.TaskGroup() as tasks:
             led = tasks.create_task(asked.led("b7.kafka.example"))
-            await until(lambda: len(asked.door._here._sessions["default"]._pending) == 1, "it has come")
+            await until(lambda: asked.door.gateway.slots.sessions == 1, "it has come")
             await asyncio.sleep(0.05)
             assert asked.keys == []
             asked.door.learn((7, "kafka-7:9092"))

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from kproxy.config.options import Setting
+    from kproxy.config.declarations import Setting
 
 _OFF = "__off"  # ends the names of flags that say no
 _FILE = "config_file"
@@ -95,7 +95,7 @@ class ConfiguredCommand(click.Command):
         """Write the options under the headings of their groups, those of the command itself first."""
 
         def group(parameter: click.Parameter) -> str:
-            return parameter.setting.option.group if isinstance(parameter, ConfiguredOption) else "Options"
+            return parameter.setting.group if isinstance(parameter, ConfiguredOption) else "Options"
 
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         parameters = sorted(options, key=lambda parameter: group(parameter) != "Options")
@@ -114,7 +114,7 @@ def _known(error: click.UsageError) -> click.UsageError | None:
     if (instead := REMOVED.get(error.option_name.removeprefix("--"))) is not None:
         return click.UsageError(f"{error.option_name} {instead}", error.ctx)
     for setting in all_settings():
-        if setting.option.secret and error.option_name == f"--{setting.key}":
+        if setting.secret and error.option_name == f"--{setting.key}":
             reason = "is not a flag, because other users can read a command line"
             places = f"{setting.env}, or {setting.key} in a file (-c FILE)"
             return click.UsageError(f"{error.option_name} {reason}; allowed: {places}", error.ctx)
@@ -122,20 +122,19 @@ def _known(error: click.UsageError) -> click.UsageError | None:
 
 
 def _options(setting: Setting, default_text: str | None) -> list[click.Parameter]:
-    option = setting.option
     default = "required" if setting.required else f"default: {default_text or setting.default_text}"
-    text = f"{option.help}  [{default}{'; repeatable' if setting.repeatable else ''}]"
+    text = f"{setting.help}  [{default}{'; repeatable' if setting.repeatable else ''}]"
     if setting.is_switch:
-        declaration = f"{setting.flag}/{option.off}"
+        declaration = f"{setting.flag}/{setting.off}"
         return [ConfiguredOption(declaration, setting.name, setting=setting, default=None, help=text)]
-    names = [option.short, setting.flag, setting.name] if option.short else [setting.flag, setting.name]
+    names = [setting.short, setting.flag, setting.name] if setting.short else [setting.flag, setting.name]
     options: list[click.Parameter] = [
         ConfiguredOption(*names, setting=setting, metavar=setting.kind.metavar, multiple=setting.repeatable, help=text)
     ]
-    if option.off:
+    if setting.off:
         name = setting.name + _OFF
         help_text = f"Disable it; the same as {setting.flag} off."
-        options.append(ConfiguredOption(option.off, name, setting=setting, is_flag=True, help=help_text))
+        options.append(ConfiguredOption(setting.off, name, setting=setting, is_flag=True, help=help_text))
     return options
 
 
@@ -177,12 +176,12 @@ def command_words(
         if value is None or not is_wanted(setting):
             continue
         if setting.is_switch:
-            yield setting.flag if value else setting.option.off
+            yield setting.flag if value else setting.off
             continue
         if setting.name == "sasl_username" and not names_users:
             value = "USER"
         for item in value if isinstance(value, tuple) else (value,):
-            yield from (setting.option.short or setting.flag, mask(str(item)) if mask_passwords else str(item))
+            yield from (setting.short or setting.flag, mask(str(item)) if mask_passwords else str(item))
 
 
 def is_connection_option(setting: Setting) -> bool:
@@ -192,4 +191,4 @@ def is_connection_option(setting: Setting) -> bool:
     """
     from kproxy.config.declarations import CLUSTER, LOGIN, REACH, TLS
 
-    return setting.option.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")
+    return setting.group in (CLUSTER, REACH, TLS, LOGIN) and not setting.key.startswith("client-tls")

@@ -116,7 +116,7 @@ def timeout_option(default: str, text: str) -> Callable[[Command], Command]:
     """Return the option `--timeout DURATION`; the callback gets seconds."""
 
     def convert(_: click.Context, __: click.Parameter, value: str) -> float:
-        from kproxy.config.quantities import duration
+        from kproxy.config.kinds import duration
 
         try:
             return duration(0, 86400).parse(value)

@@ -19,7 +19,7 @@ from kproxy.cli.server_arguments import add_servers, servers_argument
 
 if TYPE_CHECKING:
     from kproxy.config import ClusterConfig, Config
-    from kproxy.config.options import Setting
+    from kproxy.config.declarations import Setting
     from kproxy.inspect.listing.snapshot import ListingOptions
     from kproxy.proxy.admin.client import AdminClient
     from kproxy.proxy.status.model import ClusterStatus

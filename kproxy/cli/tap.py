@@ -78,7 +78,7 @@ def tap(
 def _seconds(slow: str | None) -> str | None:
     if slow is None:
         return None
-    from kproxy.config.quantities import duration
+    from kproxy.config.kinds import duration
 
     try:
         return str(duration(0, 86400).parse(slow))

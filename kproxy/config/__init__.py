@@ -1,11 +1,10 @@
 """Declaration of each option, and loading of file, environment and flags into one frozen `Config`.
 
-    options       declares every option: two models with one field for each option
+    options       declares every option: two classes with one field for each option
     sasl          the options for logging in
     tls           the options for TLS
-    declarations  the classes that declare an option
+    declarations  the words that declare an option
     kinds         how kproxy reads, prints and describes each kind of value
-    quantities    kinds that are numbers: durations, sizes, counts
     hop           `--via`: proxies and SSH servers
     values        port ranges, addresses to advertise, maps
     checks        rules between options

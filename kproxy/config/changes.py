@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from kproxy.config.checks import share_ports
-from kproxy.config.declarations import Reload
+from kproxy.config.declarations import Options, Reload, Setting
 from kproxy.config.hop import mask
-from kproxy.config.options import ClusterConfig, Config, Setting, cluster_settings, process_settings
+from kproxy.config.options import ClusterConfig, Config, cluster_settings, process_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def compare(old: Config, new: Config) -> ConfigChanges:
     refused: list[str] = []
     both = [(before[name], after[name]) for name in after if name in before]
     several = len(before | after) > 1 or any(len(upstreams) > 1 for pair in both for upstreams in pair)
-    pairs: list[tuple[str, Sequence[Setting], BaseModel, BaseModel]] = []
+    pairs: list[tuple[str, Sequence[Setting], Options, Options]] = []
     for old_upstreams, new_upstreams in both:
         if reason := _wrong_active(old_upstreams[0], new_upstreams[0]):
             refused.append(reason)
@@ -56,7 +54,7 @@ def compare(old: Config, new: Config) -> ConfigChanges:
         for setting in settings:
             if _needs_restart(setting, old_values):
                 shown = f"{_shown(setting, old_values)} → {_shown(setting, new_values)}"
-                restart.append(f"{prefix}{setting.key} has changed" + ("" if setting.option.secret else f" ({shown})"))
+                restart.append(f"{prefix}{setting.key} has changed" + ("" if setting.secret else f" ({shown})"))
             else:
                 lines.append(f"{prefix}{setting.key}: {_shown(setting, new_values)}")
     return ConfigChanges(lines, [*refused, *(f"{text}: only a restart can change that" for text in restart)])
@@ -116,10 +114,10 @@ def _of_upstreams(old: Sequence[ClusterConfig], new: Sequence[ClusterConfig]) ->
     yield from (f"cluster {upstream.title}: added" for upstream in new if upstream.upstream not in continuing.values())
 
 
-def _needs_restart(setting: Setting, was: BaseModel) -> bool:
-    if setting.option.reload is Reload.ADDED:
+def _needs_restart(setting: Setting, was: Options) -> bool:
+    if setting.reload is Reload.ADDED:
         return getattr(was, setting.name) is not None
-    return setting.option.reload is Reload.RESTART
+    return setting.reload is Reload.RESTART
 
 
 def changed_settings(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting]:
@@ -127,19 +125,19 @@ def changed_settings(old: ClusterConfig, new: ClusterConfig) -> Sequence[Setting
     return list(_different(old, new, cluster_settings().values()))
 
 
-def _different(old: BaseModel, new: BaseModel, settings: Iterable[Setting]) -> Iterator[Setting]:
+def _different(old: Options, new: Options, settings: Iterable[Setting]) -> Iterator[Setting]:
     for setting in settings:
         if getattr(old, setting.name) != getattr(new, setting.name):
             yield setting
 
 
-def _shown(setting: Setting, values: BaseModel) -> str:
+def _shown(setting: Setting, values: Options) -> str:
     value = getattr(values, setting.name)
-    if setting.option.secret:
+    if setting.secret:
         return "another value" if value is not None else "none"
     if setting.repeatable:
-        return ", ".join(mask(str(setting.kind.show(item))) for item in value) or setting.option.unset
+        return ", ".join(mask(str(setting.kind.show(item))) for item in value) or setting.unset
     shown = setting.kind.show(value)
     if shown is None or (value is None and shown != "off"):
-        return setting.option.unset
+        return setting.unset
     return mask(str(shown).lower() if isinstance(shown, bool) else str(shown))

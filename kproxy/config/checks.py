@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # The path of a value: ("clusters", 0, "listen") or ("admin",).
 OptionPath = tuple[str | int, ...]
-# The context with which `load` validates: it runs the checks itself, to report the place of each problem.
-DEFERRED = "checks are run by the caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,9 @@ class _Claim:
     ports: PortRange
 
 
-def raise_violations(violations: Iterable[Violation], context: object) -> None:
+def raise_violations(violations: Iterable[Violation]) -> None:
     """Raise ValueError for violations, for code that builds a configuration itself."""
-    if context != DEFERRED and (texts := [f"{violation.locs[0][-1]}: {violation.text}" for violation in violations]):
+    if texts := [f"{violation.locs[0][-1]}: {violation.text}" for violation in violations]:
         raise ValueError("; ".join(texts))
 
 

@@ -13,8 +13,8 @@ import javaproperties
 
 from kproxy.base.diagnostic import Diagnostic, Place
 from kproxy.config import jaas
+from kproxy.config.kinds import PROTOCOLS
 from kproxy.config.options import cluster_settings
-from kproxy.config.protocols import PROTOCOLS
 from kproxy.config.sasl import EXCLUSIVE, MECHANISMS, is_for
 from kproxy.config.sources import Layer, mistake
 

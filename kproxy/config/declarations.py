@@ -1,14 +1,17 @@
-"""The classes that declare options: groups, `Option`, `Reload`, and the base of the models."""
+"""The words of a declaration: groups, `Reload`, `option`, and the base of the classes whose fields are options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import copy
+from dataclasses import MISSING, InitVar, dataclass, field, fields
 from enum import Enum
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict
+if TYPE_CHECKING:
+    from kproxy.config.kinds import ValueKind
 
+ENV_PREFIX = "KPROXY_"
 # Groups of `--help` and of the reference table, in their order.
 CLUSTER = "The cluster"
 LOCAL = "Where clients connect"
@@ -31,20 +34,76 @@ class Reload(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Option:
-    """The properties of an option that its type does not have."""
+class Setting:
+    """One option as every source sees it."""
 
+    name: str
+    """The name of the field."""
     group: str
+    kind: ValueKind[Any]
     help: str
+    unset: str = ""
+    """The meaning of an empty default."""
+    default: object = None
+    """MISSING for a required option."""
+    repeatable: bool = False
+    """It has several values."""
     short: str = ""
     off: str = ""
     """A flag without a value that means no."""
-    unset: str = ""
-    """The meaning of an empty default."""
     secret: bool = False
     """The value is never shown, and no flag takes it: it comes from a variable or a file."""
     reload: Reload = Reload.RESTART
     """The effect of a change while kproxy runs."""
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.group != PROCESS
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def key(self) -> str:
+        """The key in YAML."""
+        return kebab(self.name)
+
+    @property
+    def env(self) -> str:
+        """The environment variable."""
+        return ENV_PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        """The long flag, as errors name it; "" for a secret, which all users of the machine could read there."""
+        return "" if self.secret else f"--{self.key}"
+
+    @property
+    def is_switch(self) -> bool:
+        """True if its flags take no value: one for yes, one for no."""
+        return self.kind.native == (bool,)
+
+    @property
+    def default_text(self) -> str:
+        """The default for people; "" for a required option."""
+        if self.required:
+            return ""
+        if self.unset and not self.default:
+            return self.unset
+        shown = self.kind.show(self.default)
+        return str(shown).lower() if isinstance(shown, bool) else str(shown)
+
+
+def option(group: str, kind: ValueKind[Any], help: str, unset: str = "", **more: Any) -> Any:
+    """Declare the field of an option. `more` are further fields of `Setting`.
+
+    A repeatable option is empty by default, and a switch is off.
+    """
+    is_switch = kind.native == (bool,)
+    default = more.pop("default", () if more.get("repeatable") else False if is_switch else None)
+    declared = {"group": group, "kind": kind, "help": help, "unset": unset, **more}
+    return field(default=default, repr=not more.get("secret"), metadata={"declared": declared})
 
 
 def kebab(name: str) -> str:
@@ -52,21 +111,41 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Model(BaseModel):
-    """The base of the models. It is frozen; keys are kebab-case in files, and Python's names in code."""
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The base of the classes with options. A Python value is printed and read back, so it gets the checks of text.
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=kebab,
-        validate_by_name=True,
-        validate_by_alias=True,
-        hide_input_in_errors=True,  # a value may be a secret
-    )
+    `checked` False: the caller has read the values, and checks the rules between them.
+    """
 
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Leave out the values of secrets."""
-        for name, value in super().__repr_args__():
-            metadata = type(self).model_fields[name].metadata if name in type(self).model_fields else ()
-            if not any(isinstance(item, Option) and item.secret for item in metadata):
-                yield name, value
+    checked: InitVar[bool] = True
+
+    def __post_init__(self, checked: bool) -> None:
+        """Read the values that are no defaults. Raises ValueError with all mistakes."""
+        mistakes = []
+        for setting in settings_of(type(self)).values() if checked else ():
+            value = getattr(self, setting.name)
+            if value is setting.default:
+                continue
+            try:
+                read = tuple(map(setting.kind.read, value)) if setting.repeatable else setting.kind.read(value)
+                object.__setattr__(self, setting.name, read)
+            except ValueError as error:
+                mistakes.append(f"{setting.key}: {error}")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with other values, which are not checked."""
+        changed = copy.copy(self)
+        changed.__dict__.update(changes)
+        return changed
+
+
+@cache
+def settings_of(owner: type[Options]) -> dict[str, Setting]:
+    """Return the options of a class by key: by group, in the order of their declaration."""
+    declared = [(one, one.metadata["declared"]) for one in fields(owner) if "declared" in one.metadata]
+    settings = [Setting(name=one.name, default=one.default, **more) for one, more in declared]
+    settings.sort(key=lambda setting: GROUPS.index(setting.group))
+    return {setting.key: setting for setting in settings}

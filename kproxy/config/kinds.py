@@ -6,41 +6,30 @@ back, so it gets the same checks.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic_core import core_schema
-
 from kproxy.base.address import Address
-from kproxy.config import hop
+from kproxy.config import hop, values
 from kproxy.config.hop import Hop
-from kproxy.config.protocols import PROTOCOLS
-from kproxy.config.values import (
-    ADMIN_TOKEN,
-    MAX_PORT,
-    Advertise,
-    ExitWith,
-    Forward,
-    Map,
-    PortRange,
-    Sni,
-    admin_token,
-    quote,
-)
+from kproxy.config.values import MAX_PORT, Advertise, ExitWith, Forward, Map, PortRange, Sni, quote
 
 T = TypeVar("T")
 Schema = Mapping[str, object]
 
+# The security protocols of Kafka, which may stand before a bootstrap server.
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueKind(Generic[T]):
-    """A kind of value, for the `Annotated[...]` of a field.
-
-    `parse` reads text, `show` returns a value for YAML and JSON; both accept only valid values.
-    """
+    """A kind of value. `parse` reads text, `show` returns a value for YAML and JSON; both accept only valid values."""
 
     metavar: str
     allowed: str
@@ -65,24 +54,111 @@ class ValueKind(Generic[T]):
             raise ValueError(f"a {type(value).__name__} is not allowed here; allowed: {self.allowed}")
         return self.parse(value)
 
-    def __get_pydantic_core_schema__(self, source: object, handler: object) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
+
+def string(pattern: str) -> dict[str, object]:
+    return {"type": "string", "pattern": pattern}
 
 
-def string(pattern: str | None = None, **more: object) -> dict[str, object]:
-    return {"type": "string", **({"pattern": pattern} if pattern else {}), **more}
+def words(
+    metavar: str,
+    allowed: str,
+    pattern: str,
+    problem: str,
+    schema: str = "",
+    *,
+    optional: bool = True,
+    normal: Callable[[str], str] = str.strip,
+) -> ValueKind[str]:
+    """Return the kind of text that matches a pattern as a whole. In `problem`, {} is the text.
 
-
-def name() -> ValueKind[str]:
-    """Return the kind of words that can be a metric label and a part of a file name."""
-    allowed = "1 to 63 of a-z, 0-9 and -"
+    `schema` is the pattern for editors, if it differs.
+    """
 
     def parse(text: str) -> str:
-        if not re.fullmatch(r"[a-z0-9-]{1,63}", text):
-            raise ValueError(f"{quote(text)} is not a name; allowed: {allowed}")
+        if not re.fullmatch(pattern, normal(text)):
+            raise ValueError(f"{problem.format(quote(text))}; allowed: {allowed}")
+        return normal(text)
+
+    return ValueKind(metavar, allowed, (), parse, str, string(schema or f"^{pattern}$"), optional)
+
+
+# Words that can be a metric label and a part of a file name.
+NAME = words(
+    "NAME", "1 to 63 of a-z, 0-9 and -", "[a-z0-9-]{1,63}", "{} is not a name", optional=False, normal=lambda text: text
+)
+SERVER_NAME = words(
+    "NAME",
+    "a host name, an IP address, or *",
+    r"(?a:\*|[\w:-]+(\.[\w-]+)*)",
+    "{} cannot be a name in a certificate",
+    r"^(\*|[\w:-]+(\.[\w-]+)*)$",
+)
+HOST = words(
+    "NAME",
+    "a host name without a port, or *",
+    r"\*|[\w-]+(\.[\w-]+)*\.?",
+    "{} is not a host name",
+    r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$",
+    optional=False,
+    normal=lambda text: text.strip().lower(),
+)
+# It may have a password, so the message does not repeat it.
+WEB_URL = words(
+    "URL", "https://HOST[:PORT]/PATH, or http://", r"https?://[^\s/@]+(/\S*)?", "not a URL, or one with a password"
+)
+# A SASL extension (RFC 7628 §3.1).
+EXTENSION = words(
+    "NAME=VALUE",
+    "NAME=VALUE, NAME of letters, not auth",
+    r"(?!auth=)[A-Za-z]+=[\x20-\x7e\t\r\n]+",
+    "{} is not an extension",
+    "^[A-Za-z]+=.+$",
+    optional=False,
+    normal=lambda text: text,
+)
+
+
+def text(metavar: str) -> ValueKind[str]:
+    """Return the kind of non-empty text. Errors do not repeat the text, since it may be a secret."""
+    return words(metavar, "text", r"[^\0]+", "is empty, or has a null character", "^.+$", normal=lambda value: value)
+
+
+def choice(*words: str, optional: bool = False) -> ValueKind[str]:
+    """Return the kind of some words."""
+    allowed = ", ".join(words)
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{quote(text)} is not known; allowed: {allowed}")
         return text
 
-    return ValueKind("NAME", allowed, (), parse, str, string("^[a-z0-9-]{1,63}$"))
+    return ValueKind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
+
+
+def _path(metavar: str) -> ValueKind[Path]:
+    """Return the kind of paths, which are read when needed; `~` is the home directory."""
+
+    def parse(value: str) -> Path:
+        if not value.strip() or "\0" in value:
+            raise ValueError(f"{quote(value)} is not a path; allowed: {metavar}")
+        return Path(value).expanduser()
+
+    return ValueKind(metavar, metavar, (Path,), parse, str, string("^.+$"), optional=True)
+
+
+FILE, DIRECTORY = _path("FILE"), _path("DIRECTORY")
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _parse_boolean(text: str) -> bool:
+    """Read a boolean in each form that YAML and shells write."""
+    if text.strip().lower() not in _TRUTH:
+        raise ValueError(f"{quote(text)} is neither true nor false; allowed: true, false")
+    return _TRUTH[text.strip().lower()]
+
+
+BOOLEAN = ValueKind("BOOLEAN", "true, false", (bool,), _parse_boolean, bool, {"type": "boolean"})
 
 
 def upstream_address(default_port: int) -> ValueKind[Address]:
@@ -102,185 +178,137 @@ def upstream_address(default_port: int) -> ValueKind[Address]:
     return ValueKind("HOST:PORT", allowed, (Address,), parse, str, string(pattern))
 
 
-def listen_address() -> ValueKind[Address]:
-    """Return the kind of addresses to bind to; port 0 means any free port."""
-    return ValueKind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
+def _parse_listen_or_off(text: str) -> Address | None:
+    return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
 
 
-def listen_address_or_off() -> ValueKind[Address | None]:
-    """Return the kind of addresses to bind to, or `off`."""
-
-    def parse(text: str) -> Address | None:
-        return None if text.strip().lower() in ("off", "no", "false") else Address.parse(text)
-
-    def show(value: object) -> str:
-        return "off" if value is None else str(value)
-
-    schema = {"anyOf": [string(r"^[^\s,/@]+:\d+$"), {"enum": ["off", False]}]}
-    return ValueKind("HOST:PORT", "HOST:PORT, or off", (Address,), parse, show, schema, optional=True)
+def _show_listen_or_off(value: object) -> str:
+    return "off" if value is None else str(value)
 
 
-def advertise() -> ValueKind[Advertise]:
-    """Return the kind of advertised hosts."""
-    metavar = "HOST[:FIRST_PORT]"
-    schema = string(r"^[^\s,/@]+$")
-    return ValueKind(metavar, metavar, (Advertise,), Advertise.parse, str, schema, optional=True)
+# An address to bind to; port 0 means any free port.
+LISTEN = ValueKind("HOST:PORT", "HOST:PORT", (Address,), Address.parse, str, string(r"^[^\s,/@]+:\d+$"))
+LISTEN_OR_OFF = ValueKind(
+    "HOST:PORT",
+    "HOST:PORT, or off",
+    (Address,),
+    _parse_listen_or_off,
+    _show_listen_or_off,
+    {"anyOf": [LISTEN.schema, {"enum": ["off", False]}]},
+    optional=True,
+)
 
 
-def port_range() -> ValueKind[PortRange]:
-    """Return the kind of port ranges."""
-    schema = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
-    allowed = "FIRST-LAST, or FIRST for the 200 ports that start there"
-    return ValueKind("FIRST[-LAST]", allowed, (PortRange, int), PortRange.parse, str, schema, optional=True)
+def _of(
+    type_: type[Any], metavar: str, allowed: str, schema: str | Schema, *more: type, optional: bool = True
+) -> ValueKind[Any]:
+    """Return the kind of a type that has `parse`, and whose `str()` is the inverse."""
+    schema = string(schema) if isinstance(schema, str) else schema
+    return ValueKind(metavar, allowed, (type_, *more), type_.parse, str, schema, optional)
 
 
-def route_map() -> ValueKind[Map]:
-    """Return the kind of `ADVERTISED=DIAL`."""
-    allowed = "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"
-    return ValueKind("ADVERTISED=DIAL", allowed, (Map,), Map.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+$"))
+_PORTS = {"anyOf": [string(r"^\d+(-\d+)?$"), {"type": "integer", "minimum": 1, "maximum": MAX_PORT}]}
+_FORWARD = "[HOST:]PORT=HOST:PORT"
+ADVERTISE = _of(Advertise, "HOST[:FIRST_PORT]", "HOST[:FIRST_PORT]", r"^[^\s,/@]+$")
+PORT_RANGE = _of(PortRange, "FIRST[-LAST]", "FIRST-LAST, or FIRST for the 200 ports that start there", _PORTS, int)
+ROUTE_MAP = _of(
+    Map,
+    "ADVERTISED=DIAL",
+    "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
+    r"^[^=\s]+\s*=\s*[^=\s]+$",
+    optional=False,
+)
+SNI = _of(Sni, "NAME", "a host name with {node} before its first dot", r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$")
+FORWARD = _of(Forward, _FORWARD, _FORWARD, r"^[^=\s]+\s*=\s*[^=\s]+:\d+$", optional=False)
+EXIT_WITH = _of(ExitWith, "PATH|PID|URL", "PATH, a process id, http://…, https://…", "^.+$", optional=False)
+VIA = ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
+ADMIN_TOKEN = ValueKind(
+    "TOKEN", values.ADMIN_TOKEN, (), values.admin_token, str, string("^[!-~]{16,4096}$"), optional=True
+)
+
+# Numbers
+
+_DURATION_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SIZE_UNITS = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1}
+# Fifteen digits hold every value that is allowed anywhere, and bound the work for one that is not.
+_NUMBER = r"(\d{1,15}(?:\.\d{1,24})?)"
 
 
-def sni() -> ValueKind[Sni]:
-    """Return the kind of host names with `{node}`."""
-    allowed = "a host name with {node} before its first dot"
-    return ValueKind(
-        "NAME", allowed, (Sni,), Sni.parse, str, string(r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$"), optional=True
-    )
+def duration(least: float, most: float) -> ValueKind[float]:
+    """Return the kind of durations in seconds, from `least` to `most`."""
+    allowed = f"{show_duration(least)} to {show_duration(most)}, as seconds or with ms, s, m, h, d"
 
+    def parse(text: str) -> float:
+        match = re.fullmatch(_NUMBER + r"\s*(ms|s|m|h|d)?", text.strip(), re.ASCII)
+        if match is None:
+            raise ValueError(f"{quote(text)} is not a duration; allowed: {allowed}")
+        number, unit = float(match[1]), match[2] or "s"
+        # Division, because 0.001 is no binary fraction: 500ms is exactly 0.5.
+        seconds = number / 1000 if unit == "ms" else number * _DURATION_UNITS[unit]
+        if not least <= seconds <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return seconds
 
-def forward() -> ValueKind[Forward]:
-    """Return the kind of `[HOST:]PORT=HOST:PORT`."""
-    allowed = "[HOST:]PORT=HOST:PORT"
-    return ValueKind(allowed, allowed, (Forward,), Forward.parse, str, string(r"^[^=\s]+\s*=\s*[^=\s]+:\d+$"))
-
-
-def via() -> ValueKind[Hop]:
-    """Return the kind of hops: a proxy or SSH server."""
-    return ValueKind("URL", hop.ALLOWED, (Hop,), Hop.parse, lambda value: value.url, string(hop.PATTERN))
-
-
-def boolean() -> ValueKind[bool]:
-    """Return the kind of booleans, in each form that YAML and shells write."""
-    words = {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
+    schema = {
+        "anyOf": [
+            string(r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"),
+            {"type": "number", "minimum": least, "maximum": most},
+        ]
     }
-
-    def parse(text: str) -> bool:
-        if text.strip().lower() not in words:
-            raise ValueError(f"{quote(text)} is neither true nor false; allowed: true, false")
-        return words[text.strip().lower()]
-
-    return ValueKind("BOOLEAN", "true, false", (bool,), parse, bool, {"type": "boolean"})
+    return ValueKind("DURATION", allowed, (int, float), parse, show_duration, schema)
 
 
-def choice(*words: str, optional: bool = False) -> ValueKind[str]:
-    """Return the kind of some words."""
-    allowed = ", ".join(words)
-
-    def parse(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"{quote(text)} is not known; allowed: {allowed}")
-        return text
-
-    return ValueKind("|".join(words), allowed, (), parse, str, {"enum": list(words)}, optional)
-
-
-def text(metavar: str) -> ValueKind[str]:
-    """Return the kind of non-empty text. Errors do not repeat the text, since it may be a secret."""
-    allowed = "text"
-
-    def parse(value: str) -> str:
-        if not value or "\0" in value:
-            raise ValueError(f"is empty, or has a null character; allowed: {allowed}")
-        return value
-
-    return ValueKind(metavar, allowed, (), parse, str, string("^.+$"), optional=True)
+def show_duration(seconds: float) -> str:
+    """Return the shortest exact text: `10m`, `5s`, `500ms`."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return str(seconds)
+    if seconds == 0:
+        return "0s"
+    for unit, length in _DURATION_UNITS.items():
+        if seconds % length == 0:
+            return f"{int(seconds // length)}{unit}"
+    if (seconds * 1000).is_integer() and (seconds * 1000) / 1000 == seconds:
+        return f"{int(seconds * 1000)}ms"
+    return f"{Decimal(repr(seconds)):f}s"
 
 
-def token() -> ValueKind[str]:
-    """Return the kind of the admin endpoint's token."""
-    return ValueKind("TOKEN", ADMIN_TOKEN, (), admin_token, str, string("^[!-~]{16,4096}$"), optional=True)
+def size(least: int, most: int) -> ValueKind[int]:
+    """Return the kind of sizes in bytes, from `least` to `most`."""
+    allowed = f"{show_size(least)} to {show_size(most)}, as bytes or with KiB, MiB, GiB, kB, MB, GB"
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(_NUMBER + r"\s*([kmg]i?b|b)?", text.strip(), re.ASCII | re.IGNORECASE)
+        if match is None:
+            raise ValueError(f"{quote(text)} is not a size; allowed: {allowed}")
+        count = Fraction(match[1]) * _SIZE_UNITS[(match[2] or "b").lower()]
+        if count.denominator != 1:
+            raise ValueError(f"{quote(text)} is not a whole number of bytes; allowed: {allowed}")
+        if not least <= count <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return int(count)
+
+    pattern = r"^\d+(\.\d+)?\s*([kKmMgG][iI]?[bB]|[bB])?$"
+    schema = {"anyOf": [string(pattern), {"type": "integer", "minimum": least, "maximum": most}]}
+    return ValueKind("SIZE", allowed, (int,), parse, show_size, schema)
 
 
-def path() -> ValueKind[Path]:
-    """Return the kind of files, which are read when needed; `~` is the home directory."""
-
-    def parse(value: str) -> Path:
-        if not value.strip() or "\0" in value:
-            raise ValueError(f"{quote(value)} is not a path; allowed: FILE")
-        return Path(value).expanduser()
-
-    return ValueKind("FILE", "FILE", (Path,), parse, str, string("^.+$"), optional=True)
+def show_size(count: int) -> str:
+    """Return the shortest exact text in binary units: `100MiB`, `1000B`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if count > 0 and count % _SIZE_UNITS[unit.lower()] == 0:
+            return f"{count // _SIZE_UNITS[unit.lower()]}{unit}"
+    return f"{count}B"
 
 
-def directory() -> ValueKind[Path]:
-    """Return the kind of directories; `~` is the home directory."""
+def count(least: int, most: int) -> ValueKind[int]:
+    """Return the kind of whole numbers from `least` to `most`."""
+    allowed = f"{least} to {most}"
 
-    def parse(value: str) -> Path:
-        if not value.strip() or "\0" in value:
-            raise ValueError(f"{quote(value)} is not a path; allowed: DIRECTORY")
-        return Path(value).expanduser()
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,12}", text.strip(), re.ASCII):
+            raise ValueError(f"{quote(text)} is not a whole number; allowed: {allowed}")
+        if not least <= int(text) <= most:
+            raise ValueError(f"{quote(text)} is out of range; allowed: {allowed}")
+        return int(text)
 
-    return ValueKind("DIRECTORY", "DIRECTORY", (Path,), parse, str, string("^.+$"), optional=True)
-
-
-def server_name() -> ValueKind[str]:
-    """Return the kind of names in a certificate, or `*`."""
-    allowed = "a host name, an IP address, or *"
-
-    def parse(value: str) -> str:
-        if value != "*" and not re.fullmatch(r"[\w:-]+(\.[\w-]+)*", value.strip(), re.ASCII):
-            raise ValueError(f"{quote(value)} cannot be a name in a certificate; allowed: {allowed}")
-        return value.strip()
-
-    return ValueKind("NAME", allowed, (), parse, str, string(r"^(\*|[\w:-]+(\.[\w-]+)*)$"), optional=True)
-
-
-def host() -> ValueKind[str]:
-    """Return the kind of host names, or `*`."""
-    allowed = "a host name without a port, or *"
-
-    def parse(value: str) -> str:
-        if value.strip() != "*" and not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", value.strip()):
-            raise ValueError(f"{quote(value)} is not a host name; allowed: {allowed}")
-        return value.strip().lower()
-
-    return ValueKind("NAME", allowed, (), parse, str, string(r"^\s*(\*|[\w-]+(\.[\w-]+)*\.?)\s*$"))
-
-
-def url() -> ValueKind[str]:
-    """Return the kind of web addresses."""
-    allowed = "https://HOST[:PORT]/PATH, or http://"
-
-    def parse(value: str) -> str:
-        if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", value.strip()):
-            raise ValueError(f"not a URL, or one with a password; allowed: {allowed}")
-        return value.strip()
-
-    return ValueKind("URL", allowed, (), parse, str, string(r"^https?://[^\s/@]+(/\S*)?$"), optional=True)
-
-
-def pair() -> ValueKind[str]:
-    """Return the kind of `NAME=VALUE` with letters and printable characters, as in RFC 7628 §3.1."""
-
-    def parse(value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z]+=[\x20-\x7e\t\r\n]+", value) or value.startswith("auth="):
-            raise ValueError(f"{quote(value)} is not an extension; allowed: NAME=VALUE, NAME of letters, not auth")
-        return value
-
-    return ValueKind("NAME=VALUE", "NAME=VALUE, NAME of letters, not auth", (), parse, str, string("^[A-Za-z]+=.+$"))
-
-
-def exit_with() -> ValueKind[ExitWith]:
-    """Return the kind of processes, URLs and paths that kproxy ends with."""
-    metavar = "PATH|PID|URL"
-    return ValueKind(
-        metavar, "PATH, a process id, http://…, https://…", (ExitWith,), ExitWith.parse, str, string("^.+$")
-    )
+    return ValueKind("NUMBER", allowed, (int,), parse, int, {"type": "integer", "minimum": least, "maximum": most})

@@ -12,15 +12,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from kproxy.base.address import Address
 from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
 from kproxy.config import checks, protocols
-from kproxy.config.checks import DEFERRED, OptionPath, Violation
+from kproxy.config.checks import OptionPath, Violation
+from kproxy.config.declarations import Setting, kebab
 from kproxy.config.hop import mask
-from kproxy.config.options import Config, Setting, cluster_settings, process_settings, upstream_settings
+from kproxy.config.options import ClusterConfig, Config, cluster_settings, process_settings, upstream_settings
 from kproxy.config.sources import (
     CONFIG_VARIABLE,
     UPSTREAMS,
@@ -32,7 +32,7 @@ from kproxy.config.sources import (
 )
 
 # Replaces bootstrap servers that are missing or wrong, so that the other checks can run.
-_PLACEHOLDER = ["missing.invalid:1"]
+_PLACEHOLDER = (Address("missing.invalid", 1),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,28 +138,73 @@ def _validate(
     server_protocols: protocols.ServerProtocols = {}
     for index, cluster in enumerate(merged.clusters):
         server_protocols |= protocols.strip_protocols(index, cluster)
-    data: dict[str, Any] = {**merged.process, "clusters": [dict(cluster) for cluster in merged.clusters]}
-    failed, replaced = merged.failed, set[OptionPath]()
-    try:
-        config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            loc = detail["loc"]
-            missing = detail["type"] == "missing"
-            if _within(loc, failed) or (missing and merged.broken):
-                pass  # reported already, or unknown
-            elif missing and not merged.nested and loc[1] not in merged.paths:
-                problems.append(_missing(_setting(loc), file))
-            else:
-                problems.append(_problem(merged, (loc,), _reason(detail, _setting(loc))))
-            _replace(data, loc)
-            replaced.add(loc[:3] if loc[0] == "clusters" else loc[:1])
-        config = Config.model_validate(data, context=DEFERRED, by_alias=True, by_name=False)
+    validator = _Validator(merged, file, problems)
+    config = validator.config()
     contradictions = protocols.find_contradictions(config, server_protocols)
     for violation in chain(_violations(config), contradictions, further(config)):
-        if not any(_within(loc, failed | replaced) for loc in violation.locs):
+        if not any(_within(loc, merged.failed | validator.wrong) for loc in violation.locs):
             problems.append(_problem(merged, violation.locs, violation.text))
     return config, problems
+
+
+class _Validator:
+    """Makes a configuration of a layer. Mistakes go to `problems`, and options with mistakes keep their defaults."""
+
+    def __init__(self, merged: Layer, file: Path | None, problems: list[Diagnostic]) -> None:
+        self.merged = merged
+        self.file = file
+        self.problems = problems
+        self.wrong: set[OptionPath] = set()
+
+    def config(self) -> Config:
+        clusters = []
+        for index, given in enumerate(self.merged.clusters):
+            values = self.values(cluster_settings(), given, ("clusters", index))
+            of_upstream = {name: given[name] for name in ("upstream", "active") if name in given}
+            clusters.append(
+                ClusterConfig(**{"bootstrap_servers": _PLACEHOLDER, **values, **of_upstream}, checked=False)
+            )
+        values = self.values(process_settings(), self.merged.process, ())
+        return Config(clusters=tuple(clusters), **values, checked=False)
+
+    def values(self, settings: Mapping[str, Setting], given: Mapping[str, Any], at: OptionPath) -> dict[str, Any]:
+        """Return the valid values by the names of their fields."""
+        values: dict[str, Any] = {}
+        for key, setting in settings.items():
+            loc = (*at, key)
+            if key in given:
+                values[setting.name] = (
+                    tuple(self.read(setting, (*loc, number), item) for number, item in enumerate(given[key]))
+                    if setting.repeatable
+                    else self.read(setting, loc, given[key])
+                )
+            elif setting.required:
+                self.missing(setting, loc)
+        return {name: value for name, value in values.items() if (*at, kebab(name)) not in self.wrong}
+
+    def read(self, setting: Setting, loc: OptionPath, text: object) -> object:
+        try:
+            return setting.kind.read(text)
+        except ValueError as error:
+            reason = (
+                f"the value (not shown) is wrong; allowed: {setting.kind.allowed}" if setting.secret else str(error)
+            )
+            if not _within(loc, self.merged.failed):  # else reported already
+                self.problems.append(_problem(self.merged, (loc,), reason))
+            self.wrong.add(loc[:3] if setting.in_cluster else loc[:1])
+            return None
+
+    def missing(self, setting: Setting, loc: OptionPath) -> None:
+        self.wrong.add(loc)
+        if _within(loc, self.merged.failed) or self.merged.broken:
+            return  # reported already, or unknown
+        if self.merged.nested or loc[1] in self.merged.paths:
+            text = f"is missing; allowed: {setting.kind.allowed}"
+            self.problems.append(_problem(self.merged, (loc,), text))
+        else:
+            allowed = f"{setting.short} {setting.kind.metavar}, {setting.env}, or {setting.key} in "
+            text = f"no bootstrap server is given; allowed: {allowed}{self.file or 'a file (-c FILE)'}"
+            self.problems.append(mistake(None, "", text))
 
 
 def _within(loc: OptionPath, places: set[OptionPath]) -> bool:
@@ -169,32 +214,6 @@ def _within(loc: OptionPath, places: set[OptionPath]) -> bool:
 def _violations(config: Config) -> Iterator[Violation]:
     per_cluster = (checks.check_cluster(cluster, ("clusters", i)) for i, cluster in enumerate(config.clusters))
     return chain(chain.from_iterable(per_cluster), checks.check_clusters(config))
-
-
-def _replace(data: dict[str, Any], loc: OptionPath) -> None:
-    """Replace a wrong value by its default."""
-    values, key = (data["clusters"][loc[1]], str(loc[2])) if loc[0] == "clusters" else (data, str(loc[0]))
-    values.pop(key, None)
-    if key == "bootstrap-servers":
-        values[key] = _PLACEHOLDER
-
-
-def _missing(setting: Setting, file: Path | None) -> Diagnostic:
-    allowed = f"{setting.option.short} {setting.kind.metavar}, {setting.env}, or {setting.key} in "
-    return mistake(None, "", f"no bootstrap server is given; allowed: {allowed}{file or 'a file (-c FILE)'}")
-
-
-def _reason(detail: Any, setting: Setting) -> str:
-    if detail["type"] == "missing":
-        return f"is missing; allowed: {setting.kind.allowed}"
-    if setting.option.secret:
-        return f"the value (not shown) is wrong; allowed: {setting.kind.allowed}"
-    return str(detail["ctx"]["error"]) if detail["type"] == "value_error" else str(detail["msg"])
-
-
-def _setting(loc: OptionPath) -> Setting:
-    key = str(loc[2] if loc[0] == "clusters" else loc[0])
-    return cluster_settings()[key] if loc[0] == "clusters" else process_settings()[key]
 
 
 def _problem(merged: Layer, locs: tuple[OptionPath, ...], text: str) -> Diagnostic:

@@ -8,19 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from pydantic import BaseModel
-
 from kproxy.config.checks import OptionPath
+from kproxy.config.declarations import Options, Setting, settings_of
 from kproxy.config.hop import MASK, mask
-from kproxy.config.options import (
-    Config,
-    Setting,
-    all_settings,
-    cluster_settings,
-    process_settings,
-    settings_of,
-    upstream_settings,
-)
+from kproxy.config.options import Config, all_settings, cluster_settings, process_settings, upstream_settings
 
 
 def show(config: Config, origins: Mapping[OptionPath, str] | None = None) -> str:
@@ -54,10 +45,10 @@ def _cluster(config: Config, index: int, origins: Mapping[OptionPath, str] | Non
 
 
 def lines(
-    values: BaseModel, at: OptionPath, origins: Mapping[OptionPath, str] | None, only: Collection[str] | None = None
+    values: Options, at: OptionPath, origins: Mapping[OptionPath, str] | None, only: Collection[str] | None = None
 ) -> Iterator[str]:
     """Yield the options of one model, or `only` those with these keys; `at` is its path in the configuration."""
-    for setting in settings_of(type(values), in_cluster=bool(at)):
+    for setting in settings_of(type(values)).values():
         if only is not None and setting.key not in only:
             continue
         value = getattr(values, setting.name)
@@ -68,11 +59,11 @@ def lines(
         elif not setting.repeatable and (value is not None or setting.kind.show(None) == "off"):
             yield f"{setting.key}: {_scalar(setting, value)}{origin}"
         else:
-            yield f"# {setting.key}: {setting.option.unset}"
+            yield f"# {setting.key}: {setting.unset}"
 
 
 def _scalar(setting: Setting, value: object) -> str:
-    if setting.option.secret:
+    if setting.secret:
         return f'"{MASK}"'
     shown = setting.kind.show(value)
     if not isinstance(shown, str):
@@ -138,13 +129,13 @@ def _property(setting: Setting) -> dict[str, object]:
         schema = schema if setting.required else {**schema, "default": []}
     elif not setting.required and setting.default is not None:
         schema["default"] = setting.kind.show(setting.default)
-    return {"description": setting.option.help, "x-reload": setting.option.reload.value, **schema}
+    return {"description": setting.help, "x-reload": setting.reload.value, **schema}
 
 
 def reference_table() -> str:
     """Return the table of all options in docs/configuration.md, by group."""
     lines: list[str] = []
-    for group, settings in groupby(all_settings(), key=lambda setting: setting.option.group):
+    for group, settings in groupby(all_settings(), key=lambda setting: setting.group):
         lines += [
             "",
             f"### {group}",
@@ -157,13 +148,12 @@ def reference_table() -> str:
 
 
 def _row(setting: Setting) -> str:
-    option = setting.option
-    flags = [option.short] if option.short else []
+    flags = [setting.short] if setting.short else []
     if setting.flag:
         flags += [setting.flag if setting.is_switch else f"{setting.flag} {setting.kind.metavar}"]
-    flags += [option.off] if option.off else []
+    flags += [setting.off] if setting.off else []
     default = setting.default_text
-    shown = "(required)" if setting.required else default if default == option.unset else f"`{default}`"
+    shown = "(required)" if setting.required else default if default == setting.unset else f"`{default}`"
     more = " Repeatable, or a comma-separated list." if setting.repeatable else ""
     allowed = "" if setting.is_switch else f" Allowed: {setting.kind.allowed}."
     cells = [
@@ -171,7 +161,7 @@ def _row(setting: Setting) -> str:
         ", ".join(f"`{flag}`" for flag in flags) or "none",
         f"`{setting.env}`",
         shown,
-        option.reload.value,
+        setting.reload.value,
     ]
-    text = f"{option.help}{allowed}{more}"
+    text = f"{setting.help}{allowed}{more}"
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in [*cells, text]) + " |"

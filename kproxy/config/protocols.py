@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kproxy.config.checks import OptionPath, Violation
+from kproxy.config.kinds import PROTOCOLS
 
 if TYPE_CHECKING:
     from kproxy.config.options import ClusterConfig, Config
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVERS = "bootstrap-servers"
 
 ServerProtocols = dict[OptionPath, str]

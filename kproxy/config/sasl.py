@@ -3,152 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from kproxy.config import kinds
-from kproxy.config.declarations import LOGIN, Model, Option, Reload, kebab
+from kproxy.config.declarations import LOGIN, Options, Reload, option, settings_of
+from kproxy.config.kinds import EXTENSION, FILE, WEB_URL, choice, text
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+_login = partial(option, LOGIN, reload=Reload.DRAINS_ALL)
 
 
-class SaslOptions(Model):
+@dataclass(frozen=True, kw_only=True)
+class SaslOptions(Options):
     """The mechanism, the user and the sources of secrets."""
 
-    sasl: Annotated[
-        Mechanism | None,
-        kinds.choice(*MECHANISMS, optional=True),
-        Option(
-            LOGIN,
-            "Log in to the brokers with this SASL mechanism. Clients then connect without a login.",
-            unset="clients log in themselves",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    sasl_username: Annotated[
-        str | None,
-        kinds.text("NAME"),
-        Option(
-            LOGIN,
-            "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    sasl_password: Annotated[
-        str | None,
-        kinds.text("PASSWORD"),
-        Option(
-            LOGIN,
-            "Password. With --oauth-token-url: the client secret.",
-            unset="none",
-            secret=True,
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    sasl_password_file: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            LOGIN, "File with the password. kproxy reads it for each login.", unset="none", reload=Reload.DRAINS_ALL
-        ),
-    ] = None
-    sasl_password_command: Annotated[
-        str | None,
-        kinds.text("COMMAND"),
-        Option(
-            LOGIN,
-            "Command that prints the password. kproxy runs it once, without a shell, and again if the broker refuses "
-            "the password.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    oauth_token_url: Annotated[
-        str | None,
-        kinds.url(),
-        Option(
-            LOGIN,
-            "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    oauth_scope: Annotated[
-        str | None,
-        kinds.text("SCOPE"),
-        Option(
-            LOGIN,
-            "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    oauth_ca: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            LOGIN,
-            "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.",
-            unset="the system's",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    oauth_extensions: Annotated[
-        tuple[Annotated[str, kinds.pair()], ...],
-        Option(
-            LOGIN,
-            "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = ()
-    oauth_token_file: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            LOGIN,
-            "OAUTHBEARER: file with the token. kproxy reads it for each login.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    oauth_token_command: Annotated[
-        str | None,
-        kinds.text("COMMAND"),
-        Option(
-            LOGIN,
-            "OAUTHBEARER: command that prints a token. kproxy runs it without a shell, and again before the token "
-            "expires.",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    kerberos_service: Annotated[
-        str,
-        kinds.text("NAME"),
-        Option(LOGIN, "GSSAPI: service name in the principals of the brokers.", reload=Reload.DRAINS_ALL),
-    ] = "kafka"
-    kerberos_keytab: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(LOGIN, "GSSAPI: keytab to log in with.", unset="the ticket cache (kinit)", reload=Reload.DRAINS_ALL),
-    ] = None
-    aws_profile: Annotated[
-        str | None,
-        kinds.text("NAME"),
-        Option(
-            LOGIN,
-            "AWS_MSK_IAM: profile in ~/.aws to sign with.",
-            unset="the credentials that the AWS SDK finds",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
+    sasl: Mechanism | None = _login(
+        choice(*MECHANISMS, optional=True),
+        "Log in to the brokers with this SASL mechanism. Clients then connect without a login.",
+        "clients log in themselves",
+    )
+    sasl_username: str | None = _login(
+        text("NAME"), "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.", "none"
+    )
+    sasl_password: str | None = _login(
+        text("PASSWORD"), "Password. With --oauth-token-url: the client secret.", "none", secret=True
+    )
+    sasl_password_file: Path | None = _login(FILE, "File with the password. kproxy reads it for each login.", "none")
+    sasl_password_command: str | None = _login(
+        text("COMMAND"),
+        "Command that prints the password. kproxy runs it once, without a shell, and again if the broker refuses "
+        "the password.",
+        "none",
+    )
+    oauth_token_url: str | None = _login(
+        WEB_URL, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.", "none"
+    )
+    oauth_scope: str | None = _login(
+        text("SCOPE"),
+        "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.",
+        "none",
+    )
+    oauth_ca: Path | None = _login(
+        FILE, "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.", "the system's"
+    )
+    oauth_extensions: tuple[str, ...] = _login(
+        EXTENSION, "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.", "none", repeatable=True
+    )
+    oauth_token_file: Path | None = _login(
+        FILE, "OAUTHBEARER: file with the token. kproxy reads it for each login.", "none"
+    )
+    oauth_token_command: str | None = _login(
+        text("COMMAND"),
+        "OAUTHBEARER: command that prints a token. kproxy runs it without a shell, and again before the token expires.",
+        "none",
+    )
+    kerberos_service: str = _login(
+        text("NAME"), "GSSAPI: service name in the principals of the brokers.", default="kafka"
+    )
+    kerberos_keytab: Path | None = _login(FILE, "GSSAPI: keytab to log in with.", "the ticket cache (kinit)")
+    aws_profile: str | None = _login(
+        text("NAME"), "AWS_MSK_IAM: profile in ~/.aws to sign with.", "the credentials that the AWS SDK finds"
+    )
 
     def login_problems(self) -> Iterator[tuple[str, str]]:
         """Yield options that contradict each other, as (key, text)."""
-        given = {kebab(name) for name in SaslOptions.model_fields if getattr(self, name)}
+        given = {key for key, setting in settings_of(SaslOptions).items() if getattr(self, setting.name)}
         for key, mechanisms in _FOR.items():
             if key in given and self.sasl not in mechanisms:
                 text = "is given, but sasl is not" if self.sasl is None else f"is not for {self.sasl}"

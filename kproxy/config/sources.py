@@ -12,7 +12,8 @@ from difflib import get_close_matches
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, Place
 from kproxy.config.checks import OptionPath
-from kproxy.config.options import ENV_PREFIX, Setting, all_settings
+from kproxy.config.declarations import ENV_PREFIX, Setting
+from kproxy.config.options import all_settings
 
 # The key of a cluster under which its upstreams stand.
 UPSTREAMS = "upstreams"

@@ -3,125 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-from kproxy.config import kinds
-from kproxy.config.declarations import TLS, Model, Option, Reload, kebab
+from kproxy.config.declarations import TLS, Options, Reload, option, settings_of
+from kproxy.config.kinds import BOOLEAN, FILE, SERVER_NAME, text
+
+_tls = partial(option, TLS, reload=Reload.DRAINS_ALL)
 
 
-class TlsOptions(Model):
+@dataclass(frozen=True, kw_only=True)
+class TlsOptions(Options):
     """The connections that use TLS, the trusted CAs, and the own certificates."""
 
-    tls: Annotated[
-        bool,
-        kinds.boolean(),
-        Option(
-            TLS,
-            "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.",
-            off="--no-tls",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = False
-    tls_ca: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            TLS,
-            "Certificates to trust: a PEM file or a Java trust store (PKCS #12, JKS).",
-            unset="the system's",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    tls_ca_password: Annotated[
-        str | None,
-        kinds.text("PASSWORD"),
-        Option(TLS, "Password of the trust store.", unset="none", secret=True, reload=Reload.DRAINS_ALL),
-    ] = None
-    tls_cert: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            TLS,
-            "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS).",
-            unset="none",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    tls_key: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(TLS, "Private key of tls-cert, a PEM file.", unset="in the file of tls-cert", reload=Reload.DRAINS_ALL),
-    ] = None
-    tls_key_password: Annotated[
-        str | None,
-        kinds.text("PASSWORD"),
-        Option(
-            TLS, "Password of the private key or of the key store.", unset="none", secret=True, reload=Reload.DRAINS_ALL
-        ),
-    ] = None
-    tls_server_name: Annotated[
-        str | None,
-        kinds.server_name(),
-        Option(
-            TLS,
-            "Name that every broker's certificate must contain. * accepts any name, if the CA is trusted.",
-            unset="the advertised host; for a bootstrap server, its host",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    tls_insecure: Annotated[
-        bool,
-        kinds.boolean(),
-        Option(
-            TLS,
-            "Accept any certificate. Anyone on the network path can then read and change all data.",
-            off="--tls-verify",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = False
-    client_tls_cert: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            TLS,
-            "Use TLS for connections from clients, with this certificate and chain: a PEM file or a key store "
-            "(PKCS #12, JKS).",
-            unset="clients connect without TLS",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    client_tls_key: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            TLS,
-            "Private key of client-tls-cert, a PEM file.",
-            unset="in the file of client-tls-cert",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
-    client_tls_key_password: Annotated[
-        str | None,
-        kinds.text("PASSWORD"),
-        Option(
-            TLS, "Password of the private key or of the key store.", unset="none", secret=True, reload=Reload.DRAINS_ALL
-        ),
-    ] = None
-    client_tls_ca: Annotated[
-        Path | None,
-        kinds.path(),
-        Option(
-            TLS,
-            "Refuse clients that present no certificate of these CAs.",
-            unset="no client certificate is required",
-            reload=Reload.DRAINS_ALL,
-        ),
-    ] = None
+    tls: bool = _tls(
+        BOOLEAN, "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.", off="--no-tls"
+    )
+    tls_ca: Path | None = _tls(
+        FILE, "Certificates to trust: a PEM file or a Java trust store (PKCS #12, JKS).", "the system's"
+    )
+    tls_ca_password: str | None = _tls(text("PASSWORD"), "Password of the trust store.", "none", secret=True)
+    tls_cert: Path | None = _tls(
+        FILE,
+        "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS).",
+        "none",
+    )
+    tls_key: Path | None = _tls(FILE, "Private key of tls-cert, a PEM file.", "in the file of tls-cert")
+    tls_key_password: str | None = _tls(
+        text("PASSWORD"), "Password of the private key or of the key store.", "none", secret=True
+    )
+    tls_server_name: str | None = _tls(
+        SERVER_NAME,
+        "Name that every broker's certificate must contain. * accepts any name, if the CA is trusted.",
+        "the advertised host; for a bootstrap server, its host",
+    )
+    tls_insecure: bool = _tls(
+        BOOLEAN,
+        "Accept any certificate. Anyone on the network path can then read and change all data.",
+        off="--tls-verify",
+    )
+    client_tls_cert: Path | None = _tls(
+        FILE,
+        "Use TLS for connections from clients, with this certificate and chain: a PEM file or a key store "
+        "(PKCS #12, JKS).",
+        "clients connect without TLS",
+    )
+    client_tls_key: Path | None = _tls(
+        FILE, "Private key of client-tls-cert, a PEM file.", "in the file of client-tls-cert"
+    )
+    client_tls_key_password: str | None = _tls(
+        text("PASSWORD"), "Password of the private key or of the key store.", "none", secret=True
+    )
+    client_tls_ca: Path | None = _tls(
+        FILE, "Refuse clients that present no certificate of these CAs.", "no client certificate is required"
+    )
 
     def tls_problems(self) -> Iterator[tuple[str, str]]:
         """Yield options that contradict each other, as (key, text)."""
-        given = {kebab(name) for name in TlsOptions.model_fields if getattr(self, name)}
+        given = {key for key, setting in settings_of(TlsOptions).items() if getattr(self, setting.name)}
         for key, needed in _NEEDS.items():
             if key in given and needed not in given:
                 yield key, f"is given, but {needed} is not; allowed: together with {needed}"
@@ -130,14 +70,8 @@ class TlsOptions(Model):
 
 
 _NEEDS = {
-    "tls-ca": "tls",
-    "tls-cert": "tls",
-    "tls-server-name": "tls",
-    "tls-insecure": "tls",
+    **dict.fromkeys(("tls-ca", "tls-cert", "tls-server-name", "tls-insecure"), "tls"),
     "tls-ca-password": "tls-ca",
-    "tls-key": "tls-cert",
-    "tls-key-password": "tls-cert",
-    "client-tls-key": "client-tls-cert",
-    "client-tls-key-password": "client-tls-cert",
-    "client-tls-ca": "client-tls-cert",
+    **dict.fromkeys(("tls-key", "tls-key-password"), "tls-cert"),
+    **dict.fromkeys(("client-tls-key", "client-tls-key-password", "client-tls-ca"), "client-tls-cert"),
 }

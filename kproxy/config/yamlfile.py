@@ -15,7 +15,8 @@ import yaml
 
 from kproxy.base.diagnostic import Place
 from kproxy.config.checks import OptionPath
-from kproxy.config.options import Setting, cluster_settings, process_settings
+from kproxy.config.declarations import Setting
+from kproxy.config.options import cluster_settings, process_settings
 from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, closest, mistake, setting_loc, suggestion
 from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote

@@ -61,7 +61,7 @@ def is_path(source: str | os.PathLike[str]) -> bool:
 def find_secrets(config: HostConfig) -> list[str]:
     """Return the keys of secrets in the text itself, without those in files and commands that it names."""
     document = yaml.safe_load(config.text)
-    keys = [setting.key for setting in all_settings() if setting.option.secret]
+    keys = [setting.key for setting in all_settings() if setting.secret]
     mappings = [document, *document.get("clusters", ())]
     secret_keys = [key for key in keys if any(part.get(key) for part in mappings)]
     if any(hop.password is not None for cluster in _load_text(config.text).config.clusters for hop in cluster.via):

@@ -77,7 +77,7 @@ def main(listen: str) -> int:
         try:
             config = load({}, {}, Path("/dev/stdin"), defaults(listen))
             # `kproxy.spark.logtail` reads the lines.
-            return run(config.model_copy(update={"log_format": "text"}), lambda proxy: _until_alone(keeper, proxy))
+            return run(config.replace(log_format="text"), lambda proxy: _until_alone(keeper, proxy))
         except KproxyError as error:
             _tell(keeper, json.dumps({"failed": replace_flags(str(error))}))
             return 1

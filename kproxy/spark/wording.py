@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from kproxy.config.options import Setting, all_settings
+from kproxy.config.declarations import Setting
+from kproxy.config.options import all_settings
 
 # The word after a flag is its value if it is a placeholder (FILE), a quoted text, a star, or has a colon, an equals
 # sign or a digit.
@@ -19,7 +20,7 @@ def _by_flag() -> dict[str, tuple[Setting, str]]:
     settings = {
         setting.key: (setting, "true" if setting.is_switch else "") for setting in all_settings() if setting.flag
     }
-    off = {setting.option.off[2:]: (setting, "false") for setting, _ in settings.values() if setting.option.off}
+    off = {setting.off[2:]: (setting, "false") for setting, _ in settings.values() if setting.off}
     return off | settings
 
 

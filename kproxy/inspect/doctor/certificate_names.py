@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from kproxy.config.kinds import server_name
+from kproxy.config.kinds import SERVER_NAME
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.net.tls.handshakes import ANY_NAME
 
@@ -35,7 +35,7 @@ def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
     within = [f"broker{name[1:]}" for name in names if name.startswith("*.")]
     for name in (*plain, *within):
         with contextlib.suppress(ValueError):  # a server may send any text as its name
-            yield server_name().parse(name)
+            yield SERVER_NAME.parse(name)
 
 
 def _has(names: Iterable[str], host: str) -> bool:

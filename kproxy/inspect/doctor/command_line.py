@@ -40,9 +40,9 @@ class CommandLine:
                 continue
             value = self.options[setting.name]
             if setting.is_switch:
-                words.append(setting.flag if value in (True, "true", "on") else setting.option.off)
+                words.append(setting.flag if value in (True, "true", "on") else setting.off)
                 continue
-            flag = setting.option.short or setting.flag
+            flag = setting.short or setting.flag
             for item in value if isinstance(value, tuple | list) else (value,):
                 words += [flag, mask(str(item))]
         return words

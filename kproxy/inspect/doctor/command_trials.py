@@ -191,7 +191,7 @@ def _before(listen: str) -> Address:
 
 
 async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector) -> TrialResult:
-    metrics, config = Metrics(), config.model_copy(update=_FOR_A_TRIAL)
+    metrics, config = Metrics(), config.replace(**_FOR_A_TRIAL)
     async with SupervisedTaskGroup("a trial") as tasks:
         sessions = AllSessions(selector, metrics, tasks)
         gateway = Gateway(

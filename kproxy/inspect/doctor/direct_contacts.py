@@ -29,7 +29,7 @@ async def contacts_of_a_client(
     config: ClusterConfig, examination: Examination, tasks: asyncio.TaskGroup
 ) -> tuple[Contact, ...]:
     """Return the contacts with the bootstrap servers and, if one is usable, with the nodes' advertised addresses."""
-    contacts = ContactMaker(config.model_copy(update=_AS_A_CLIENT), tasks, lambda step: None)
+    contacts = ContactMaker(config.replace(**_AS_A_CLIENT), tasks, lambda step: None)
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def again(contact: Contact) -> Contact:

@@ -37,9 +37,9 @@ async def gather_pair(
 
 async def _through(config: ClusterConfig, server: Address, options: ListingOptions) -> Snapshot:
     """Ask as a client of kproxy does. If kproxy does not log in, the client does."""
-    local = config.model_copy(update={**_DIRECTLY, "bootstrap_servers": (server,)})
+    local = config.replace(**_DIRECTLY, bootstrap_servers=(server,))
     try:
-        return await gather(local.model_copy(update={"sasl": None}), options)
+        return await gather(local.replace(sasl=None), options)
     except NeedsLogin:
         if config.sasl is None:
             raise

@@ -20,7 +20,7 @@ file_argument = click.argument("file", type=click.Path(path_type=Path), metavar=
 
 
 def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
-    from kproxy.config.quantities import duration
+    from kproxy.config.kinds import duration
 
     try:
         return duration(0, 3600).parse(value)

@@ -18,7 +18,7 @@ import yaml
 from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
-from kproxy.config import kinds, quantities
+from kproxy.config import kinds
 from kproxy.config.hop import mask
 from kproxy.config.loader import validate_layer
 from kproxy.config.options import cluster_settings
@@ -107,7 +107,7 @@ class _DocumentReader:
         }
         for word, node in nodes.items():
             if word not in sections:
-                kind = kinds.name() if word == "name" else kinds.boolean()
+                kind = kinds.NAME if word == "name" else kinds.BOOLEAN
                 self._put(values, word, self.scalar(node, word, kind.parse, kind.allowed))
             elif isinstance(node, yaml.MappingNode):
                 values[word] = sections[word](node)
@@ -141,7 +141,7 @@ class _DocumentReader:
                     self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"),
                 )
             elif key.value == "replication":
-                kind = quantities.count(1, 32767)
+                kind = kinds.count(1, 32767)
                 self._put(values, "replication", self.scalar(value, path, kind.parse, kind.allowed))
             else:
                 read = _parse_rename if key.value == "rename" else _parse_config
@@ -158,7 +158,7 @@ class _DocumentReader:
         return GroupSelection(**values)
 
     def _limits(self, node: yaml.MappingNode) -> CopyLimits:
-        count = quantities.count(1, 65536)
+        count = kinds.count(1, 65536)
         parsers: dict[str, tuple[Callable[[str], Any], str]] = {
             "max-rate": (_parse_rate, _RATE),
             "slice-mb": (count.parse, count.allowed),

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from kproxy.base.address import Address
-from kproxy.config import kinds, quantities
+from kproxy.config import kinds
 from kproxy.config.values import quote
 
 T = TypeVar("T")
@@ -75,13 +75,13 @@ class SectionReader(Protocol):
 
 def read_switch_section(reader: SectionReader, node: yaml.MappingNode) -> SwitchSection | None:
     """Read the section; None if a required key is missing, which is then among the reader's problems."""
-    hold, lag = quantities.duration(1, LONGEST_HOLD), quantities.count(0, _MAX_LAG)
+    hold, lag = kinds.duration(1, LONGEST_HOLD), kinds.count(0, _MAX_LAG)
     scalars: dict[str, tuple[Callable[[str], Any], str]] = {
-        "target-upstream": (kinds.name().parse, kinds.name().allowed),
-        "cluster": (kinds.name().parse, kinds.name().allowed),
+        "target-upstream": (kinds.NAME.parse, kinds.NAME.allowed),
+        "cluster": (kinds.NAME.parse, kinds.NAME.allowed),
         "token-file": (_parse_file, "a file"),
         "ca": (_parse_file, "a file"),
-        "server-name": (kinds.server_name().parse, kinds.server_name().allowed),
+        "server-name": (kinds.SERVER_NAME.parse, kinds.SERVER_NAME.allowed),
         "hold-seconds": (hold.parse, hold.allowed),
         "max-lag": (lag.parse, lag.allowed),
     }
@@ -119,14 +119,14 @@ def _read_kproxies(reader: SectionReader, node: yaml.Node, path: str) -> KproxyS
 
 def _read_discovery(reader: SectionReader, node: yaml.MappingNode, path: str) -> KproxySelection | None:
     """Read a mapping that tells how to find the kproxies."""
-    port = quantities.count(1, 65535)
+    port = kinds.count(1, 65535)
     parsers: dict[str, tuple[Callable[[str], Any], str]] = {
         "dns": (parse_kproxy_address, "[https://]NAME:PORT"),
         "kubernetes": (_parse_labels, "labels of pods, such as app=kproxy"),
-        "namespace": (kinds.name().parse, kinds.name().allowed),
+        "namespace": (kinds.NAME.parse, kinds.NAME.allowed),
         "port": (port.parse, port.allowed),
         "kubeconfig": (_parse_file, "a file"),
-        "https": (kinds.boolean().parse, kinds.boolean().allowed),
+        "https": (kinds.BOOLEAN.parse, kinds.BOOLEAN.allowed),
     }
     values: dict[str, Any] = {
         key.value: reader.scalar(value, f"{path}.{key.value}", *parsers[key.value])

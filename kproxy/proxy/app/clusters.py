@@ -246,7 +246,7 @@ class Clusters:
             exploring[key].cancel()
         self._exploring |= {(name, later): exploring[key] for key, later in kept.items()}
         for key, settings in changes.items():
-            if any(setting.option.reload is not Reload.LIVE for setting in settings):
+            if any(setting.reload is not Reload.LIVE for setting in settings):
                 self._begin_exploring(gateway, gateway.upstreams[key])
         for upstream in added.values():
             self._begin_upstream(gateway, upstream)

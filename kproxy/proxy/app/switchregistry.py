@@ -385,12 +385,12 @@ def _with_active(config: Config, active: Mapping[str, str]) -> Config:
     """Return the configuration with other active upstreams, where it has them."""
     existing = {(cluster.name, cluster.upstream) for cluster in config.clusters}
     clusters = [
-        cluster.model_copy(update={"active": cluster.upstream == active[cluster.name]})
+        cluster.replace(active=cluster.upstream == active[cluster.name])
         if (cluster.name, active.get(cluster.name)) in existing
         else cluster
         for cluster in config.clusters
     ]
-    return config.model_copy(update={"clusters": tuple(clusters)})
+    return config.replace(clusters=tuple(clusters))
 
 
 def _json(value: object) -> bytes:

@@ -94,7 +94,7 @@ class NodeDialer:
             if self._in_use(node_address.address, node_address.key)
         }
         self._outages.end_where(lambda key: True)
-        reloads = {setting.option.reload for setting in changed_settings(before, config)}
+        reloads = {setting.reload for setting in changed_settings(before, config)}
         if Reload.DRAINS_ALL in reloads:
             return lambda key, dial: True
         if Reload.DRAINS_ROUTES not in reloads:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class UpstreamConnector:
             self._dialer = Dialer(config.via, config.connect_timeout, self._tasks, self._is_own)
         else:
             self._dialer.set_timeout(config.connect_timeout)
-        of_login = (*SaslOptions.model_fields, "connect_timeout")
+        of_login = (*(option.name for option in fields(SaslOptions)), "connect_timeout")
         if any(getattr(config, name) != getattr(before, name) for name in of_login):
             self._login = _login(config)  # sessions that log in again do so with theirs
 

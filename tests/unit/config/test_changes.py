@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Config
+from kproxy.config import ClusterConfig, Config
 from kproxy.config.changes import changed_settings, compare
 from kproxy.config.declarations import LOGIN, REACH, TLS, Reload
 from kproxy.config.options import all_settings
 
-BASE: dict[str, Any] = {"clusters": [{"bootstrap_servers": ["a:9092"]}]}
-TWO = [{"name": "a", "bootstrap_servers": ["a:1"]}, {"name": "b", "bootstrap_servers": ["b:1"], "listen": "h:9"}]
+A = {"name": "a", "bootstrap_servers": ["a:1"]}
+B = {"name": "b", "bootstrap_servers": ["b:1"], "listen": "h:9"}
 
 
 def config(cluster: dict[str, Any] | None = None, **process: Any) -> Config:
-    return Config.model_validate({**BASE, "clusters": [{**BASE["clusters"][0], **(cluster or {})}], **process})
+    return made({"bootstrap_servers": ["a:9092"], **(cluster or {})}, **process)
+
+
+def made(*clusters: dict[str, Any], **process: Any) -> Config:
+    return Config(clusters=tuple(ClusterConfig(**cluster) for cluster in clusters), **process)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +62,12 @@ def test_what_needs_a_restart(cluster: dict[str, Any], process: dict[str, Any], 
 
 
 def test_clusters_are_compared_by_name_in_any_order() -> None:
-    before = Config.model_validate({"clusters": TWO})
-    turned = Config.model_validate({"clusters": [{**TWO[1], "map": ["x=y"]}, TWO[0]]})
+    before = made(A, B)
+    turned = made({**B, "map": ["x=y"]}, A)
     assert list(compare(before, turned).lines) == ["cluster b: map: x=y"]
-    fewer = compare(before, Config.model_validate({"clusters": TWO[:1]}))
+    fewer = compare(before, made(A))
     assert (list(fewer.lines), list(fewer.refused)) == (["cluster b: removed"], [])
-    more = compare(Config.model_validate({"clusters": TWO[:1]}), before)
+    more = compare(made(A), before)
     assert (list(more.lines), list(more.refused)) == (["cluster b: added"], [])
     assert compare(before, before) == compare(turned, turned)
     assert not compare(before, before).lines
@@ -77,7 +81,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_a_changed_login_or_connection_drains_the_cluster() -> None:
     """Sessions that were opened in the former way must not outlive it; what no session depends on drains none."""
-    by_key = {setting.key: setting.option for setting in all_settings()}
+    by_key = {setting.key: setting for setting in all_settings()}
     for option in by_key.values():
         if option.group in (TLS, LOGIN):
             assert option.reload is Reload.DRAINS_ALL

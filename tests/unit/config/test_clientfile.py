@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, load, read, show
+from kproxy.config.options import cluster_settings
 
 SECURITY = "org.apache.kafka.common.security"
 START = "bootstrap.servers=a:1,b:2\nsecurity.protocol=SASL_PLAINTEXT\n"
@@ -34,7 +35,7 @@ def given(config: ClusterConfig) -> dict[str, Any]:
     plain = ClusterConfig(bootstrap_servers=config.bootstrap_servers)
     return {
         name: value
-        for name in ClusterConfig.model_fields
+        for name in (setting.name for setting in cluster_settings().values())
         if (value := getattr(config, name)) != getattr(plain, name) and name != "client_config"
     }
 

@@ -23,7 +23,7 @@ SECRET = "s3cr3t"
 )
 def test_a_hop_reads_its_own_url(hop: Hop) -> None:
     assert Hop.parse(hop.url) == hop
-    assert kinds.via().read(hop) == hop
+    assert kinds.VIA.read(hop) == hop
 
 
 @pytest.mark.parametrize(

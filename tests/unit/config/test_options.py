@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import FrozenInstanceError
 
 import pytest
-from pydantic import ValidationError
 
 from kproxy.base.address import Address
 from kproxy.config import Advertise, ClusterConfig, Config, PortRange
@@ -36,7 +36,7 @@ def test_the_defaults_are_those_that_the_documentation_promises() -> None:
 
 
 def test_a_configuration_cannot_be_changed() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(FrozenInstanceError):
         cluster().listen = Address("127.0.0.1", 1)
 
 
@@ -88,28 +88,22 @@ def test_the_advertised_port_of_a_node(advertise: Advertise | None, port: int) -
 
 
 def test_code_that_builds_a_wrong_configuration_hears_of_it() -> None:
-    with pytest.raises(ValidationError, match="node-ports: 19090-19099 contains 19092, the port of listen"):
+    with pytest.raises(ValueError, match="node-ports: 19090-19099 contains 19092, the port of listen"):
         cluster(node_ports=PortRange(19090, 19099))
-    with pytest.raises(ValidationError, match=r"admin 127\.0\.0\.1:19092 overlap"):
+    with pytest.raises(ValueError, match=r"admin 127\.0\.0\.1:19092 overlap"):
         Config(clusters=(cluster(),), admin=Address("127.0.0.1", 19092))
-    with pytest.raises(ValidationError, match="clusters: is empty"):
+    with pytest.raises(ValueError, match="clusters: is empty"):
         Config(clusters=())
-    with pytest.raises(ValidationError, match="bootstrap-servers: is empty"):
+    with pytest.raises(ValueError, match="bootstrap-servers: is empty"):
         ClusterConfig(bootstrap_servers=())
-
-
-def test_a_wrong_value_is_not_repeated_by_pydantic() -> None:
-    with pytest.raises(ValidationError) as caught:
-        cluster(lisen="a-password")
-    assert "a-password" not in str(caught.value)
 
 
 def test_names_of_options_are_unique_and_fit_every_source() -> None:
     settings = all_settings()
-    flags = [flag for s in settings for flag in (s.flag, s.option.short, s.option.off) if flag]
+    flags = [flag for s in settings for flag in (s.flag, s.short, s.off) if flag]
     assert len(set(flags)) == len(flags)
     for setting in settings:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", setting.key)
         assert setting.env == "KPROXY_" + setting.key.upper().replace("-", "_")
-        assert setting.option.help.endswith(".")
+        assert setting.help.endswith(".")
         assert setting.kind.allowed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ import yaml
 
 from kproxy.base.errors import ConfigError
 from kproxy.config import ClusterConfig, Config, json_schema, kinds, load, read, reference_table, show
-from kproxy.config.declarations import LIMITS, Model, Option
+from kproxy.config.declarations import LIMITS, Options, option
 from kproxy.config.options import all_settings
 from kproxy.config.presentation import lines, mask
 
@@ -116,12 +117,13 @@ def test_the_whole_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
-class WithSecrets(Model):
+@dataclass(frozen=True, kw_only=True)
+class WithSecrets(Options):
     """Options with secrets; kproxy itself has none yet."""
 
-    password: Annotated[str, kinds.name(), Option(LIMITS, "A password.", secret=True)]
-    passwords: Annotated[tuple[Annotated[str, kinds.name()], ...], Option(LIMITS, "Passwords.", secret=True)] = ()
-    plain: Annotated[str, kinds.name(), Option(LIMITS, "No password.")] = "visible"
+    password: str = option(LIMITS, kinds.NAME, "A password.", secret=True)
+    passwords: tuple[str, ...] = option(LIMITS, kinds.NAME, "Passwords.", secret=True, repeatable=True)
+    plain: str = option(LIMITS, kinds.NAME, "No password.", default="visible")
 
 
 def test_secrets_are_not_shown() -> None:
@@ -151,7 +153,7 @@ def test_the_schema_knows_every_option_with_help_and_default() -> None:
     properties = json_schema()["properties"]
     assert set(properties) == {setting.key for setting in all_settings()} | {"clusters", "upstreams", "active"}
     for setting in all_settings():
-        assert properties[setting.key]["description"] == setting.option.help
+        assert properties[setting.key]["description"] == setting.help
         has_default = not setting.required and setting.default is not None
         assert ("default" in properties[setting.key]) == has_default
     assert properties["connect-timeout"]["default"] == "5s"
@@ -244,8 +246,8 @@ def test_the_commented_example_shows_options_with_defaults(tmp_path: Path) -> No
     file.write_text(yaml.safe_dump({"bootstrap-servers": "a", **live}))
     shown, default = load({}, {}, file), load({"bootstrap_servers": "a"}, {}, None)
     assert shown.clusters[0].node_ports == default.clusters[0].effective_node_ports()
-    assert shown.clusters[0].model_copy(update={"node_ports": None}) == default.clusters[0]
-    assert shown.model_copy(update={"clusters": default.clusters}) == default
+    assert shown.clusters[0].replace(node_ports=None) == default.clusters[0]
+    assert shown.replace(clusters=default.clusters) == default
 
 
 def test_the_commented_parts_of_the_example_are_valid(tmp_path: Path) -> None:

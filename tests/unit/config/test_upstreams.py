@@ -108,8 +108,8 @@ def test_what_upstreams_share_may_come_from_flags_and_variables(file: Path) -> N
         (
             "upstreams:\n  a:\n    tls: maybe\n    listen: 1\n",
             [
-                "k.yaml:3: upstreams.a.tls: 'maybe' is neither true nor false; allowed: true, false",
                 "k.yaml:3: upstreams.a.bootstrap-servers: is missing; allowed: HOST:PORT, or HOST for port 9092",
+                "k.yaml:3: upstreams.a.tls: 'maybe' is neither true nor false; allowed: true, false",
                 f"k.yaml:4: upstreams.a.listen: no such key; allowed: {ALLOWED}",
             ],
         ),

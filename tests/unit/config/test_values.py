@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.address import Address
-from kproxy.config import Advertise, Map, PortRange, kinds, quantities
+from kproxy.config import Advertise, Map, PortRange, kinds
 from kproxy.config.kinds import ValueKind
 from kproxy.config.values import ExitWith, Forward
 
@@ -22,9 +22,9 @@ labels = st.builds("{}{}".format, st.sampled_from(["", "controller-"]), st.integ
 @given(hosts, ports)
 def test_an_address_reads_its_own_print(host: str, port: int) -> None:
     address = Address(host, port)
-    assert kinds.listen_address().read(str(address)) == address
+    assert kinds.LISTEN.read(str(address)) == address
     assert kinds.upstream_address(9092).read(str(address)) == address
-    assert kinds.listen_address_or_off().read(address) == address
+    assert kinds.LISTEN_OR_OFF.read(address) == address
 
 
 @given(st.tuples(ports, ports).map(sorted))
@@ -59,7 +59,7 @@ def test_a_map_reads_its_own_print(route: Map) -> None:
 @given(st.builds(Forward, st.none() | hosts, st.integers(0, 65535), st.builds(Address, hosts, ports)))
 def test_a_forward_reads_its_own_print(forward: Forward) -> None:
     assert Forward.parse(str(forward)) == forward
-    assert kinds.forward().read(forward) == forward
+    assert kinds.FORWARD.read(forward) == forward
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_where_a_forward_listens() -> None:
 
 @given(st.floats(0, 30 * 86400, allow_nan=False).filter(lambda seconds: seconds == 0 or seconds > 1e-9))
 def test_a_duration_reads_its_own_print(seconds: float) -> None:
-    kind = quantities.duration(0, 30 * 86400)
-    assert kind.read(quantities.show_duration(seconds)) == seconds
+    kind = kinds.duration(0, 30 * 86400)
+    assert kind.read(kinds.show_duration(seconds)) == seconds
     assert kind.read(seconds) == seconds
 
 
 @given(st.integers(0, 2**40))
 def test_a_size_reads_its_own_print(count: int) -> None:
-    assert quantities.size(0, 2**40).read(quantities.show_size(count)) == count
-    assert quantities.size(0, 2**40).read(count) == count
+    assert kinds.size(0, 2**40).read(kinds.show_size(count)) == count
+    assert kinds.size(0, 2**40).read(count) == count
 
 
-DURATION = quantities.duration(0.001, 3600)
-SIZE = quantities.size(1024, 2**31 - 1)
+DURATION = kinds.duration(0.001, 3600)
+SIZE = kinds.size(1024, 2**31 - 1)
 
 
 @pytest.mark.parametrize(
@@ -120,35 +120,35 @@ SIZE = quantities.size(1024, 2**31 - 1)
         (SIZE, "100 mb", 100_000_000),
         (SIZE, "2048", 2048),
         (SIZE, 2048, 2048),
-        (kinds.port_range(), "20000", PortRange(20000, 20199)),
-        (kinds.port_range(), "65500", PortRange(65500, 65535)),
-        (kinds.port_range(), "1 - 2", PortRange(1, 2)),
-        (kinds.port_range(), None, None),
+        (kinds.PORT_RANGE, "20000", PortRange(20000, 20199)),
+        (kinds.PORT_RANGE, "65500", PortRange(65500, 65535)),
+        (kinds.PORT_RANGE, "1 - 2", PortRange(1, 2)),
+        (kinds.PORT_RANGE, None, None),
         (kinds.upstream_address(9092), "kafka", Address("kafka", 9092)),
         (kinds.upstream_address(9092), "[::1]", Address("::1", 9092)),
-        (kinds.listen_address(), "[::1]:0", Address("::1", 0)),
-        (kinds.listen_address_or_off(), "off", None),
-        (kinds.listen_address_or_off(), "No", None),
-        (kinds.advertise(), "proxy", Advertise("proxy")),
-        (kinds.advertise(), "[::1]:5", Advertise("::1", 5)),
-        (kinds.boolean(), "Yes", True),
-        (kinds.boolean(), "0", False),
-        (kinds.boolean(), False, False),
-        (kinds.route_map(), "kafka0:29092=localhost:9092", Map("kafka0", 29092, None, "localhost", 9092)),
-        (kinds.route_map(), "kafka0=localhost", Map("kafka0", None, None, "localhost", None)),
+        (kinds.LISTEN, "[::1]:0", Address("::1", 0)),
+        (kinds.LISTEN_OR_OFF, "off", None),
+        (kinds.LISTEN_OR_OFF, "No", None),
+        (kinds.ADVERTISE, "proxy", Advertise("proxy")),
+        (kinds.ADVERTISE, "[::1]:5", Advertise("::1", 5)),
+        (kinds.BOOLEAN, "Yes", True),
+        (kinds.BOOLEAN, "0", False),
+        (kinds.BOOLEAN, False, False),
+        (kinds.ROUTE_MAP, "kafka0:29092=localhost:9092", Map("kafka0", 29092, None, "localhost", 9092)),
+        (kinds.ROUTE_MAP, "kafka0=localhost", Map("kafka0", None, None, "localhost", None)),
         (
-            kinds.route_map(),
+            kinds.ROUTE_MAP,
             "*.use1-az1.*=vpce-0a1.example:{port}",
             Map("*.use1-az1.*", None, None, "vpce-0a1.example", None),
         ),
-        (kinds.route_map(), "node:2=10.0.0.7:9092", Map("*", None, "2", "10.0.0.7", 9092)),
-        (kinds.route_map(), "node:controller-3=c", Map("*", None, "controller-3", "c", None)),
-        (kinds.route_map(), "[::1]:9092 = [::2]", Map("::1", 9092, None, "::2", None)),
-        (kinds.exit_with(), "007", ExitWith("process", "7")),
-        (kinds.exit_with(), "./7", ExitWith("file", "./7")),
-        (kinds.exit_with(), "/run/a b", ExitWith("file", "/run/a b")),
-        (kinds.exit_with(), "http://localhost:4040", ExitWith("url", "http://localhost:4040")),
-        (kinds.exit_with(), "https://[::1]/jobs?a=b", ExitWith("url", "https://[::1]/jobs?a=b")),
+        (kinds.ROUTE_MAP, "node:2=10.0.0.7:9092", Map("*", None, "2", "10.0.0.7", 9092)),
+        (kinds.ROUTE_MAP, "node:controller-3=c", Map("*", None, "controller-3", "c", None)),
+        (kinds.ROUTE_MAP, "[::1]:9092 = [::2]", Map("::1", 9092, None, "::2", None)),
+        (kinds.EXIT_WITH, "007", ExitWith("process", "7")),
+        (kinds.EXIT_WITH, "./7", ExitWith("file", "./7")),
+        (kinds.EXIT_WITH, "/run/a b", ExitWith("file", "/run/a b")),
+        (kinds.EXIT_WITH, "http://localhost:4040", ExitWith("url", "http://localhost:4040")),
+        (kinds.EXIT_WITH, "https://[::1]/jobs?a=b", ExitWith("url", "https://[::1]/jobs?a=b")),
     ],
 )
 def test_what_is_read(kind: ValueKind[object], text: object, value: object) -> None:
@@ -199,94 +199,94 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
             "2GiB",
             "'2GiB' is out of range; allowed: 1KiB to 2147483647B, as bytes or with KiB, MiB, GiB, kB, MB, GB",
         ),
-        (quantities.count(1, 9), "ten", "'ten' is not a whole number; allowed: 1 to 9"),
-        (quantities.count(1, 9), "1.5", "'1.5' is not a whole number; allowed: 1 to 9"),
-        (quantities.count(1, 9), 0, "'0' is out of range; allowed: 1 to 9"),
+        (kinds.count(1, 9), "ten", "'ten' is not a whole number; allowed: 1 to 9"),
+        (kinds.count(1, 9), "1.5", "'1.5' is not a whole number; allowed: 1 to 9"),
+        (kinds.count(1, 9), 0, "'0' is out of range; allowed: 1 to 9"),
         (
-            kinds.port_range(),
+            kinds.PORT_RANGE,
             "a-b",
             "'a-b' is not a range of ports; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
         (
-            kinds.port_range(),
+            kinds.PORT_RANGE,
             "2-1",
             "'2-1' ends before it begins; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
         (
-            kinds.port_range(),
+            kinds.PORT_RANGE,
             "0-10",
             "'0-10' is outside the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
         (
-            kinds.port_range(),
+            kinds.PORT_RANGE,
             PortRange(9, 70000),
             "'9-70000' is outside the ports 1 to 65535; allowed: FIRST-LAST with 1 <= FIRST <= LAST <= 65535, or FIRST",
         ),
-        (kinds.listen_address(), "19092", "'19092' has no host: write HOST:PORT, for example 127.0.0.1:19092"),
-        (kinds.listen_address(), "::1", "'::1' is ambiguous: write an IPv6 address as [IPV6]:PORT"),
-        (kinds.listen_address(), 19092, "a int is not allowed here; allowed: HOST:PORT"),
-        (kinds.listen_address(), None, "a NoneType is not allowed here; allowed: HOST:PORT"),
+        (kinds.LISTEN, "19092", "'19092' has no host: write HOST:PORT, for example 127.0.0.1:19092"),
+        (kinds.LISTEN, "::1", "'::1' is ambiguous: write an IPv6 address as [IPV6]:PORT"),
+        (kinds.LISTEN, 19092, "a int is not allowed here; allowed: HOST:PORT"),
+        (kinds.LISTEN, None, "a NoneType is not allowed here; allowed: HOST:PORT"),
         (
             kinds.upstream_address(9092),
             "kafka:0",
             "'kafka:0' has port 0, to which no client can connect; allowed: 1 to 65535",
         ),
         (
-            kinds.advertise(),
+            kinds.ADVERTISE,
             "0.0.0.0",
             "'0.0.0.0' means every interface; allowed: a host that clients can reach",
         ),
         (
-            kinds.advertise(),
+            kinds.ADVERTISE,
             "[::]:9092",
             "'[::]:9092' means every interface; allowed: a host that clients can reach",
         ),
         (
-            kinds.advertise(),
+            kinds.ADVERTISE,
             Advertise("*", 9092),
             "'*:9092' means every interface; allowed: a host that clients can reach",
         ),
         (
-            kinds.advertise(),
+            kinds.ADVERTISE,
             "proxy:0",
             "'proxy:0' has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to 65535",
         ),
-        (kinds.name(), "Orders", "'Orders' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
-        (kinds.name(), "a\nb", "'a\\nb' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
-        (kinds.name(), "", "'' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
-        (kinds.boolean(), "maybe", "'maybe' is neither true nor false; allowed: true, false"),
+        (kinds.NAME, "Orders", "'Orders' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.NAME, "a\nb", "'a\\nb' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.NAME, "", "'' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
+        (kinds.BOOLEAN, "maybe", "'maybe' is neither true nor false; allowed: true, false"),
         (kinds.choice("a", "b"), "c", "'c' is not known; allowed: a, b"),
-        (kinds.route_map(), "a", "'a' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
-        (kinds.route_map(), "=b", "'=b' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
+        (kinds.ROUTE_MAP, "a", "'a' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
+        (kinds.ROUTE_MAP, "=b", "'=b' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
         (
-            kinds.route_map(),
+            kinds.ROUTE_MAP,
             "a=b=c",
             "'a=b=c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
         ),
         (
-            kinds.route_map(),
+            kinds.ROUTE_MAP,
             "a=*.b:1",
             "'*.b:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
         ),
         (
-            kinds.route_map(),
+            kinds.ROUTE_MAP,
             "a={host}:1",
             "'{host}:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
         ),
-        (kinds.route_map(), "a=b:0", "'b:0' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
-        (kinds.route_map(), "a:0=b", "'a:0' has port 0; allowed: 1 to 65535, or no port for any"),
-        (kinds.route_map(), "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647, or controller-ID"),
+        (kinds.ROUTE_MAP, "a=b:0", "'b:0' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
+        (kinds.ROUTE_MAP, "a:0=b", "'a:0' has port 0; allowed: 1 to 65535, or no port for any"),
+        (kinds.ROUTE_MAP, "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647, or controller-ID"),
         (
-            kinds.route_map(),
+            kinds.ROUTE_MAP,
             "node:2147483648=b",
             "'2147483648' is not a node id; allowed: 0 to 2147483647, or controller-ID",
         ),
-        (kinds.exit_with(), "0", NO_PROCESS_ID.format(0)),
-        (kinds.exit_with(), "4294967297", NO_PROCESS_ID.format(4294967297)),
-        (kinds.exit_with(), "", "'' is not a path; allowed: PATH, a process id, or a URL"),
-        (kinds.exit_with(), "ftp://a", NO_URL),
-        (kinds.exit_with(), "http://me:secret@a", NO_URL),
-        (kinds.exit_with(), "http://a:99999", "'99999' is not a port: allowed are 0 to 65535"),
+        (kinds.EXIT_WITH, "0", NO_PROCESS_ID.format(0)),
+        (kinds.EXIT_WITH, "4294967297", NO_PROCESS_ID.format(4294967297)),
+        (kinds.EXIT_WITH, "", "'' is not a path; allowed: PATH, a process id, or a URL"),
+        (kinds.EXIT_WITH, "ftp://a", NO_URL),
+        (kinds.EXIT_WITH, "http://me:secret@a", NO_URL),
+        (kinds.EXIT_WITH, "http://a:99999", "'99999' is not a port: allowed are 0 to 65535"),
     ],
 )
 def test_what_is_refused(kind: ValueKind[object], value: object, message: str) -> None:
@@ -298,14 +298,14 @@ def test_what_is_refused(kind: ValueKind[object], value: object, message: str) -
 @given(st.text(max_size=40))
 def test_text_gives_a_value_or_one_line(text: str) -> None:
     every_kind: list[ValueKind[object]] = [
-        kinds.name(),
-        kinds.port_range(),
-        kinds.advertise(),
-        kinds.route_map(),
+        kinds.NAME,
+        kinds.PORT_RANGE,
+        kinds.ADVERTISE,
+        kinds.ROUTE_MAP,
         DURATION,
         SIZE,
-        kinds.boolean(),
-        quantities.count(0, 9),
+        kinds.BOOLEAN,
+        kinds.count(0, 9),
         kinds.choice("a"),
     ]
     for kind in every_kind:

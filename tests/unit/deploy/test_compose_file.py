@@ -12,7 +12,7 @@ import yaml
 from compose_spec import PyCompose
 
 from kproxy.config import Config
-from kproxy.config.quantities import duration
+from kproxy.config.kinds import duration
 from tests.unit.deploy.deployed import IMAGE_FILE, ROOT, all_ports, run_config
 from tests.unit.deploy.dockerfile import kproxy_env
 

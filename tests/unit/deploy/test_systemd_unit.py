@@ -13,7 +13,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.cli import USAGE
 from kproxy.config import Config
-from kproxy.config.quantities import duration
+from kproxy.config.kinds import duration
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, config_of_text, run_config, try_command
 
 UNIT = ROOT / "deploy" / "systemd" / "kproxy.service"

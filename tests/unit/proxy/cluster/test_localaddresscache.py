@@ -136,7 +136,7 @@ def test_another_configuration_is_told_at_once() -> None:
         (local,) = ports(gateway, said)
         upstream = gateway.upstreams[""]
         first = upstream.config.effective_node_ports(gateway.listen.port).first
-        upstream.config = upstream.config.model_copy(update={"advertise": Advertise("proxy", first + 100)})
+        upstream.config = upstream.config.replace(advertise=Advertise("proxy", first + 100))
         assert ports(gateway, said) == [local + 100]
 
     alone(scenario)

@@ -192,7 +192,7 @@ def test_a_node_must_answer_the_client_that_alone_can_ask(answers: bool, monkeyp
 
     async def scenario(house: House) -> None:
         one = house.cluster()
-        one.sessions._routes[""].config = one.sessions._routes[""].config.model_copy(update={"connect_timeout": 0.2})
+        one.sessions._routes[""].config = one.sessions._routes[""].config.replace(connect_timeout=0.2)
 
         async def verify(channel: object) -> None:
             raise AssertionError("it has not logged in")
@@ -583,7 +583,7 @@ def test_a_part_stays_apart_once_one_of_the_two_was_switched(flipped: str) -> No
 
         house.here.make_part(MINE, one.config, dial, one._localise)
         await session_in_part(one)
-        house.here.flip(one.config.model_copy(update={"upstream": "green"}), flipped)
+        house.here.flip(one.config.replace(upstream="green"), flipped)
         assert "was switched since the part was made" in house.here.end_part("default", "mine")
         await session_in_part(one)
         assert dialled == 2
@@ -600,7 +600,7 @@ def test_a_part_is_reconfigured_by_itself() -> None:
         await other[1].hear(others_request[:100])
         house.here.make_part(MINE, one.config, one._dial, one._localise)
         client, _ = await session_in_part(one)
-        smaller = one.config.model_copy(update={"max_request_size": 1000})
+        smaller = one.config.replace(max_request_size=1000)
         parts = {"mine": (smaller, lambda *_: True)}
         assert one.sessions.reconfigure(ClusterUpdate(one.config, None, lambda *_: False, True, parts), LONG) == 1
         await client.ended()

@@ -151,8 +151,8 @@ def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
 def test_a_published_port(authority: Authority) -> None:
     """Behind a load balancer that has another port."""
     cert, _ = authority.files("*.kafka.example")
-    options = {"bootstrap-servers": "a", "client-tls-cert": cert, "sni": "b{node}.kafka.example"}
-    config = ClusterConfig.model_validate({**options, "bootstrap-servers": ["a:1"], "advertise": "kafka.example:443"})
+    options = {"client_tls_cert": cert, "sni": "b{node}.kafka.example", "advertise": "kafka.example:443"}
+    config = ClusterConfig(bootstrap_servers=(Address("a", 1),), **options)  # type: ignore[arg-type]
     assert config.advertised_port(19092) == 443
     assert config.effective_node_ports().first == config.effective_node_ports().last
 

@@ -12,4 +12,5 @@ printable       escaping and truncating text that kproxy did not write itself
 process         telling processes apart although ids are reused
 regularfile     reading files that may be replaced while kproxy runs: bounded, and regular files only
 repeats         repeated log lines: one in 30 s, with the number of suppressed ones
+yamltree        YAML as nodes that know their lines, within bounds
 """

@@ -30,6 +30,16 @@ def open_regular(path: Path | str, *, directory: int | None = None, follow_links
         raise
 
 
+def reason_of(error: OSError) -> str:
+    """Return why a file cannot be read, for a person."""
+    reasons = {
+        FileNotFoundError: "does not exist",
+        IsADirectoryError: "is a directory",
+        PermissionError: "must not be read by this user",
+    }
+    return reasons.get(type(error)) or (error.strerror or type(error).__name__).lower()
+
+
 def read(path: Path | str, most: int, *, directory: int | None = None, follow_links: bool = True) -> bytes:
     """Read a whole regular file of at most `most` bytes.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from kproxy.base.yamltree import line_of
 from kproxy.config.options import cluster_settings, upstream_settings
 from kproxy.config.sources import UPSTREAMS
 from kproxy.config.values import quote
@@ -33,7 +34,7 @@ def expand(reading: YamlReader, nodes: KeyNodes, index: int, path: str) -> None:
     key, node = nodes.pop(UPSTREAMS)
     active = nodes.pop(ACTIVE, None)
     for word in [word for word in nodes if word in upstream_settings()]:
-        text = f"stands beside {UPSTREAMS} (line {key.start_mark.line + 1})"
+        text = f"stands beside {UPSTREAMS} (line {line_of(key)})"
         reading.problem(nodes.pop(word)[0], path + word, f"{text}; allowed: move it into each upstream")
     mappings = _named(reading, key, node, path)
     chosen = _active(reading, key, active, list(mappings), path)

@@ -1,7 +1,6 @@
 """The YAML file, with the line of each key and value.
 
-It works on PyYAML's node tree, for two reasons: nodes have their lines, and scalars are still the text of the file, so
-that `name: no` and `listen: 1:30` are not converted.
+`kproxy.base.yamltree` says why it works on nodes.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import TypeAlias
 import yaml
 
 from kproxy.base.diagnostic import Place
+from kproxy.base.regularfile import reason_of
+from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null, kind_of, line_of, parse
 from kproxy.config.checks import OptionPath
 from kproxy.config.declarations import Setting
 from kproxy.config.options import cluster_settings, process_settings
@@ -27,7 +28,6 @@ _CLUSTERS = "clusters"
 
 KeyNodes: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
 """The keys of one mapping: each with its node and the node of its value."""
-_MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_file(path: Path) -> Layer:
@@ -61,7 +61,7 @@ class YamlReader:
         self.layer.problems.append(mistake(self.origin(node), path, text))
 
     def origin(self, node: yaml.Node | None) -> Place:
-        return Place(self.shown, node.start_mark.line + 1 if node else 0)
+        return Place(self.shown, line_of(node) if node else 0)
 
     def root(self, path: Path) -> yaml.Node | None:
         """Return the root of the file; None if it is empty or cannot be read, with the reason in `problems`."""
@@ -72,35 +72,14 @@ class YamlReader:
             if len(data) > MAX_BYTES:
                 self.problem(None, "", f"is larger than {MAX_BYTES // 1024} KiB; allowed: a configuration of kproxy")
                 return None
-            text = data.decode("utf-8-sig")
-            return yaml.compose(text, Loader=yaml.SafeLoader)
+            return next(iter(parse(data.decode("utf-8-sig"), single=True)), None)
         except OSError as error:
-            self.problem(None, "", f"{_os_reason(error)}; allowed: a readable YAML file")
+            self.problem(None, "", f"{reason_of(error)}; allowed: a readable YAML file")
         except UnicodeDecodeError as error:
             self.problem(None, "", f"is not UTF-8 text (byte {error.start + 1})")
-        except yaml.MarkedYAMLError as error:
-            self._syntax(error, text)
-        except yaml.YAMLError as error:
-            self.problem(None, "", f"is not YAML: {_one_line(error)}")
-        except RecursionError:
-            self.problem(None, "", "is nested too deeply; allowed: clusters and their keys")
+        except YamlError as error:
+            self.layer.problems.append(mistake(Place(self.shown, error.line), "", str(error)))
         return None
-
-    def _syntax(self, error: yaml.MarkedYAMLError, text: str) -> None:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 0
-        lines = text.splitlines()
-        around = " ".join(lines[max(line - 2, 0) : line])
-        hint = ""
-        if re.search(r"[:-]\s+\[[0-9a-fA-F:]*::?[0-9a-fA-F:]*\]:", around):
-            hint = "; put an address that starts with [ in quotes"
-        elif re.search(r"([:-]\s+|[\[,]\s*)\*", around):
-            hint = "; put a value that starts with * in quotes"
-        elif "\t" in around:
-            hint = "; indent with spaces, not with tabs"
-        reason = _one_line(": ".join(part for part in (error.context, error.problem) if part))
-        origin = Place(self.shown, line)
-        self.layer.problems.append(mistake(origin, "", f"is not YAML: {reason}{hint}"))
 
     def top(self, root: yaml.MappingNode) -> None:
         clusters, process = cluster_settings(), process_settings()
@@ -112,7 +91,7 @@ class YamlReader:
             key, value = nodes.pop(_CLUSTERS)
             self.layer.nested = True
             if single is not None:
-                beside = f"{single.value} (line {single.start_mark.line + 1})"
+                beside = f"{single.value} (line {line_of(single)})"
                 text = f"cannot be combined with {beside}, a key of one cluster"
                 self.problem(key, _CLUSTERS, f"{text}; allowed: move it into an entry of clusters")
                 nodes = {word: pair for word, pair in nodes.items() if word not in of_cluster}
@@ -163,34 +142,22 @@ class YamlReader:
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         """Yield the known keys of a mapping and their values, merged ones (`<<: *other`) included."""
         lines: dict[str, int] = {}
-        for key, value, own in self._entries(node, set()):
+        for key, value, own in entries(node):
+            if key.tag == MERGE_TAG:
+                self.problem(value, "<<", "is not a mapping; allowed: *NAME of another cluster")
+                continue
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
             place = f"{self.layer.paths[int(at[1])]}.{_shown(word)}" if at else _shown(word)
             if word in lines:
                 if own:
                     self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
                 continue
-            lines[word] = key.start_mark.line + 1
+            lines[word] = line_of(key)
             if isinstance(key, yaml.ScalarNode) and word in known:
                 yield key, value
             elif id(key) not in self.reported:  # a merged key may have been, where it stands
                 self.reported.add(id(key))
                 self.unknown(key, place, word, at, known)
-
-    def _entries(self, node: yaml.MappingNode, seen: set[int]) -> Iterator[tuple[yaml.Node, yaml.Node, bool]]:
-        """Yield keys, values, and whether they are the mapping's own; own ones first, since they win."""
-        seen.add(id(node))
-        merged: list[yaml.Node] = []
-        for key, value in node.value:
-            if key.tag == _MERGE:
-                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
-            else:
-                yield key, value, True
-        for other in merged:
-            if not isinstance(other, yaml.MappingNode):
-                self.problem(other, "<<", "is not a mapping; allowed: *NAME of another cluster")
-            elif id(other) not in seen:
-                yield from ((key, value, False) for key, value, _ in self._entries(other, seen))
 
     def unknown(self, key: yaml.Node, place: str, word: str, at: OptionPath, known: Collection[str]) -> None:
         if word in REMOVED and not at:
@@ -223,8 +190,8 @@ class YamlReader:
 
     def _no_value(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            return "is a list" if isinstance(node, yaml.SequenceNode) else "is a mapping"
-        if node.tag == "tag:yaml.org,2002:null":
+            return f"is {kind_of(node)}"
+        if is_null(node):
             return "has no value"
         return "" if node.tag.startswith("tag:yaml.org,2002:") else f"has the tag {quote(node.tag)}"
 
@@ -233,17 +200,3 @@ def _shown(word: str) -> str:
     if not word:
         return "a key that is no word"
     return word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word)
-
-
-def _os_reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "does not exist"
-    if isinstance(error, IsADirectoryError):
-        return "is a directory"
-    if isinstance(error, PermissionError):
-        return "must not be read by this user"
-    return (error.strerror or type(error).__name__).lower()
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from kproxy.base.regularfile import reason_of
+
 # Compose files and properties have some hundred lines. This stops a wrong path from filling the memory.
 MAX_BYTES = 4 * 1024 * 1024
 STDIN = "-"
@@ -123,7 +125,8 @@ def read_source(name: str) -> SourceFile:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UnreadableError(_reason(error)) from None
+        more = "; name the files in it" if isinstance(error, IsADirectoryError) else ""
+        raise UnreadableError(f"{reason_of(error)}{more}") from None
     except ValueError as error:  # a NUL in the path
         raise UnreadableError(str(error)) from None
     return decode_source(name, data, path)
@@ -140,13 +143,3 @@ def decode_source(name: str, data: bytes, path: Path | None = None) -> SourceFil
     except UnicodeDecodeError:
         # As java.util.Properties reads every file. YAML must be UTF-8: `tree` says so.
         return SourceFile(name, data.decode("latin-1"), path, "latin-1")
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "does not exist"
-    if isinstance(error, IsADirectoryError):
-        return "is a directory; name the files in it"
-    if isinstance(error, PermissionError):
-        return "must not be read by this user"
-    return (error.strerror or type(error).__name__).lower()

@@ -10,17 +10,10 @@ import yaml
 
 from kproxy.advice.lint.source import SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
+from kproxy.base import yamltree
+from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null, line_of
 
-_DEEPEST = 60
-_NESTED = f"nested more than {_DEEPEST} deep"
-# libyaml's error since 0.2.6 at its own limit, 1000. It reads ahead, so it may fail before `_check_bounds` is at 60.
-_TOO_DEEP = "exceeded maximum nesting depth"
-_MOST_NODES = 200_000
-_MERGE = "tag:yaml.org,2002:merge"
 _STYLES = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
-
-# PyYAML with libyaml if installed: it reads a megabyte in a second instead of half a minute.
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class MalformedError(Exception):
@@ -46,39 +39,9 @@ def parse_documents(source: SourceFile) -> list[yaml.Node]:
         bad = next(index for index, char in enumerate(source.text) if ord(char) > 127)
         raise MalformedError(SourceLocation(source, bad), "the file is not UTF-8 text")
     try:
-        _check_bounds(source)
-        return [node for node in yaml.compose_all(source.text, Loader=_Loader) if node is not None]
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        index = min(mark.index, len(source.text)) if mark else 0
-        if error.problem == _TOO_DEEP:
-            raise MalformedError(SourceLocation(source, index), f"the file is {_NESTED}") from None
-        reason = ": ".join(part for part in (error.context, error.problem) if part)
-        around = source.line_text(source.line(index))
-        hint = "; indent with spaces, not with tabs" if re.match(r"\s*\t", around) else ""
-        raise MalformedError(SourceLocation(source, index), f"the file is not YAML: {reason}{hint}") from None
-    except yaml.YAMLError as error:
-        at = getattr(error, "position", 0)
-        index = at if isinstance(at, int) and at <= len(source.text) else 0
-        raise MalformedError(
-            SourceLocation(source, index), "the file is not YAML: it has a character that is not text"
-        ) from None
-    except RecursionError:
-        raise MalformedError(SourceLocation(source, 0), "the file is nested too deeply") from None
-
-
-def _check_bounds(source: SourceFile) -> None:
-    """Refuse a text that is too large or too deep, before anything recurses into it."""
-    depth = 0
-    for number, event in enumerate(yaml.parse(source.text, Loader=_Loader)):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEEPEST or number > _MOST_NODES:
-            what = _NESTED if depth > _DEEPEST else "too large for a configuration"
-            index = event.start_mark.index if event.start_mark is not None else 0
-            raise MalformedError(SourceLocation(source, index), f"the file is {what}")
+        return yamltree.parse(source.text)
+    except YamlError as error:
+        raise MalformedError(SourceLocation(source, error.index), f"the file {error}") from None
 
 
 class YamlTree:
@@ -97,26 +60,19 @@ class YamlTree:
         if not isinstance(node, yaml.MappingNode):
             return {}
         if id(node) not in self._mappings:
-            self._mappings[id(node)] = {}  # for a mapping that merges itself
             self._mappings[id(node)] = self._read_mapping(node)
         return self._mappings[id(node)]
 
     def _read_mapping(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        own_keys: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        merged: list[yaml.Node] = []
-        for key, value in node.value:
-            if key.tag == _MERGE:
-                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
-            elif isinstance(key, yaml.ScalarNode):
-                if key.value in own_keys:
-                    first = own_keys[key.value][0].start_mark.line + 1
-                    self.duplicates.append(DuplicateKey(self.location(key), key.value, first))
-                else:
-                    own_keys[key.value] = (key, value)
-        for other in merged:
-            for word, pair in self.mapping(other).items():
-                own_keys.setdefault(word, pair)
-        return own_keys
+        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key, value, own in entries(node):
+            if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE_TAG:
+                continue
+            if own and key.value in pairs:
+                duplicate = DuplicateKey(self.location(key), key.value, line_of(pairs[key.value][0]))
+                self.duplicates.append(duplicate)
+            pairs.setdefault(key.value, (key, value))
+        return pairs
 
     def get(self, node: yaml.Node | None, *path: str) -> yaml.Node | None:
         """Return the node at the end of this path of keys."""
@@ -148,7 +104,7 @@ class YamlTree:
             start = node.start_mark.index
             return ConfigValue("", self.source, start, start, ValueStyle.FIXED, layout, word, key_start, key_end)
         start, end = self._text_span(node)
-        empty = node.tag == "tag:yaml.org,2002:null"
+        empty = is_null(node)
         form = ValueStyle.FIXED if empty else _STYLES.get(node.style, ValueStyle.FIXED)
         return ConfigValue(
             read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end

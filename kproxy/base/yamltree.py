@@ -54,7 +54,8 @@ def _check_bounds(text: str) -> None:
         merges += isinstance(event, yaml.ScalarEvent) and event.value == "<<"
         if depth > _DEEPEST or number > _MOST_NODES or merges > _MOST_MERGES:
             what = _NESTED if depth > _DEEPEST else "is too large for a configuration"
-            raise YamlError(what, event.start_mark.index, event.start_mark.line + 1)
+            mark = event.start_mark
+            raise YamlError(what, *((mark.index, mark.line + 1) if mark else (0, 0)))
 
 
 def _explained(text: str, error: yaml.YAMLError) -> YamlError:
@@ -133,4 +134,5 @@ def line_of(node: yaml.Node) -> int:
 
 def kind_of(node: yaml.Node) -> str:
     """Return what a node is, in words for a person."""
-    return {"mapping": "a mapping", "sequence": "a list"}.get(node.id, "no value" if is_null(node) else "text")
+    kinds = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list"}
+    return kinds.get(type(node), "no value" if is_null(node) else "text")

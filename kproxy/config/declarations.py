@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import MISSING, InitVar, dataclass, field, fields
 from enum import Enum
 from functools import cache
@@ -143,9 +144,9 @@ class Options:
 
 
 @cache
-def settings_of(owner: type[Options]) -> dict[str, Setting]:
+def settings_of(owner: Callable[..., object]) -> dict[str, Setting]:
     """Return the options of a class by key: by group, in the order of their declaration."""
-    declared = [(one, one.metadata["declared"]) for one in fields(owner) if "declared" in one.metadata]
+    declared = [(one, one.metadata["declared"]) for one in fields(owner) if "declared" in one.metadata]  # type: ignore[arg-type]  # it is a class
     settings = [Setting(name=one.name, default=one.default, **more) for one, more in declared]
     settings.sort(key=lambda setting: GROUPS.index(setting.group))
     return {setting.key: setting for setting in settings}

@@ -360,8 +360,9 @@ class Config(Options):
 
     def _admin_port_beside(self, cluster: ClusterConfig) -> int:
         # Kproxies that share ports have admin addresses of their own: the window must not depend on them.
-        shares = self.admin is not None and not self.reuse_port
-        return self.admin.port if shares and checks.share_host(self.admin.host, cluster.listen.host) else 0
+        if self.admin is None or self.reuse_port or not checks.share_host(self.admin.host, cluster.listen.host):
+            return 0
+        return self.admin.port
 
 
 def cluster_settings() -> dict[str, Setting]:

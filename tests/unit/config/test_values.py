@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -297,7 +298,7 @@ def test_what_is_refused(kind: ValueKind[object], value: object, message: str) -
 
 @given(st.text(max_size=40))
 def test_text_gives_a_value_or_one_line(text: str) -> None:
-    every_kind: list[ValueKind[object]] = [
+    every_kind: list[ValueKind[Any]] = [
         kinds.NAME,
         kinds.PORT_RANGE,
         kinds.ADVERTISE,

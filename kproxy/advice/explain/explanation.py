@@ -12,6 +12,8 @@ from kproxy.advice.explain.matches import MessageMatch, SearchResult, search
 from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.own import OwnMessage
+from kproxy.advice.remedies.remedy import Remedy
+from kproxy.base.diagnostic import ERROR, Diagnostic, Place, to_json
 from kproxy.base.faults import Fault
 
 # Faults that kproxy beside the client solves at once.
@@ -57,11 +59,24 @@ class Explanation:
         reachable = len(cause.faults) == 1 and cause.faults[0] in _SOLVED_BY_KPROXY and (others or not self.server)
         return f"kproxy run -b {_server_argument(self.server)}" if reachable else ""
 
+    def diagnostic(self, cause: Cause) -> Diagnostic:
+        """Return a cause in the form that the other checks have. The place is a line of the text."""
+        run = self.run_command(cause)
+        return Diagnostic(
+            ERROR,
+            next(iter(cause.addresses()), ""),
+            title(cause),
+            cause.faults[0] if len(cause.faults) == 1 else "",
+            Place("-", cause.first) if self.lines > 1 else None,
+            (run,) if run else (),
+            sentence(cause),
+        )
+
     def as_json(self) -> dict[str, object]:
         """Return the explanation as JSON values."""
         return {
             "known": bool(self.causes),
-            "causes": [self._cause_json(cause) for cause in self.causes],
+            "findings": [self._cause_json(cause) for cause in self.causes],
             "bootstrap": {"address": self.server, "line": self.server_line} if self.server else None,
             "doctor": self.doctor_command,
             "lines": self.lines,
@@ -70,33 +85,26 @@ class Explanation:
         }
 
     def _cause_json(self, cause: Cause) -> dict[str, object]:
-        return {
-            "faults": [fault.value for fault in cause.faults],
-            "title": title(cause),
-            "sentence": sentence(cause),
-            "remedies": [
-                {
-                    "fault": fault.value,
-                    "cause": remedy_of(fault).cause,
-                    "check": fill_in(remedy_of(fault).check, cause, self.server),
-                    "fix": fill_in(remedy_of(fault).fix, cause, self.server),
-                }
-                for fault in cause.faults
-            ],
-            "meanings": [message.meaning for message in own_messages(cause)],
-            "numbers": [{"number": number, "meaning": meaning} for number, meaning in decoded_numbers(cause).items()],
-            "codes": [
+        codes = dict.fromkeys(match.code for match in cause.matches if match.code)
+        return to_json(
+            self.diagnostic(cause),
+            remedies=[self._remedy_json(remedy_of(fault), cause) for fault in cause.faults],
+            meanings=[message.meaning for message in own_messages(cause)],
+            numbers=[{"number": number, "meaning": meaning} for number, meaning in decoded_numbers(cause).items()],
+            codes=[
                 {"code": code.number, "name": code.name, "text": code.text, "retriable": code.retriable}
-                for code in dict.fromkeys(match.code for match in cause.matches)
-                if code
+                for code in codes
             ],
-            "addresses": cause.addresses(),
-            "nodes": sorted({match.facts.node for match in cause.matches if match.facts.node is not None}),
-            "topics": sorted({match.facts.topic for match in cause.matches if match.facts.topic}),
-            "said": [_match_json(match) for match in merge_by_message(cause.matches)],
-            "follows": [_match_json(match) for match in merge_by_message(cause.consequences)],
-            "run": self.run_command(cause) or None,
-        }
+            addresses=cause.addresses(),
+            nodes=sorted({match.facts.node for match in cause.matches if match.facts.node is not None}),
+            topics=sorted({match.facts.topic for match in cause.matches if match.facts.topic}),
+            messages=[_match_json(match) for match in merge_by_message(cause.matches)],
+            follows=[_match_json(match) for match in merge_by_message(cause.consequences)],
+        )
+
+    def _remedy_json(self, remedy: Remedy, cause: Cause) -> dict[str, str]:
+        check, advice = (fill_in(text, cause, self.server) for text in (remedy.check, remedy.fix))
+        return {"fault": remedy.fault, "why": remedy.cause, "check": check, "advice": advice}
 
 
 def explain(stream: BinaryIO, max_bytes: int = MAX_BYTES) -> Explanation:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kproxy.advice.explain.causes import Cause, merge_by_message
 from kproxy.advice.explain.explanation import Explanation, decoded_numbers, own_messages
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.advice.explain.sentences import fill_in, sentence, title
+from kproxy.advice.explain.sentences import fill_in, sentence
 from kproxy.advice.remedies import remedy_of
+from kproxy.base.diagnostic import headline
 from kproxy.base.printable import escaped
 
 _LABEL_WIDTH = 9
@@ -36,8 +38,8 @@ def render(explanation: Explanation, width: int = 80) -> str:
 
 
 def _cause_lines(explanation: Explanation, cause: Cause, number: str, log: bool, width: int) -> Iterator[str]:
-    where = f" (line {cause.first})" if log else ""
-    yield from textwrap.wrap(f"{number}{title(cause)}{where}", width)
+    # The sentence below has the subject.
+    yield from textwrap.wrap(number + headline(replace(explanation.diagnostic(cause), subject="")), width)
     messages = own_messages(cause)
     if text := sentence(cause):
         yield from _wrap(text, "  ", width)

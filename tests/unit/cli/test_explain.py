@@ -27,7 +27,7 @@ class Input(io.TextIOWrapper):
 def test_a_message_as_one_argument(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["explain", MESSAGE]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("A broker's name cannot be resolved\n")
+    assert shown.startswith("error: A broker's name cannot be resolved [name-not-resolved]\n")
     assert "kafka-1.prod.internal:9092" in shown
     assert "kproxy doctor HOST:PORT" in shown
 
@@ -44,7 +44,7 @@ def test_a_log_on_standard_input(
     monkeypatch.setattr(sys, "stdin", Input(b"noise\n" + MESSAGE.encode() + b"\n"))
 
     assert invoke(["explain", *arguments]) == 0
-    assert "(line 2)" in capsys.readouterr().out
+    assert "-:2: error: A broker's name" in capsys.readouterr().out
 
 
 def test_unknown_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,12 +64,12 @@ def test_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["explain", "--json", MESSAGE]) == 0
     told = json.loads(capsys.readouterr().out)
-    (cause,) = told["causes"]
+    (cause,) = told["findings"]
     assert told["known"] is True
-    assert cause["faults"] == ["name-not-resolved"]
+    assert (cause["severity"], cause["fault"], cause["place"]) == ("error", "name-not-resolved", None)
     assert cause["addresses"] == ["kafka-1.prod.internal:9092"]
-    assert cause["remedies"][0]["fix"]
-    assert cause["said"] == [
+    assert cause["remedies"][0]["advice"]
+    assert cause["messages"] == [
         {"program": "librdkafka", "text": "Failed to resolve '…': …", "count": 1, "first": 1, "last": 1}
     ]
     assert invoke(["explain", "--json", "nonsense"]) == 1

@@ -33,7 +33,7 @@ ERROR, WARNING, NOTE = Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DiagnosticPlace:
     """The place of a mistake: a file with a line, a variable (`KPROXY_LISTEN`) or a flag (`--listen`)."""
 
     name: str
@@ -55,7 +55,7 @@ class Diagnostic:
     text: str
     fault: str = ""
     """The identifier of the cause, if it has one: most are those of `kproxy.advice.remedies.Fault`."""
-    place: Place | None = None
+    place: DiagnosticPlace | None = None
     fix: tuple[str, ...] = ()
     """The lines that fix it."""
     why: str = ""

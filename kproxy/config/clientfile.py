@@ -11,7 +11,7 @@ from pathlib import Path
 
 import javaproperties
 
-from kproxy.base.diagnostic import Diagnostic, Place
+from kproxy.base.diagnostic import Diagnostic, DiagnosticPlace
 from kproxy.config import jaas
 from kproxy.config.kinds import PROTOCOLS
 from kproxy.config.options import cluster_settings
@@ -88,7 +88,7 @@ def read_client_config(merged: Layer, cluster: int) -> None:
     for key, property in file.options().items():
         rivals = next((group for group in EXCLUSIVE if key in group), (key,))
         if not given.intersection(rivals):
-            merged.put(settings[key], property.value, Place(str(file.path), property.line), cluster)
+            merged.put(settings[key], property.value, DiagnosticPlace(str(file.path), property.line), cluster)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,7 +133,7 @@ class _File:
             self._problem(line, "", r"has \u without four hexadecimal digits")
 
     def _problem(self, line: int, key: str, text: str) -> None:
-        self._problems.append(mistake(Place(str(self.path), line), key, text))
+        self._problems.append(mistake(DiagnosticPlace(str(self.path), line), key, text))
 
     def options(self) -> dict[str, _Property]:
         """Return kproxy's options, by key."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from kproxy.base.diagnostic import ERROR, Diagnostic, Place
+from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace
 from kproxy.config.checks import OptionPath
 from kproxy.config.declarations import ENV_PREFIX, Setting
 from kproxy.config.options import all_settings
@@ -35,7 +35,7 @@ REMOVED = {
 """Removed options, and what to write instead."""
 
 
-def mistake(place: Place | None, path: str, text: str) -> Diagnostic:
+def mistake(place: DiagnosticPlace | None, path: str, text: str) -> Diagnostic:
     """Return one mistake: its place, what is wrong, what is allowed. `path` is the key in a file, otherwise ""."""
     return Diagnostic(ERROR, path, text, place=place)
 
@@ -46,7 +46,7 @@ class Layer:
 
     process: dict[str, object] = field(default_factory=dict)
     clusters: list[dict[str, object]] = field(default_factory=list)
-    origins: dict[OptionPath, Place] = field(default_factory=dict)
+    origins: dict[OptionPath, DiagnosticPlace] = field(default_factory=dict)
     paths: dict[int, str] = field(default_factory=dict)
     """Paths of clusters in the file that differ from their place in the list: in `upstreams`."""
     listed: int = 0
@@ -59,7 +59,7 @@ class Layer:
     broken: bool = False
     """True if the source could not be read, so that missing values prove nothing."""
 
-    def put(self, setting: Setting, value: object, origin: Place, cluster: int = 0) -> None:
+    def put(self, setting: Setting, value: object, origin: DiagnosticPlace, cluster: int = 0) -> None:
         """Store a value; text for a repeatable option is split at commas."""
         loc = setting_loc(setting, cluster)
         self.origins[loc] = origin
@@ -99,7 +99,7 @@ def read_flags(flags: Mapping[str, object]) -> Layer:
         if name not in settings:
             raise TypeError(f"no option is called {name}")
         if value is not None:
-            layer.put(settings[name], value, Place(settings[name].flag))
+            layer.put(settings[name], value, DiagnosticPlace(settings[name].flag))
     return layer
 
 
@@ -116,9 +116,9 @@ def read_environment(env: Mapping[str, str]) -> Layer:
             text = REMOVED.get(variable.removeprefix(ENV_PREFIX).lower()) or (
                 "no such variable; " + suggestion(closest(variable, settings, variable.upper()), settings)
             )
-            layer.problems.append(mistake(Place(variable), "", text))
+            layer.problems.append(mistake(DiagnosticPlace(variable), "", text))
         elif value.strip():
-            layer.put(settings[variable], value, Place(variable))
+            layer.put(settings[variable], value, DiagnosticPlace(variable))
     return layer
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import yaml
 
-from kproxy.base.diagnostic import Place
+from kproxy.base.diagnostic import DiagnosticPlace
 from kproxy.base.regularfile import reason_of
 from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null, kind_of, line_of, parse
 from kproxy.config.checks import OptionPath
@@ -60,8 +60,8 @@ class YamlReader:
     def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
         self.layer.problems.append(mistake(self.origin(node), path, text))
 
-    def origin(self, node: yaml.Node | None) -> Place:
-        return Place(self.shown, line_of(node) if node else 0)
+    def origin(self, node: yaml.Node | None) -> DiagnosticPlace:
+        return DiagnosticPlace(self.shown, line_of(node) if node else 0)
 
     def root(self, path: Path) -> yaml.Node | None:
         """Return the root of the file; None if it is empty or cannot be read, with the reason in `problems`."""
@@ -78,7 +78,7 @@ class YamlReader:
         except UnicodeDecodeError as error:
             self.problem(None, "", f"is not UTF-8 text (byte {error.start + 1})")
         except YamlError as error:
-            self.layer.problems.append(mistake(Place(self.shown, error.line), "", str(error)))
+            self.layer.problems.append(mistake(DiagnosticPlace(self.shown, error.line), "", str(error)))
         return None
 
     def top(self, root: yaml.MappingNode) -> None:

@@ -13,7 +13,7 @@ from kproxy.advice.explain.sentences import fill_in, sentence, title
 from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.own import OwnMessage
 from kproxy.advice.remedies.remedy import Remedy
-from kproxy.base.diagnostic import ERROR, Diagnostic, Place, to_json
+from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace, to_json
 from kproxy.base.faults import Fault
 
 # Faults that kproxy beside the client solves at once.
@@ -67,7 +67,7 @@ class Explanation:
             next(iter(cause.addresses()), ""),
             title(cause),
             cause.faults[0] if len(cause.faults) == 1 else "",
-            Place("-", cause.first) if self.lines > 1 else None,
+            DiagnosticPlace("-", cause.first) if self.lines > 1 else None,
             (run,) if run else (),
             sentence(cause),
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kproxy.advice.lint.findings import redact
 from kproxy.advice.lint.linter import LintReport
 from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
-from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, Place, Severity, github_annotations, show, to_json
+from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, Severity, github_annotations, show, to_json
 from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def diagnostics(report: LintReport) -> Iterator[Diagnostic]:
             finding,
             subject=clean(finding.subject),
             text=clean(finding.text),
-            place=Place(clean(finding.file), finding.line, finding.location.column),
+            place=DiagnosticPlace(clean(finding.file), finding.line, finding.location.column),
             fix=tuple(one_line(line.strip(), _MAX_LINE) for line in finding.corrected_lines(report.sources)),
         )
 
@@ -133,7 +133,8 @@ def as_json(report: LintReport, difference: Sequence[str] | None = None) -> str:
 def annotations_of(report: LintReport) -> Iterator[str]:
     """Return annotations for GitHub Actions."""
     unreadable = [
-        Diagnostic(ERROR, "not read", clean(why), place=Place(clean(name))) for name, why in report.unreadable.items()
+        Diagnostic(ERROR, "not read", clean(why), place=DiagnosticPlace(clean(name)))
+        for name, why in report.unreadable.items()
     ]
     unchecked = [Diagnostic(NOTE, "not checked", clean(line)) for line in report.unchecked]
     return github_annotations([*unreadable, *diagnostics(report), *unchecked])

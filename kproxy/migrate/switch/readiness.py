@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
+from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.errors import AdminError
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
@@ -44,7 +44,7 @@ class TimedReply:
 
 def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedState) -> list[Diagnostic]:
     """Return the findings about all kproxies, those that stop the switch first."""
-    kproxies_by_finding: dict[tuple[str, str], list[str]] = {}
+    kproxies_by_finding: dict[tuple[Severity, str], list[str]] = {}
     for name, timed_reply in timed_replies.items():
         for severity, text in _check_kproxy(timed_reply, expected):
             kproxies_by_finding.setdefault((severity, text), []).append(name)
@@ -60,7 +60,7 @@ def _subject(names: Sequence[str]) -> str:
     return f"kproxy {', '.join(names[:_MAX_NAMES])}" + (f" and {more} more" if more > 0 else "")
 
 
-def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
+def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:
     if isinstance(timed_reply.reply, AdminError):
         yield ERROR, _unreachable_text(timed_reply.reply)
         return
@@ -91,7 +91,7 @@ def _unreachable_text(error: AdminError) -> str:
     return f"cannot be queried: {error}"
 
 
-def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[tuple[str, str]]:
+def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:
     state = cluster.state
     if state.phase is not Phase.SERVING:
         yield (
@@ -144,7 +144,7 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
         )
 
 
-def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[str, str]]:
+def _check_logins(cluster: ClusterReply, name: str) -> Iterator[tuple[Severity, str]]:
     own = sorted({client.name or client.address for client in cluster.clients if client.login})
     none = sorted({client.name or client.address for client in cluster.clients if not client.login} - set(own))
     clients = ClientLogins(own, none, sorted({client.login for client in cluster.clients if client.login}))

@@ -12,7 +12,7 @@ from kproxy.base.diagnostic import (
     NOTE,
     WARNING,
     Diagnostic,
-    Place,
+    DiagnosticPlace,
     Severity,
     exit_code,
     github_annotations,
@@ -22,7 +22,9 @@ from kproxy.base.diagnostic import (
 )
 
 BARE = Diagnostic(NOTE, "kproxies", "3 replied")
-FULL = Diagnostic(ERROR, "kafka", "no\x1b[31m", "port-closed", Place("a,b.yml", 3, 7), ("x: 1", "y: 2"), "It\nfails.")
+FULL = Diagnostic(
+    ERROR, "kafka", "no\x1b[31m", "port-closed", DiagnosticPlace("a,b.yml", 3, 7), ("x: 1", "y: 2"), "It\nfails."
+)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,8 @@ FULL = Diagnostic(ERROR, "kafka", "no\x1b[31m", "port-closed", Place("a,b.yml", 
     [
         (BARE, "note: kproxies: 3 replied"),
         (FULL, "a,b.yml:3:7: error: kafka: no\\x1b[31m [port-closed]"),
-        (Diagnostic(WARNING, "f.yml", "is empty", place=Place("f.yml")), "f.yml: warning: is empty"),
-        (Diagnostic(ERROR, "", "is missing", place=Place("--listen")), "--listen: error: is missing"),
+        (Diagnostic(WARNING, "f.yml", "is empty", place=DiagnosticPlace("f.yml")), "f.yml: warning: is empty"),
+        (Diagnostic(ERROR, "", "is missing", place=DiagnosticPlace("--listen")), "--listen: error: is missing"),
     ],
 )
 def test_first_line(diagnostic: Diagnostic, line: str) -> None:

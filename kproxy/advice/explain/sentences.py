@@ -9,8 +9,7 @@ from kproxy.advice.explain.causes import Cause
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
-
-_MAX_NAMES = 3
+from kproxy.base.format import abbreviate
 
 # {subject}: the address, and which broker has it. {address}: the address alone.
 _SENTENCES: dict[Fault, str] = {
@@ -55,14 +54,14 @@ def sentence(cause: Cause) -> str:
     topics = list(dict.fromkeys(match.facts.topic for match in cause.matches if match.facts.topic))
     if fault in _TOPIC_SENTENCES and topics:
         word = "topic" if len(topics) == 1 else "topics"
-        text = _TOPIC_SENTENCES[fault].format(topic=f"{word} {_join(topics)}")
+        text = _TOPIC_SENTENCES[fault].format(topic=f"{word} {abbreviate(topics)}")
         return text[0].upper() + text[1:]
     addresses = cause.addresses()
     if len(cause.faults) > 1:
-        return f"The text is about {_join(addresses)}." if addresses else ""
+        return f"The text is about {abbreviate(addresses)}." if addresses else ""
     if fault not in _SENTENCES or not addresses or cause.matches[0].broker:
         return ""
-    subject = _describe_address(cause.matches, addresses[0]) if len(addresses) == 1 else _join(addresses)
+    subject = _describe_address(cause.matches, addresses[0]) if len(addresses) == 1 else abbreviate(addresses)
     mechanism = next((f" {match.facts.mechanism}" for match in cause.matches if match.facts.mechanism), "")
     return _SENTENCES[fault].format(subject=subject, mechanism=mechanism)
 
@@ -75,11 +74,6 @@ def _describe_address(matches: Sequence[MessageMatch], address: str) -> str:
     if facts.bootstrap is False:
         return f"{address} is the advertised address{node}"
     return address
-
-
-def _join(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MAX_NAMES])
-    return f"{shown} and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else shown
 
 
 def fill_in(text: str, cause: Cause, server: str) -> str:

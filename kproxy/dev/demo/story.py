@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
+from kproxy.base.format import format_duration
 from kproxy.base.packages import install_command
 from kproxy.dev.devcluster import jars
 from kproxy.dev.devcluster.cluster import DevCluster
@@ -121,7 +122,7 @@ class _Story:
         with screen.waiting("looking for Java and Kafka"):
             self._cluster.start()
         advertised, dial = self._cluster.advertised, self._cluster.dial
-        screen.good(f"{len(dial)} brokers are up, after {time.monotonic() - started:.1f} s")
+        screen.good(f"{len(dial)} brokers are up, after {format_duration(time.monotonic() - started)}")
         rows = [(str(node), str(name), _resolves(name.host), str(dial[node])) for node, name in advertised.items()]
         screen.table(("broker", "tells clients to use", "found by DNS", "listens on"), rows)
         screen.say(
@@ -143,7 +144,7 @@ class _Story:
         screen.good(f"the first address answers, and names {failure.brokers} brokers")
         for complaint in failure.complaints:
             screen.bad(complaint)
-        screen.bad(f"after {failure.seconds:.1f} s: {failure.outcome}")
+        screen.bad(f"after {format_duration(failure.seconds)}: {failure.outcome}")
 
     def _start_kproxy(self) -> ProxyProcess:
         from kproxy.dev.demo.proxy import ProxyProcess
@@ -156,7 +157,7 @@ class _Story:
         screen.command(proxy.shown)
         with screen.waiting("waiting for kproxy"):
             seconds = proxy.start()
-        screen.good(f"ready after {seconds:.1f} s; clients use {proxy.listen}")
+        screen.good(f"ready after {format_duration(seconds)}; clients use {proxy.listen}")
         return proxy
 
     def _work_through_kproxy(self, proxy: ProxyProcess) -> None:
@@ -169,12 +170,12 @@ class _Story:
         screen.good(f"created topic 'demo': {client.PARTITIONS} partitions, {self._replicas} replicas each")
         with screen.waiting("producing"):
             produced = client.produce(bootstrap, _SINGLES, _RECORDS)
-        milliseconds = produced.one_by_one * 1000
-        screen.good(f"produced {_SINGLES} records one by one, each acknowledged after {milliseconds:.1f} ms (median)")
+        median = format_duration(produced.one_by_one)
+        screen.good(f"produced {_SINGLES} records one by one, each acknowledged after {median} (median)")
         screen.good(f"produced {_RECORDS:,} at once, {produced.rate:,.0f} per second (idempotent, acks=all)")
         with screen.waiting("consuming as a group"):
             consumed = client.consume(bootstrap, _SINGLES + _RECORDS)
-        screen.good(f"joined a group in {consumed.joining:.1f} s, then read {consumed.rate:,.0f} per second")
+        screen.good(f"joined a group in {format_duration(consumed.joining)}, then read {consumed.rate:,.0f} per second")
         screen.good(f"all {consumed.records:,} records arrived, each exactly once")
         self._show_metadata(bootstrap)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from kproxy.base.faults import Fault
+from kproxy.base.format import abbreviate
 from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.client.ask.questions import NONE
 from kproxy.inspect.doctor import client_versions, fixes
@@ -61,7 +62,7 @@ def _topics(examination: Examination) -> Iterator[DoctorDiagnostic]:
     }
     leaderless = [name for name, parts in leaderless_partitions.items() if parts]
     if leaderless:
-        names = ", ".join(f"{name} (partition {_some(leaderless_partitions[name])})" for name in leaderless[:3])
+        names = ", ".join(f"{name} (partition {abbreviate(leaderless_partitions[name])})" for name in leaderless[:3])
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
@@ -145,7 +146,3 @@ def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorDia
             about = (str(contact.address),)
             yield finding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, is_error=False)
             return
-
-
-def _some(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (" …" if len(numbers) > 5 else "")

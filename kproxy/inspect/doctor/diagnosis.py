@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kproxy.base.faults import Fault
+from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_checks
 from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
@@ -80,7 +81,7 @@ def _group(members: Sequence[tuple[Contact, ContactCause]], name: Callable[[Cont
     reasons: dict[str, list[str]] = {}
     for contact, cause in members:
         reasons.setdefault(cause.why, []).append(name(contact))
-    sentences = [f"{shorten_list(names)}: {why}." for why, names in reasons.items()]
+    sentences = [f"{abbreviate(names)}: {why}." for why, names in reasons.items()]
     if len(sentences) > _REASONS:
         sentences = [*sentences[:_REASONS], f"And so on for {len(sentences) - _REASONS} more."]
     names = tuple(name(contact) for contact, _ in members)
@@ -195,14 +196,7 @@ def _duplicate_addresses(examination: Examination) -> Iterator[DoctorDiagnostic]
         brokers.setdefault(str(contact.advertised or contact.address), []).append(contact)
     for address, contacts in brokers.items():
         if len(contacts) > 1:
-            names = shorten_list([str(contact.expected) for contact in contacts])
+            names = abbreviate([contact.expected for contact in contacts])
             why = f"{names} all advertise {address}. A client that wants one of them reaches whichever listens there."
             line, fix = fixes.same_address(contacts, examination)
             yield finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
-
-
-def shorten_list(names: Sequence[str]) -> str:
-    """Return a few names, and how many more there are."""
-    if len(names) <= 3:
-        return ", ".join(names)
-    return f"{', '.join(names[:3])} and {len(names) - 3} more"

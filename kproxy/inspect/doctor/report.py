@@ -16,6 +16,7 @@ from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Program, Remedy
 from kproxy.base.diagnostic import headline, to_json
 from kproxy.base.faults import Fault
+from kproxy.base.format import abbreviate
 from kproxy.base.printable import escaped, one_line
 from kproxy.inspect.doctor import direct_access, picture
 from kproxy.inspect.doctor.command_line import shell
@@ -161,9 +162,8 @@ def _not_checked(report: DoctorReport) -> list[str]:
     ]
     if not assumed:
         return list(last.not_checked)
-    addresses = ", ".join(str(contact.advertised or contact.address) for contact in assumed[:_ALIKE])
-    more = f" and {len(assumed) - _ALIKE} more" if len(assumed) > _ALIKE else ""
-    text = f"whether the right broker of the cluster answers at {addresses}{more}: this user may not see that"
+    addresses = abbreviate([contact.advertised or contact.address for contact in assumed], _ALIKE)
+    text = f"whether the right broker of the cluster answers at {addresses}: this user may not see that"
     return [*last.not_checked, f"{text} (DescribeConfigs on the cluster, or Describe on a topic)"]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.base.format import format_count
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION
@@ -28,7 +29,6 @@ from kproxy.migrate.copier.state import (
     truncation_text,
 )
 from kproxy.migrate.copier.statetopic import is_partition_key, parse_states, read_state
-from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import SOURCE, TARGET
 
 TopicPartition = tuple[str, int]

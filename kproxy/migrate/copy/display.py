@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import one_line
 from kproxy.migrate.copy.progress import CopyProgress, TopicProgress
-from kproxy.migrate.format import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.base.format import format_count
 from kproxy.migrate.clusters.inventory import RELEVANT_CONFIGS, Acl, Inventory, QuotaEntity, TopicInventory
 from kproxy.migrate.copier.state import STATE_PARTITIONS
-from kproxy.migrate.format import format_count
 from kproxy.migrate.spec.migration import Migration
 
 _FOREVER = "9223372036854775807"

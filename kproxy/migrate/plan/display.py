@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kproxy.base.diagnostic import Severity, show
+from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import escaped
 from kproxy.migrate.clusters.inventory import Inventory
-from kproxy.migrate.format import format_count, round_duration
 from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
 from kproxy.migrate.plan.plan import MigrationPlan
 
@@ -90,8 +90,8 @@ def _topic_table(plan: MigrationPlan) -> Table:
             Text(name),
             str(row.partitions),
             f"{row.offsets:,}",
-            "?" if row.size is None else round_size(row.size),
-            "?" if row.rate is None else f"{round_size(row.rate)}/s",
+            "?" if row.size is None else format_size(row.size),
+            "?" if row.rate is None else f"{format_size(row.rate)}/s",
         )
     if len(rows) > _MAX_ROWS:
         table.add_row(f"… and {len(rows) - _MAX_ROWS} more")
@@ -105,11 +105,11 @@ _OFFSETS_NOTE = "Offsets: an upper bound of the records; a topic that is compact
 def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
     yield Padding(Text(_OFFSETS_NOTE, style="dim"), (0, 0, 0, 2))
     estimate = plan.estimate
-    total = "of unknown size" if estimate.size is None else round_size(estimate.size)
+    total = "of unknown size" if estimate.size is None else format_size(estimate.size)
     heading = (
         f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
     )
-    yield Text(f"{heading}growing by {round_size(estimate.rate)}/s", style="bold")
+    yield Text(f"{heading}growing by {format_size(estimate.rate)}/s", style="bold")
     if estimate.size is not None:
         table = Table(box=None, pad_edge=False)
         table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
@@ -129,12 +129,4 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
 def _duration_text(seconds: float | None) -> str:
     if seconds is None:
         return "never ends: records are written faster"
-    return f"about {round_duration(seconds)}" if seconds >= _SHORTEST else "less than a minute, plus Spark's start"
-
-
-def round_size(count: float) -> str:
-    """Return a number of bytes as text with three significant digits."""
-    for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= length:
-            return f"{count / length:.3g} {unit}"
-    return f"{count:.0f} B"
+    return f"about {format_duration(seconds)}" if seconds >= _SHORTEST else "less than a minute, plus Spark's start"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
+from kproxy.base.format import abbreviate, format_count, format_duration
 from kproxy.migrate.clusters.inventory import Inventory, InventoryGap, TopicInventory
-from kproxy.migrate.format import format_count, round_duration
 from kproxy.migrate.plan.changes import (
     HELD_CONFIGS,
     AddPartitions,
@@ -235,9 +235,9 @@ def _retention(inputs: PlanInputs) -> Iterator[Diagnostic]:
             ages.append(("retention.bytes", size * len(topic.partitions) / rate))
         for key, age in ages:
             if 0 <= age < 4 * seconds:
-                text = f"keeps records for {round_duration(age)} on the source ({key}={topic.effective_configs[key]}),"
-                text += f" and the copy takes about {round_duration(seconds)}: records could be deleted before they are"
-                text += " copied"
+                text = f"keeps records for {format_duration(age)} on the source ({key}={topic.effective_configs[key]}),"
+                text += f" and the copy takes about {format_duration(seconds)}: records could be deleted before they"
+                text += " are copied"
                 severity = ERROR if age < seconds else WARNING
                 yield Diagnostic(
                     severity, topic.name, f"{text}; allowed: a higher {key} on the source until the switch"
@@ -282,9 +282,8 @@ def _other_entities(inputs: PlanInputs) -> Iterator[Diagnostic]:
         yield Diagnostic(NOTE, "ACLs", text)
     writers = idempotent_writers(inputs.source)
     if inputs.migration.acls and writers and inputs.target.version < _IDEMPOTENT_FOR_ALL:
-        shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
         text = "the target's brokers require IdempotentWrite on the cluster from idempotent producers, a right of"
-        text += f" {shown} on the source: create it on the target for those that write to these topics"
+        text += f" {abbreviate(writers)} on the source: create it on the target for those that write to these topics"
         yield Diagnostic(WARNING, "ACLs", text)
     if (
         inputs.migration.acls

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.format import format_count
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import parse_copied_partitions
-from kproxy.migrate.format import describe_action, format_count
+from kproxy.migrate.format import describe_action
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
 from kproxy.migrate.offsets.unknown_records import count_unknown_records
 from kproxy.migrate.plan.changes import (

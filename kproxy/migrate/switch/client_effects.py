@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.inventory import GroupInventory, Inventory
 from kproxy.migrate.spec.migration import INTERNAL_TOPICS, Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
@@ -13,7 +14,6 @@ from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
 from kproxy.proxy.switching.producers import ProducerKind
 
-_MAX_NAMES = 3
 # What Spark's Kafka source calls its groups, and from them Java its clients.
 _SPARK = "spark-kafka-source-"
 # The versions of librdkafka that take a leader without an epoch, which kproxy then shows them.
@@ -44,7 +44,7 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
         yield Diagnostic(
             ERROR,
             "topics",
-            f"{_abbreviate(renamed)} would have other names on the target, and clients request the former names:"
+            f"{abbreviate(renamed)} would have other names on the target, and clients request the former names:"
             " migrate them without rename, or move their clients by hand",
         )
     omitted = [
@@ -58,7 +58,7 @@ def check_topics_and_groups(migration: Migration, source: Inventory, topics: Col
         yield Diagnostic(
             WARNING,
             "topics",
-            f"{_abbreviate(omitted)} not migrated: their clients find no records of them on the target",
+            f"{abbreviate(omitted)} not migrated: their clients find no records of them on the target",
         )
     for group in sorted(source.groups.values(), key=lambda group: group.name):
         if not migration.selects_group(group.name):
@@ -109,7 +109,7 @@ def check_transactions(transactions: Sequence[OpenTransaction] | None) -> Iterat
         yield Diagnostic(
             NOTE,
             "transactions",
-            f"{len(transactions)} open now, of {_abbreviate([transaction.id for transaction in transactions])}:"
+            f"{len(transactions)} open now, of {abbreviate([transaction.id for transaction in transactions])}:"
             " transactions that are open while writes are held are aborted; the application observes the abort, and"
             " starts its transaction again",
         )
@@ -122,7 +122,7 @@ def check_transactional_ids(source: Collection[str] | None, target: Collection[s
         yield Diagnostic(
             WARNING,
             "transactions",
-            f"both sides know {_abbreviate(shared)}, with different producer ids: an application that uses such a"
+            f"both sides know {abbreviate(shared)}, with different producer ids: an application that uses such a"
             " transactional id fails with a fatal error (fenced) at its next transaction: restart it after the"
             " switch",
         )
@@ -174,7 +174,7 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
         yield Diagnostic(
             WARNING,
             "Spark",
-            f"{_abbreviate(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
+            f"{abbreviate(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
             " group: stop it before the switch, translate the checkpoint (kproxy migrate offsets --spark-checkpoint),"
             " and start it afterwards",
         )
@@ -182,20 +182,20 @@ def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool
         yield Diagnostic(
             WARNING,
             "franz-go",
-            f"{_abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both upstreams"
+            f"{abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both upstreams"
             " gets no records after the switch: restart such applications before the switch",
         )
     if librdkafka:
         yield Diagnostic(
             WARNING,
             "librdkafka",
-            f"{_abbreviate(sorted(librdkafka))}: librdkafka before 2.8 ignores a leader whose epoch is lower than the"
+            f"{abbreviate(sorted(librdkafka))}: librdkafka before 2.8 ignores a leader whose epoch is lower than the"
             " last one that it knows. If a partition had more leader changes on the side that clients leave, and"
             " another broker leads it on the other side, they may never find that leader: restart them if they do"
             " not continue",
         )
     for library, names in sorted(writing.items()):
-        yield Diagnostic(WARNING, library, f"{_abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
+        yield Diagnostic(WARNING, library, f"{abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
 
 
 def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
@@ -214,9 +214,4 @@ def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
 def kproxy_warnings(clients_by_warning: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
     """Yield the warnings that kproxies have about clients, by warning text."""
     for text, names in sorted(clients_by_warning.items()):
-        yield Diagnostic(WARNING, f"clients {_abbreviate(sorted(set(names)))}", text)
-
-
-def _abbreviate(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+        yield Diagnostic(WARNING, f"clients {abbreviate(sorted(set(names)))}", text)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import ConfigError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers
 from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
 from kproxy.proxy.switching.positions import client_series
 
 GROUP, CLIENT, TRANSACTION = "group", "client-id", "transactional-id"
-_MAX_NAMES = 5
 _SYNTAX = f"allowed: {GROUP}=GROUP, {CLIENT}=ID, {TRANSACTION}=ID, more of them with commas between"
 
 
@@ -157,9 +157,3 @@ def describe_open_transactions(ids: Sequence[str], selection: ClientSelection) -
         f"transaction {abbreviate(ids)} is open on the source and does not end: if it is one of these clients', name it"
         f" with --only {TRANSACTION}=" + ("" if selection.transactions else "; if it is another's, try again")
     )
-
-
-def abbreviate(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.journal.driver import find_active_driver
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry
 from kproxy.migrate.spec.migration import Migration
-from kproxy.migrate.switch.client_selection import abbreviate
 from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.report import BEFORE_ANOTHER
 from kproxy.proxy.switching.twophase import JournalDecision

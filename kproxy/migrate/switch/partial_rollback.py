@@ -14,6 +14,7 @@ from typing import Any
 
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
@@ -31,7 +32,7 @@ from kproxy.migrate.offsets.unknown_records import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.client_selection import ClientSelection, abbreviate
+from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, LogWriter
 from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings
 from kproxy.migrate.switch.fleet import KproxyFleet

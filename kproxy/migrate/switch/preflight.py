@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import AdminError, KproxyError
+from kproxy.base.format import format_duration
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory, read_logged_producer_ids
-from kproxy.migrate.format import round_duration
 from kproxy.migrate.offsets.groupsync import NOT_COPIED_YET
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
@@ -174,8 +174,8 @@ def while_clients_move(problems: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
 
 def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -> Diagnostic:
     parts = (
-        f"{round_duration(timings.copy)} to copy, {round_duration(timings.verify)} to compare,"
-        f" {round_duration(timings.translate)} for positions"
+        f"{format_duration(timings.copy)} to copy, {format_duration(timings.verify)} to compare,"
+        f" {format_duration(timings.translate)} for positions"
     )
     if timings.total > WORK_SHARE * switch.hold_seconds:
         hold_hint = (
@@ -188,5 +188,5 @@ def _check_duration(timings: SyncTimings, first: float, switch: SwitchSection) -
             f" it: reduce the load, or give Spark more cores{hold_hint}",
         )
     return Diagnostic(
-        NOTE, "time", f"rehearsed in {round_duration(first)}, then in {round_duration(timings.total)}: {parts}"
+        NOTE, "time", f"rehearsed in {format_duration(first)}, then in {format_duration(timings.total)}: {parts}"
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
 from kproxy.base.errors import AdminError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
 from kproxy.proxy.switching.logins import ClientLogins, UpstreamLogin, login_conflict, login_warning
 from kproxy.proxy.switching.participant import Phase
@@ -15,7 +16,6 @@ from kproxy.proxy.switching.participant import Phase
 # By how many seconds clocks may differ: a hold lasts at most 25 s, and its deadline is in Unix time.
 MAX_CLOCK_SKEW = 2.0
 # Of equal findings about many kproxies, so many are named.
-_MAX_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,7 @@ def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedS
 
 
 def _subject(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return f"kproxy {', '.join(names[:_MAX_NAMES])}" + (f" and {more} more" if more > 0 else "")
+    return f"kproxy {abbreviate(names)}"
 
 
 def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:
@@ -136,7 +135,7 @@ def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[t
             f" {cluster.uncertain_seconds:.0f} s",
         )
     if cluster.uncertain_writers:
-        writers = ", ".join(cluster.uncertain_writers[:_MAX_NAMES])
+        writers = ", ".join(cluster.uncertain_writers[:3])
         yield (
             WARNING,
             f"clients lost the response to a write ({writers}): the hold waits until they have retried it, for up to"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kproxy.base.format import abbreviate
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import SyncTimings
@@ -35,15 +36,11 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
         " reconnected"
     ]
     if missing:
-        lines.append(f"not reconnected yet: {_abbreviate(missing)}")
+        lines.append(f"not reconnected yet: {abbreviate(missing, _MAX_NAMES)}")
     if waiting_consumers:
-        lines.append(f"get no records until they fetch their positions again: {_abbreviate(waiting_consumers)}")
+        names = abbreviate(waiting_consumers, _MAX_NAMES)
+        lines.append(f"get no records until they fetch their positions again: {names}")
     return not missing and not waiting_consumers, lines
-
-
-def _abbreviate(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def result_to_json(

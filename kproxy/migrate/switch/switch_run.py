@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import ConfigError
+from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
-from kproxy.migrate.switch.client_selection import abbreviate
 from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, HoldTask, LogWriter
 from kproxy.migrate.switch.final_sync import SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name

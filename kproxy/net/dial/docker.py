@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
+from kproxy.base.format import abbreviate
 from kproxy.base.printable import one_line
 from kproxy.net.dial import engine
 from kproxy.net.dial.connector import Connector, Deadline, HopSpec
@@ -27,7 +28,6 @@ from kproxy.net.dial.steps import DialStepKind
 
 # The most containers of a network that are examined for a name.
 _MOST_CONTAINERS = 500
-_NAMED = 10
 _SERVICE = "com.docker.compose.service"
 _FAR = (
     "; a host that has its containers in a virtual machine (Docker Desktop), or runs them rootless, cannot reach their"
@@ -79,9 +79,8 @@ class Docker:
         except EngineError as error:
             raise ViaError("docker", f"{self._name}: {error}") from None
         if not addresses:
-            shown = ", ".join(one_line(name, 70) for name in names[:_NAMED]) or "no running container"
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            text = f"no container of network {self._network} is called '{address.host}' (it has: {shown}{more})"
+            shown = abbreviate([one_line(name, 70) for name in names], 10) or "no running container"
+            text = f"no container of network {self._network} is called '{address.host}' (it has: {shown})"
             raise UpstreamError("resolve", f"{address}: {text}")
         return addresses
 

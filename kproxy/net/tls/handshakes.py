@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
+from kproxy.base.format import abbreviate
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.steps import DialStepKind
 from kproxy.net.dial.stream import retry_when_ready
@@ -197,9 +198,8 @@ class BrokerTls(_Tls):
 
 
 def _wrong_name(expected: str, names: list[str]) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"TLS: the broker's certificate is for {shown or 'another name'}, not for {expected}:"
+        f"TLS: the broker's certificate is for {abbreviate(names) or 'another name'}, not for {expected}:"
         " set the right name with --tls-server-name"
     )
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kproxy.base.errors import AdminError
+from kproxy.base.format import format_duration, format_number
 from kproxy.base.printable import one_line
 from kproxy.proxy.watch.lines import parse_line
 
@@ -110,23 +111,17 @@ class Summary:
             yield (
                 *(one_line(part, 40) for part in key),
                 str(row.count),
-                _short(row.count / seconds),
-                _duration(ordered, 0.5),
-                _duration(ordered, 0.99),
+                format_number(row.count / seconds),
+                _percentile(ordered, 0.5),
+                _percentile(ordered, 0.99),
                 str(row.errors or ""),
             )
 
 
-def _short(number: float) -> str:
-    """Return a number with one decimal, where that matters."""
-    return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"
-
-
-def _duration(ordered: list[float], share: float) -> str:
+def _percentile(ordered: list[float], share: float) -> str:
     if not ordered:
         return ""
-    seconds = ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
-    return f"{_short(seconds * 1000)} ms" if seconds < 0.9995 else f"{_short(seconds)} s"
+    return format_duration(ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)])
 
 
 def render_table(summary: Summary, width: int) -> Table:

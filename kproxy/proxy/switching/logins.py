@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kproxy.base.format import abbreviate
+
 
 class LoginMode(StrEnum):
     """The party that logs in to the brokers of an upstream."""
@@ -46,19 +48,19 @@ def login_conflict(active: UpstreamLogin, to: UpstreamLogin, name: str, clients:
     some_do_not = active.login in (LoginMode.KPROXY, LoginMode.NONE) or bool(clients.none)
     if to.login is LoginMode.KPROXY and clients_log_in:
         return (
-            f"its clients log in themselves{_some(clients.own)}, and kproxy itself logs in to {name} (sasl): it would"
-            f" refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or let kproxy"
-            " log in to both, and take the credentials from the clients before"
+            f"its clients log in themselves{_names(clients.own)}, and kproxy itself logs in to {name} (sasl):"
+            f" it would refuse them after the switch. Take sasl away from upstream {name} and give it cluster-id; or"
+            " let kproxy log in to both, and take the credentials from the clients before"
         )
     if to.login is LoginMode.NONE and clients_log_in:
         return (
-            f"its clients log in themselves{_some(clients.own)}, and the brokers of {name} take no login: they would"
-            f" refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"
+            f"its clients log in themselves{_names(clients.own)}, and the brokers of {name} take no login: they"
+            f" would refuse them after the switch. Name a listener with SASL in bootstrap-servers of upstream {name}"
         )
     if to.login is LoginMode.CLIENTS and some_do_not and not clients_log_in:
         return (
-            f"its clients do not log in themselves{_some(clients.none)}, and the brokers of {name} want a login: give"
-            f" upstream {name} credentials (sasl)"
+            f"its clients do not log in themselves{_names(clients.none)}, and the brokers of {name} want a login:"
+            f" give upstream {name} credentials (sasl)"
         )
     return ""
 
@@ -77,9 +79,5 @@ def login_warning(active: UpstreamLogin, to: UpstreamLogin, name: str, clients: 
     return warning
 
 
-_NAMED = 3
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return f" ({', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''})" if names else ""
+def _names(names: Sequence[str]) -> str:
+    return f" ({abbreviate(names)})" if names else ""

@@ -13,6 +13,7 @@ from statistics import median
 
 from kproxy.base.diagnostic import ERROR, WARNING, Diagnostic
 from kproxy.base.faults import Fault
+from kproxy.base.format import abbreviate, format_duration
 from kproxy.client.ask.contents import error_text
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
@@ -135,7 +136,7 @@ def _node_findings(
 ) -> Iterator[LiveDiagnostic]:
     """Yield one finding for each node, or one for all if they are many."""
     if len(nodes) > _NAMED:
-        names = f"{', '.join(node.name for node in nodes[:_NAMED])} and {len(nodes) - _NAMED} more"
+        names = abbreviate([node.name for node in nodes])
         why = f". {nodes[0].name}: {nodes[0].problem}" if nodes[0].problem else ""
         text = f"{len(nodes)} of {len(cluster.nodes)} nodes {what}: {names}{why}"
         since = min((node.lost_since for node in nodes if node.lost_since is not None), default=None)
@@ -173,13 +174,12 @@ def _blocked(
         unvisited = [node for node in brokers if node.node not in reached[client.address]]
         if not unvisited or (client.address, client.client_id) not in asking:
             continue
-        names = ", ".join(
-            f"{node.name} ({activity.rewritten.get(node.advertised, node.local)})" for node in unvisited[:3]
+        names = abbreviate(
+            [f"{node.name} ({activity.rewritten.get(node.advertised, node.local)})" for node in unvisited]
         )
-        more = f" and {len(unvisited) - 3} more" if len(unvisited) > 3 else ""
         text = (
             f"{client.label} has asked for metadata {len(asked)} times in {now - asked[0]:.0f} s and has never"
-            f" connected to {'' if len(unvisited) == 1 else 'any of '}{names}{more}. If it needs that node, something"
+            f" connected to {'' if len(unvisited) == 1 else 'any of '}{names}. If it needs that node, something"
             " on its side blocks the port."
         )
         node = unvisited[0].node if len(unvisited) == 1 else None
@@ -222,16 +222,10 @@ def _slow(tally: Tally, cluster: str) -> Iterator[LiveDiagnostic]:
                 reported.add(node)
                 text = (
                     f"Node {node} answers {api} {own / median(others):.0f} times slower than its peers: half of its"
-                    f" responses take longer than {_duration(own)}, theirs {_duration(median(others))}."
+                    f" responses take longer than {format_duration(own)}, theirs {format_duration(median(others))}."
                 )
                 yield live_diagnostic(Fault.SLOW_NODE, cluster, text, node=node)
 
 
 def _interval(times: Sequence[float]) -> str:
-    return _duration((times[-1] - times[0]) / (len(times) - 1))
-
-
-def _duration(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{seconds:.1f} s"
-    return f"{seconds * 1000:.{0 if seconds >= 0.01 else 1}f} ms"
+    return format_duration((times[-1] - times[0]) / (len(times) - 1))

@@ -10,7 +10,6 @@ from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.rounds import PartitionBacklog
-from kproxy.migrate.format import format_duration, format_size
 
 
 class Clock:
@@ -89,20 +88,6 @@ def test_retention_that_comes_near(clock: Clock) -> None:
     clock.now += 10
     progress.start_round(PartitionBacklog("t", 0, 100_000, 100_000, 1.0), state(100_000, 1, 1), 2000)
     assert progress.warnings() == []
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (123_456, "123 kB"), (2.5e12, "2.5 TB")]
-)
-def test_sizes(count: float, text: str) -> None:
-    assert format_size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(None, "?"), (5, "5 s"), (600, "10 min"), (7200, "2.0 h"), (864_000, "10.0 days")]
-)
-def test_durations(seconds: float | None, text: str) -> None:
-    assert format_duration(seconds) == text
 
 
 def test_lines_where_there_is_no_terminal(clock: Clock) -> None:

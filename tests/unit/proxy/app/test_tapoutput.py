@@ -41,14 +41,6 @@ def test_it_fits_and_each_row_is_a_line(width: int) -> None:
     assert any("…" in line for line in shown) is (width < 200)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.00004, "0.0 ms"), (0.0123, "12.3 ms"), (0.123, "123 ms"), (0.9996, "1.0 s"), (12.34, "12.3 s"), (300, "300 s")],
-)
-def test_durations_are_short(seconds: float, shown: str) -> None:
-    assert shown in lines(80, {**SHORT, "seconds": seconds})[1]
-
-
 def test_texts_of_clients_are_harmless() -> None:
     shown = lines(80, {**SHORT, "client_id": "[bold]\x1b[2J\r\n" + "x" * 500})
     assert len(shown) == 2

@@ -123,7 +123,7 @@ def test_the_summary() -> None:
     summary.add({"lost": 5})
     first, second = summary.rows()
     assert first[:4] == ("1", "Fetch", "a", "3")
-    assert first[5:] == ("2.0 ms", "100 ms", "")
+    assert first[5:] == ("2 ms", "100 ms", "")
     assert (second[2], second[5:]) == ("a\\x1b", ("", "", "1"))
     assert summary.lost == 5
     for number in range(500):

@@ -140,7 +140,7 @@ def test_logins_that_fail_again_and_again() -> None:
         tally.offer(passed(SASL_AUTHENTICATE, NOW - 20 + 5 * number, client=f"10.1.1.1:{number}", error=58))
     (finding,) = found(tally)
     assert finding.fault is Fault.CREDENTIALS_REFUSED
-    assert finding.text == "billing at 10.1.1.1 logs in and fails, 4 times in the last minute, every 5.0 s."
+    assert finding.text == "billing at 10.1.1.1 logs in and fails, 4 times in the last minute, every 5 s."
 
 
 def test_logins_that_work_are_no_finding() -> None:

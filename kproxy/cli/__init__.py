@@ -1,6 +1,6 @@
-"""Commands, exit codes, and error output.
+"""Commands, and their exit codes.
 
-    __init__          `main`: converts each error to one line and an exit code
+    __init__          `main`, the console script
     group             the command `kproxy` itself, the modules of its commands, and code that they share
     first_contact     the output of `kproxy` alone, or of `kproxy HOST:PORT`
     about             help, version
@@ -26,19 +26,12 @@ Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-import click
-
-from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.base.packages import explain_missing
-from kproxy.cli.group import CliSession, kproxy
-
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+from kproxy.base.exits import invoke_command
+from kproxy.cli.group import kproxy
 
 
 def main() -> NoReturn:
@@ -48,62 +41,4 @@ def main() -> NoReturn:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors go to stderr, one line for each."""
-    session = CliSession(debug=os.environ.get("KPROXY_DEBUG", "") not in ("", "0"))
-    try:
-        # Not standalone: click would print errors in its own words.
-        return int(kproxy.main(list(arguments), prog_name="kproxy", standalone_mode=False, obj=session) or 0)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
-        return 0
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "kproxy"
-        return _complain(USAGE, f"{_lower(error.format_message())} (see '{command} --help')")
-    except click.ClickException as error:
-        return _complain(USAGE, _lower(error.format_message()))
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except ConfigError as error:
-        return _complain(USAGE, *error.problems)
-    except Exception as error:  # noqa: BLE001 - the last edge: anything else is a defect, and says so
-        causes = list(_causes(error))
-        if session.debug:
-            traceback.print_exception(error)
-        code = USAGE if all(isinstance(cause, ConfigError) for cause in causes) else FAILED
-        return _complain(code, *(line for cause in causes for line in _say(cause)))
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors that a TaskGroup has wrapped, or the error itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _causes(inner)
-    else:
-        yield error
-
-
-def _say(error: BaseException) -> Sequence[str]:
-    if isinstance(error, ConfigError):
-        return error.problems
-    return [_in_one_line(error)]
-
-
-def _in_one_line(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error or type(error).__name__}"
-    if isinstance(error, KproxyError):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError) and (text := explain_missing(error)):
-        return text
-    return f"{type(error).__name__}: {error}; this is a defect of kproxy (KPROXY_DEBUG=1 shows where)"
-
-
-def _complain(code: int, *lines: str) -> int:
-    for line in lines:
-        click.echo(f"kproxy: {' '.join(line.split())}", err=True)
-    return code
-
-
-def _lower(sentence: str) -> str:
-    """Return a sentence of click for the middle of a line."""
-    return sentence[:1].lower() + sentence[1:].rstrip(".")
+    return invoke_command(kproxy, "kproxy", arguments)

@@ -51,8 +51,8 @@ def doctor(
     needs_unix(click.get_current_context())
     file, flags = given_options(values)
     add_servers(flags, servers)
+    from kproxy.config.commandline import CommandLine
     from kproxy.inspect.doctor.client_versions import ClientVersion
-    from kproxy.inspect.doctor.command_line import CommandLine
     from kproxy.inspect.doctor.examiner import ExtraChecks
     from kproxy.inspect.doctor.run import run
 

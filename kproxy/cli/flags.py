@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -152,36 +152,6 @@ def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, 
         flags[name] = value
     file = values.get(_FILE)
     return (file if isinstance(file, Path) else None), flags
-
-
-def command_words(
-    file: Path | None,
-    flags: Mapping[str, object],
-    is_wanted: Callable[[Setting], bool],
-    *,
-    names_users: bool = True,
-    mask_passwords: bool = True,
-) -> Iterator[str]:
-    """Yield the result of `given_options` as words of a command line again, without the passwords of URLs.
-
-    `names_users` False: for a log, no user is named.
-    """
-    from kproxy.config.hop import mask
-    from kproxy.config.options import all_settings
-
-    if file is not None:
-        yield from ("-c", str(file))
-    for setting in all_settings():
-        value = flags.get(setting.name)
-        if value is None or not is_wanted(setting):
-            continue
-        if setting.is_switch:
-            yield setting.flag if value else setting.off
-            continue
-        if setting.name == "sasl_username" and not names_users:
-            value = "USER"
-        for item in value if isinstance(value, tuple) else (value,):
-            yield from (setting.short or setting.flag, mask(str(item)) if mask_passwords else str(item))
 
 
 def is_connection_option(setting: Setting) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kproxy.base.exits import CliSession
 from kproxy.cli import first_contact
 
 if TYPE_CHECKING:
@@ -39,13 +39,6 @@ MODULES = {
     "version": "about",
     "wait": "control",
 }
-
-
-@dataclass(slots=True)
-class CliSession:
-    """The state of one run of the command; `debug` asks for the traceback of an unexpected error."""
-
-    debug: bool = False
 
 
 class _Commands(first_contact.FirstContact):

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, command_words, given_options, is_connection_option
+from kproxy.cli.flags import ConfiguredCommand, given_options, is_connection_option
 from kproxy.cli.group import kproxy, needs_unix, show_tracebacks, timeout_option
 from kproxy.cli.server_arguments import BeforeCommand, add_servers, servers_argument
 
@@ -31,6 +31,7 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     """
     needs_unix(ctx)
     from kproxy.config import load
+    from kproxy.config.commandline import option_words
 
     file, flags = given_options(values)
     add_servers(flags, servers)
@@ -41,8 +42,8 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     from kproxy.proxy.app.reload import ConfigSource
 
     typed = Invocation(
-        tuple(command_words(file, flags, lambda setting: setting.key != "map", names_users=False)),
-        tuple(command_words(file, flags, is_connection_option, names_users=False)),
+        tuple(option_words(file, flags, lambda setting: setting.key != "map", names_users=False)),
+        tuple(option_words(file, flags, is_connection_option, names_users=False)),
     )
     return run_app(config, invocation=typed, source=ConfigSource.of(flags, os.environ, file))
 

@@ -15,6 +15,7 @@
     clientfile    a client.properties
     jaas          the sasl.jaas.config of a client.properties
     loader        merges file, environment and flags, and reports all mistakes at once
+    commandline   options as the words of a command line
     changes       the differences between two configurations, and which of them a reload can apply
     presentation  `config show`, the JSON schema, the table in the documents
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.admin_access import trusting_context
-from kproxy.cli.flags import ConfiguredCommand, command_words, given_options
+from kproxy.cli.flags import ConfiguredCommand, given_options
 from kproxy.cli.group import kproxy, needs_unix, timeout_option
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ def _command(
     file: Path, flags: Mapping[str, object], window: Window | None, origins: Mapping[tuple[str | int, ...], str]
 ) -> list[str]:
     """Return the words after `kproxy run`. Secrets are not among them, because they have no flags."""
-    command = list(command_words(file.absolute(), flags, lambda _: True, mask_passwords=False))
+    from kproxy.config.commandline import option_words
+
+    command = list(option_words(file.absolute(), flags, mask_passwords=False))
     if window is not None:
         if ("clusters", 1) not in origins and ("clusters", 0, "listen") not in origins:
             command += ["--listen", window.listen]

@@ -23,7 +23,6 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     listener_changes   the change at each broker that advertises a wrong address
     advertised_lines   the lines for these changes
     lint_check         kproxy's own lint on these lines
-    command_line       the arguments of a `kproxy run` command line
     command_trials     tries such command lines until one works
     picture            a drawing of the evidence: for a terminal, and as SVG
     report             the report for people, and as JSON

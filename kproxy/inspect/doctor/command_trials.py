@@ -17,9 +17,9 @@ from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.client.ask import questions
 from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
+from kproxy.config.commandline import CommandLine
 from kproxy.config.options import OTHER_LISTENERS
 from kproxy.inspect.doctor.certificate_names import server_names
-from kproxy.inspect.doctor.command_line import CommandLine
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.net.dial.dialer import Dialer

@@ -18,8 +18,8 @@ from kproxy.base.diagnostic import headline, to_json
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
 from kproxy.base.printable import escaped, one_line
+from kproxy.config.commandline import shell
 from kproxy.inspect.doctor import direct_access, picture
-from kproxy.inspect.doctor.command_line import shell
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, NeighbourKproxy, StepVerdict
 from kproxy.inspect.doctor.findings import DoctorDiagnostic

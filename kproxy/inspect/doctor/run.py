@@ -14,9 +14,9 @@ import click
 
 from kproxy.base.diagnostic import CLEAN, ERRORS, NOT_CHECKED
 from kproxy.config import ClusterConfig, Config, load
+from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import direct_access, picture, report
 from kproxy.inspect.doctor.address_class import is_loopback
-from kproxy.inspect.doctor.command_line import CommandLine
 from kproxy.inspect.doctor.command_trials import find_working_line, with_right_tls
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.diagnosis import diagnose

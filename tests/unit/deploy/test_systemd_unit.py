@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.cli import USAGE
+from kproxy.base.exits import USAGE
 from kproxy.config import Config
 from kproxy.config.kinds import duration
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, config_of_text, run_config, try_command

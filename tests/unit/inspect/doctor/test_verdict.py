@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kproxy.config.commandline import CommandLine
 from kproxy.inspect.doctor import report
-from kproxy.inspect.doctor.command_line import CommandLine
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
 from kproxy.inspect.doctor.diagnosis import diagnose
 from kproxy.inspect.doctor.evidence import Examination, NeighbourKproxy

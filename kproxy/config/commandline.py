@@ -1,14 +1,14 @@
-"""The words of a `kproxy run …` command line: the options of the user, and changes to them. Pure."""
+"""Options as the words of a command line, such as `kproxy run …`, and changes to them (pure)."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.config.hop import mask
-from kproxy.config.options import all_settings
+from kproxy.config.options import Setting, all_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,7 @@ class CommandLine:
 
     def words(self, command: str = "run") -> list[str]:
         """Return `kproxy`, the command and the options, with the passwords of URLs masked."""
-        words = ["kproxy", command, *(["-c", str(self.file)] if self.file else [])]
-        for setting in all_settings():
-            if setting.name not in self.options:
-                continue
-            value = self.options[setting.name]
-            if setting.is_switch:
-                words.append(setting.flag if value in (True, "true", "on") else setting.off)
-                continue
-            flag = setting.short or setting.flag
-            for item in value if isinstance(value, tuple | list) else (value,):
-                words += [flag, mask(str(item))]
-        return words
+        return ["kproxy", command, *option_words(self.file, self.options)]
 
     def __str__(self) -> str:
         return shell(self.words())
@@ -54,6 +43,33 @@ class CommandLine:
     def has_masked(self) -> bool:
         """True if a password in a URL was left out of the words."""
         return any("***" in word for word in self.words())
+
+
+def option_words(
+    file: Path | None,
+    options: Mapping[str, object],
+    is_wanted: Callable[[Setting], bool] = lambda _: True,
+    *,
+    names_users: bool = True,
+    mask_passwords: bool = True,
+) -> Iterator[str]:
+    """Yield a configuration file and options as words, without the passwords of URLs.
+
+    `names_users` False: for a log, no user is named.
+    """
+    if file is not None:
+        yield from ("-c", str(file))
+    for setting in all_settings():
+        value = options.get(setting.name)
+        if value is None or not is_wanted(setting):
+            continue
+        if setting.is_switch:
+            yield setting.flag if value in (True, "true", "on") else setting.off
+            continue
+        if setting.name == "sasl_username" and not names_users:
+            value = "USER"
+        for item in value if isinstance(value, tuple | list) else (value,):
+            yield from (setting.short or setting.flag, mask(str(item)) if mask_passwords else str(item))
 
 
 def shell(words: Sequence[str]) -> str:

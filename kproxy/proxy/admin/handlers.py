@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeAlias
 
-from prometheus_client.exposition import gzip_accepted
-
 from kproxy.proxy.admin import statuspage
 from kproxy.proxy.admin.bearer import TokenFile
 from kproxy.proxy.admin.requests import JSON, Reply, Request, text_reply
-from kproxy.proxy.metrics import Metrics, exposition
+from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.watch.feed import TooManyReaders
 
 NDJSON = "application/x-ndjson"
@@ -100,6 +98,10 @@ Handler: TypeAlias = Callable[[AdminSources, Request], Awaitable[Reply]]
 
 
 async def metrics(sources: AdminSources, request: Request) -> Reply:
+    from prometheus_client.exposition import gzip_accepted  # few scrape
+
+    from kproxy.proxy.metrics.exposition import exposition
+
     written, content_type = exposition(sources.metrics, request.headers.get("accept", ""))
     pieces = []
     for number, piece in enumerate(written, start=1):

@@ -3,7 +3,7 @@
     counters     the plain numbers that the data plane adds to
     registry     `Metrics`: the counters of the process, by cluster and node
     families     the only table of metrics: name, kind, labels, help, where the numbers are
-    exposition   the table as a prometheus-client collector, and as text
+    exposition   the table as text for Prometheus
 
 Label values never come from a client. `cluster` is configured, `node` is a node id that a broker
 announced ("1", "controller-3000") or "bootstrap", `api` and `version` come from the table of API keys,
@@ -14,19 +14,14 @@ docs/metrics.md describes the metrics for users; a test keeps it equal to the ta
 """
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, MAX_CALLS, CallCounters, Durations, NodeCounters
-from kproxy.proxy.metrics.exposition import exposition
-from kproxy.proxy.metrics.families import FAMILIES, MetricFamily
 from kproxy.proxy.metrics.registry import MAX_REASONS, Metrics
 
 __all__ = [
-    "FAMILIES",
     "LATENCY_BOUNDS",
     "MAX_CALLS",
     "MAX_REASONS",
     "CallCounters",
     "Durations",
-    "MetricFamily",
     "Metrics",
     "NodeCounters",
-    "exposition",
 ]

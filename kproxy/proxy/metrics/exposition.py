@@ -1,28 +1,25 @@
-"""The table of metrics as a prometheus-client collector, and as text.
+"""The metrics as text for Prometheus.
 
-Why two: prometheus-client's own text writer needs about 7 µs a line. A cluster of 50 nodes with 30 APIs in use has
-25,000 lines, and for that fifth of a second the data plane, which runs in the same thread, would stand still.
-`exposition` writes the same samples some 15 times faster, and in pieces; a test parses both and compares.
+prometheus-client's own text writer needs about 7 µs a line. A cluster of 50 nodes with 30 APIs in use has 25,000 lines,
+and for that fifth of a second the data plane, which runs in the same thread, would stand still. `exposition` writes the
+same samples some 15 times faster, and in pieces; a test parses both and compares.
+
+This module is imported at the first scrape: prometheus-client needs 2 MiB, and not every kproxy is scraped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from kproxy.proxy.metrics.counters import LATENCY_BOUNDS, Durations
-from kproxy.proxy.metrics.families import FAMILIES, MetricFamily, MetricSample
+from kproxy.proxy.metrics.families import FAMILIES
 
 if TYPE_CHECKING:
     from kproxy.proxy.metrics.registry import Metrics
@@ -30,22 +27,6 @@ if TYPE_CHECKING:
 _openmetrics: Callable[[Collector], bytes] = openmetrics.generate_latest  # which has no types
 
 _LE = (*(repr(bound) for bound in LATENCY_BOUNDS), "+Inf")
-
-
-class FamilyCollector(Collector):
-    """For a `CollectorRegistry`: reads the counters on each scrape, and keeps nothing."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        for family in FAMILIES:
-            yield _metric(family, family.rows(self._metrics))
-
-    def describe(self) -> Iterator[Metric]:
-        """Yield the names alone, by which a registry finds that two collectors clash."""
-        for family in FAMILIES:
-            yield _metric(family, ())
 
 
 def exposition(metrics: Metrics, accept: str = "") -> tuple[Iterator[str], str]:
@@ -87,7 +68,16 @@ def _pieces(metrics: Metrics, *, openmetrics_names: bool) -> Iterator[str]:
                 yield f"{family.name}{{{labels}}} {number}\n"
     # The runtime's part comes last: it ends with OpenMetrics's "# EOF".
     encode = _openmetrics if openmetrics_names else generate_latest
-    yield encode(metrics.runtime).decode()
+    yield encode(runtime_registry()).decode()
+
+
+@cache
+def runtime_registry() -> CollectorRegistry:
+    """Return the metrics of this process, `process_*` and `python_*`, which prometheus-client reads by itself."""
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry
 
 
 def _histogram(name: str, labels: str, durations: Durations) -> str:
@@ -103,24 +93,3 @@ def _histogram(name: str, labels: str, durations: Durations) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _metric(family: MetricFamily, rows: Iterable[MetricSample]) -> Metric:
-    """Return the family in prometheus-client's classes."""
-    name, text, labels = family.stem, family.help, family.labels
-    if family.kind == "histogram":
-        histogram = HistogramMetricFamily(name, text, labels=labels, unit=family.unit)
-        for values, number in rows:
-            if isinstance(number, Durations):
-                buckets = list(zip(_LE, accumulate(number.buckets), strict=True))
-                histogram.add_metric(values, buckets, number.seconds)
-        return histogram
-    plain: dict[str, type[CounterMetricFamily] | type[GaugeMetricFamily]] = {
-        "counter": CounterMetricFamily,
-        "gauge": GaugeMetricFamily,
-    }
-    metric = plain[family.kind](name, text, labels=labels, unit=family.unit)
-    for values, number in rows:
-        if not isinstance(number, Durations):
-            metric.add_metric(values, number)
-    return metric

@@ -7,10 +7,11 @@ prometheus-client's own and not listed here. Names follow Prometheus's rules: pr
 from __future__ import annotations
 
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import kproxy
 from kproxy.base import compilation
@@ -31,15 +32,15 @@ class MetricFamily:
     """One metric.
 
     `name` is the name in queries, a counter's with `_total`; the samples of a histogram add `_bucket`, `_sum` and
-    `_count`. `unit` is the base unit that ends the `stem`, or empty.
+    `_count`.
     """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: str
+    """counter, gauge or histogram."""
     labels: tuple[str, ...]
     help: str
     rows: Callable[[Metrics], Iterable[MetricSample]]
-    unit: str = ""
 
     @property
     def stem(self) -> str:
@@ -47,11 +48,10 @@ class MetricFamily:
         return self.name.removesuffix("_total")
 
     @property
-    def sample_names(self) -> tuple[str, ...]:
-        """Every name that a query may use."""
-        if self.kind == "histogram":
-            return tuple(self.name + suffix for suffix in ("_bucket", "_count", "_sum"))
-        return (self.name,)
+    def unit(self) -> str:
+        """The base unit that ends the stem, or ""."""
+        last = self.stem.rpartition("_")[2]
+        return last if last in ("bytes", "seconds") else ""
 
 
 def _per_node(value: Callable[[NodeCounters], int]) -> Callable[[Metrics], Iterable[MetricSample]]:
@@ -113,194 +113,86 @@ def _per_switch(value: Callable[[SwitchMetrics], float]) -> Callable[[Metrics], 
     return lambda metrics: [((switch.cluster,), value(switch)) for switch in metrics.switches()]
 
 
-FAMILIES: tuple[MetricFamily, ...] = (
-    MetricFamily(
-        "kproxy_build_info",
-        "gauge",
-        ("version", "python", "build"),
-        "Versions of kproxy and of the Python that runs it. build: whether its data plane is compiled. The value is"
-        " always 1.",
-        lambda metrics: [((kproxy.__version__, platform.python_version(), compilation.data_plane_kind()), 1)],
-    ),
-    MetricFamily(
-        "kproxy_listeners",
-        "gauge",
-        ("cluster",),
-        "Local ports bound for clients, including the bootstrap listener.",
-        lambda metrics: [((cluster,), count) for cluster, count in metrics.listeners_bound.items()],
-    ),
-    MetricFamily(
-        "kproxy_sessions_open",
-        "gauge",
-        ("cluster", "node"),
-        "Client connections that are open now. Each has one upstream connection.",
-        _per_node(lambda n: n.sessions_open),
-    ),
-    MetricFamily(
-        "kproxy_sessions_total",
-        "counter",
-        ("cluster", "node"),
-        "Client connections accepted since start.",
-        _per_node(lambda n: n.sessions_total),
-    ),
-    MetricFamily(
-        "kproxy_bytes_total",
-        "counter",
-        ("cluster", "node", "direction"),
-        "Bytes of the Kafka protocol received from clients or from upstream, by direction.",
-        _bytes,
-        unit="bytes",
-    ),
-    MetricFamily(
-        "kproxy_requests_total",
-        "counter",
-        ("cluster", "node", "api", "version"),
-        "Requests passed to the node, by API and API version.",
-        _requests,
-    ),
-    MetricFamily(
-        "kproxy_requests_in_flight",
-        "gauge",
-        ("cluster", "node"),
-        "Requests passed to the node that have no response yet.",
-        _in_flight,
-    ),
-    MetricFamily(
-        "kproxy_request_duration_seconds",
-        "histogram",
-        ("cluster", "node", "api"),
-        "Time from the arrival of a request at kproxy to the arrival of its response, all versions together.",
-        _request_durations,
-        unit="seconds",
-    ),
-    MetricFamily(
-        "kproxy_upstream_dial_seconds",
-        "histogram",
-        ("cluster", "node", "upstream"),
-        "Time to open an upstream connection. Failed attempts are not included.",
-        lambda metrics: metrics.dials.items(),
-        unit="seconds",
-    ),
-    MetricFamily(
-        "kproxy_upstream_dial_failures_total",
-        "counter",
-        ("cluster", "node", "reason", "upstream"),
-        "Upstream connections that kproxy could not open, by reason.",
-        lambda metrics: metrics.dial_failures.items(),
-    ),
-    MetricFamily(
-        "kproxy_endpoints_rewritten_total",
-        "counter",
-        ("cluster", "api"),
-        "Advertised addresses that kproxy replaced by local ones, by API of the response.",
-        lambda metrics: metrics.endpoints_rewritten.items(),
-    ),
-    MetricFamily(
-        "kproxy_refused_total",
-        "counter",
-        ("cluster", "side", "reason"),
-        "Connections or frames that kproxy refused, by the side at fault and the reason.",
-        lambda metrics: metrics.refusals.items(),
-    ),
-    MetricFamily(
-        "kproxy_config_reloads_total",
-        "counter",
-        ("outcome",),
-        "Reloads of the configuration since start, by outcome: success, or failure if a mistake changed nothing.",
-        lambda metrics: [((outcome,), count) for outcome, count in metrics.reloads.items()],
-    ),
-    MetricFamily(
-        "kproxy_config_last_reload_success_timestamp_seconds",
-        "gauge",
-        (),
-        "Unix time at which the configuration was last read without a mistake, at start or by a reload.",
-        lambda metrics: [((), int(metrics.reload_succeeded_at))],
-        unit="seconds",
-    ),
-    MetricFamily(
-        "kproxy_log_lines_dropped_total",
-        "counter",
-        (),
-        "Lines of the log that kproxy dropped since start, as what reads its stderr had stopped.",
-        lambda metrics: [((), metrics.log_lines_dropped())],
-    ),
-    MetricFamily(
-        "kproxy_forward_connections",
-        "gauge",
-        ("cluster", "listen"),
-        "Open connections to a port of --forward.",
-        lambda metrics: [((cluster, listen), now) for cluster, listen, now, _ in metrics.forwards()],
-    ),
-    MetricFamily(
-        "kproxy_forward_accepted_total",
-        "counter",
-        ("cluster", "listen"),
-        "Connections that clients have opened to a port of --forward.",
-        lambda metrics: [((cluster, listen), count) for cluster, listen, _, count in metrics.forwards()],
-    ),
-    MetricFamily(
-        "kproxy_switch_active",
-        "gauge",
-        ("cluster", "upstream"),
-        "1 for the upstream that clients are routed to, 0 for the other one. Only of clusters with upstreams.",
-        _active,
-    ),
-    MetricFamily(
-        "kproxy_switch_upstream_ready",
-        "gauge",
-        ("cluster", "upstream"),
-        "1 if the upstream has answered and is a Kafka cluster of its own, so that clients can be routed to it.",
-        _ready,
-    ),
-    MetricFamily(
-        "kproxy_switch_phase",
-        "gauge",
-        ("cluster", "phase"),
-        "1 for the phase of the switch that the cluster is in, 0 for the others. Only of clusters with upstreams.",
-        _phases,
-    ),
-    MetricFamily(
-        "kproxy_switch_held_sessions",
-        "gauge",
-        ("cluster",),
-        "Sessions that wait with a write because of a switch.",
-        _per_switch(lambda switch: switch.held),
-    ),
-    MetricFamily(
-        "kproxy_switch_unanswered_writes",
-        "gauge",
-        ("cluster",),
-        "Writes without an answer, while a switch holds writes. The cluster cannot flip before there are none.",
-        _per_switch(lambda switch: switch.unanswered),
-    ),
-    MetricFamily(
-        "kproxy_switch_doubts",
-        "gauge",
-        ("cluster",),
-        "Clients that lost the answer to a write and may repeat it. The cluster cannot flip before there are none.",
-        _per_switch(lambda switch: switch.doubts),
-    ),
-    MetricFamily(
-        "kproxy_switch_waiting_clients",
-        "gauge",
-        ("cluster",),
-        "Consumers that get no records, since they have not asked for their position since the last switch.",
-        _per_switch(lambda switch: switch.waiting),
-    ),
-    MetricFamily(
-        "kproxy_switch_hold_seconds",
-        "gauge",
-        ("cluster",),
-        "How long the switch that is under way has held writes; 0 if none is.",
-        _per_switch(lambda switch: switch.seconds),
-        unit="seconds",
-    ),
-    MetricFamily(
-        "kproxy_switch_last_hold_seconds",
-        "gauge",
-        ("cluster",),
-        "How long the last switch that ended held writes.",
-        _per_switch(lambda switch: switch.last_seconds),
-        unit="seconds",
-    ),
+# Kind, name, labels and help of each; a line that is indented continues the one before.
+_DECLARATIONS = """\
+gauge kproxy_build_info{version,python,build}: Versions of kproxy and of the Python that runs it. build: whether its
+  data plane is compiled. The value is always 1.
+gauge kproxy_listeners{cluster}: Local ports bound for clients, including the bootstrap listener.
+gauge kproxy_sessions_open{cluster,node}: Client connections that are open now. Each has one upstream connection.
+counter kproxy_sessions_total{cluster,node}: Client connections accepted since start.
+counter kproxy_bytes_total{cluster,node,direction}: Bytes of the Kafka protocol received from clients or from
+  upstream, by direction.
+counter kproxy_requests_total{cluster,node,api,version}: Requests passed to the node, by API and API version.
+gauge kproxy_requests_in_flight{cluster,node}: Requests passed to the node that have no response yet.
+histogram kproxy_request_duration_seconds{cluster,node,api}: Time from the arrival of a request at kproxy to the
+  arrival of its response, all versions together.
+histogram kproxy_upstream_dial_seconds{cluster,node,upstream}: Time to open an upstream connection. Failed attempts
+  are not included.
+counter kproxy_upstream_dial_failures_total{cluster,node,reason,upstream}: Upstream connections that kproxy could not
+  open, by reason.
+counter kproxy_endpoints_rewritten_total{cluster,api}: Advertised addresses that kproxy replaced by local ones, by API
+  of the response.
+counter kproxy_refused_total{cluster,side,reason}: Connections or frames that kproxy refused, by the side at fault and
+  the reason.
+counter kproxy_config_reloads_total{outcome}: Reloads of the configuration since start, by outcome: success, or
+  failure if a mistake changed nothing.
+gauge kproxy_config_last_reload_success_timestamp_seconds{}: Unix time at which the configuration was last read
+  without a mistake, at start or by a reload.
+counter kproxy_log_lines_dropped_total{}: Lines of the log that kproxy dropped since start, as what reads its stderr
+  had stopped.
+gauge kproxy_forward_connections{cluster,listen}: Open connections to a port of --forward.
+counter kproxy_forward_accepted_total{cluster,listen}: Connections that clients have opened to a port of --forward.
+gauge kproxy_switch_active{cluster,upstream}: 1 for the upstream that clients are routed to, 0 for the other one. Only
+  of clusters with upstreams.
+gauge kproxy_switch_upstream_ready{cluster,upstream}: 1 if the upstream has answered and is a Kafka cluster of its
+  own, so that clients can be routed to it.
+gauge kproxy_switch_phase{cluster,phase}: 1 for the phase of the switch that the cluster is in, 0 for the others. Only
+  of clusters with upstreams.
+gauge kproxy_switch_held_sessions{cluster}: Sessions that wait with a write because of a switch.
+gauge kproxy_switch_unanswered_writes{cluster}: Writes without an answer, while a switch holds writes. The cluster
+  cannot flip before there are none.
+gauge kproxy_switch_doubts{cluster}: Clients that lost the answer to a write and may repeat it. The cluster cannot
+  flip before there are none.
+gauge kproxy_switch_waiting_clients{cluster}: Consumers that get no records, since they have not asked for their
+  position since the last switch.
+gauge kproxy_switch_hold_seconds{cluster}: How long the switch that is under way has held writes; 0 if none is.
+gauge kproxy_switch_last_hold_seconds{cluster}: How long the last switch that ended held writes.
+"""
+
+_ROWS: dict[str, Callable[[Metrics], Iterable[MetricSample]]] = {
+    "kproxy_build_info": lambda m: [
+        ((kproxy.__version__, platform.python_version(), compilation.data_plane_kind()), 1)
+    ],
+    "kproxy_listeners": lambda m: [((cluster,), count) for cluster, count in m.listeners_bound.items()],
+    "kproxy_sessions_open": _per_node(lambda n: n.sessions_open),
+    "kproxy_sessions_total": _per_node(lambda n: n.sessions_total),
+    "kproxy_bytes_total": _bytes,
+    "kproxy_requests_total": _requests,
+    "kproxy_requests_in_flight": _in_flight,
+    "kproxy_request_duration_seconds": _request_durations,
+    "kproxy_upstream_dial_seconds": lambda m: m.dials.items(),
+    "kproxy_upstream_dial_failures_total": lambda m: m.dial_failures.items(),
+    "kproxy_endpoints_rewritten_total": lambda m: m.endpoints_rewritten.items(),
+    "kproxy_refused_total": lambda m: m.refusals.items(),
+    "kproxy_config_reloads_total": lambda m: [((outcome,), count) for outcome, count in m.reloads.items()],
+    "kproxy_config_last_reload_success_timestamp_seconds": lambda m: [((), int(m.reload_succeeded_at))],
+    "kproxy_log_lines_dropped_total": lambda m: [((), m.log_lines_dropped())],
+    "kproxy_forward_connections": lambda m: [((cluster, listen), now) for cluster, listen, now, _ in m.forwards()],
+    "kproxy_forward_accepted_total": lambda m: [
+        ((cluster, listen), count) for cluster, listen, _, count in m.forwards()
+    ],
+    "kproxy_switch_active": _active,
+    "kproxy_switch_upstream_ready": _ready,
+    "kproxy_switch_phase": _phases,
+    "kproxy_switch_held_sessions": _per_switch(lambda switch: switch.held),
+    "kproxy_switch_unanswered_writes": _per_switch(lambda switch: switch.unanswered),
+    "kproxy_switch_doubts": _per_switch(lambda switch: switch.doubts),
+    "kproxy_switch_waiting_clients": _per_switch(lambda switch: switch.waiting),
+    "kproxy_switch_hold_seconds": _per_switch(lambda switch: switch.seconds),
+    "kproxy_switch_last_hold_seconds": _per_switch(lambda switch: switch.last_seconds),
+}
+
+FAMILIES: tuple[MetricFamily, ...] = tuple(
+    MetricFamily(name, kind, tuple(labels.split(",")) if labels else (), text, _ROWS[name])
+    for kind, name, labels, text in re.findall(r"(\w+) (\w+){(.*?)}: (.+)", _DECLARATIONS.replace("\n  ", " "))
 )

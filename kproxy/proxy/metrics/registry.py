@@ -1,4 +1,4 @@
-"""`Metrics`: the counters of this process, and the registry that shows them to Prometheus."""
+"""`Metrics`: the counters of this process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-
 from kproxy.proxy.metrics.counters import Durations, NodeCounters
-from kproxy.proxy.metrics.exposition import FamilyCollector
 
 MAX_REASONS = 64
 """Different reasons that become label values. kproxy's source has far fewer; a reason that was put together
@@ -43,11 +40,7 @@ class SwitchMetrics:
 
 
 class Metrics:
-    """The counters of every cluster in this process. Use it, and scrape it, from the event loop's thread.
-
-    `registry` has kproxy's own metrics and those of the process; `runtime` has only the latter
-    (`process_*`, `python_*`), which prometheus-client reads by itself.
-    """
+    """The counters of every cluster in this process. Use it, and scrape it, from the event loop's thread."""
 
     def __init__(self) -> None:
         self.nodes: dict[tuple[str, str], NodeCounters] = {}
@@ -79,14 +72,6 @@ class Metrics:
         self.log_lines_dropped: Callable[[], int] = int
         """Lines of the log that were never written, as what reads it had stopped; set by the app, asked at a scrape."""
         self._reasons: set[str] = set()
-
-        self.runtime = CollectorRegistry()
-        self.registry = CollectorRegistry()
-        self.registry.register(FamilyCollector(self))
-        for registry in (self.runtime, self.registry):
-            ProcessCollector(registry=registry)
-            PlatformCollector(registry=registry)
-            GCCollector(registry=registry)
 
     def node(self, cluster: str, node: str) -> NodeCounters:
         """Return the counters of one node; add them if they are missing. They stay until `keep_only`."""

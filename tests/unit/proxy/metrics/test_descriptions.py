@@ -12,20 +12,23 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.metrics import FAMILIES, LATENCY_BOUNDS, MAX_CALLS, MAX_REASONS, Metrics
+from kproxy.proxy.metrics import LATENCY_BOUNDS, MAX_CALLS, MAX_REASONS
+from kproxy.proxy.metrics.exposition import runtime_registry
+from kproxy.proxy.metrics.families import FAMILIES
+from tests.unit.proxy.metrics.scraped import sample_names
 
 ROOT = Path(__file__).parents[4]
 DOCUMENT = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/kproxy.json").read_text(encoding="utf-8"))
 
 NAME = re.compile(r"\b(?:kproxy|process|python)_\w+")
-LABELS = {name: {*f.labels, *(["le"] if f.kind == "histogram" else [])} for f in FAMILIES for name in f.sample_names}
+LABELS = {name: {*f.labels, *(["le"] if f.kind == "histogram" else [])} for f in FAMILIES for name in sample_names(f)}
 SCRAPE_LABELS = {"job", "instance"}  # Prometheus adds them
 
 
 def runtime_names() -> set[str]:
     """What prometheus-client tells of the process."""
-    return {sample.name for family in Metrics().runtime.collect() for sample in family.samples}
+    return {sample.name for family in runtime_registry().collect() for sample in family.samples}
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -103,7 +106,7 @@ def test_a_dashboard_query_uses_names_that_exist(expression: str) -> None:
 
 def test_the_dashboard_shows_every_metric() -> None:
     used = set(NAME.findall(" ".join(EXPRESSIONS)))
-    assert [f.name for f in FAMILIES if used.isdisjoint(f.sample_names)] == []
+    assert [f.name for f in FAMILIES if used.isdisjoint(sample_names(f))] == []
 
 
 def test_the_dashboard_can_be_imported() -> None:

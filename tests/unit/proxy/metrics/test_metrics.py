@@ -13,16 +13,10 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from kproxy.proxy.metrics import (
-    FAMILIES,
-    LATENCY_BOUNDS,
-    MAX_CALLS,
-    MAX_REASONS,
-    Durations,
-    Metrics,
-    exposition,
-)
-from tests.unit.proxy.metrics.scraped import busy, samples, scrape, value
+from kproxy.proxy.metrics import LATENCY_BOUNDS, MAX_CALLS, MAX_REASONS, Durations, Metrics
+from kproxy.proxy.metrics.exposition import exposition
+from kproxy.proxy.metrics.families import FAMILIES
+from tests.unit.proxy.metrics.scraped import FamilyCollector, busy, sample_names, samples, scrape, value
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
 
@@ -32,8 +26,9 @@ def test_the_fast_text_says_what_prometheus_client_says(cluster: str) -> None:
     metrics = busy(cluster)
     ours, content_type = exposition(metrics)
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
-    theirs = generate_latest(metrics.registry).decode()
-    ours_parsed, theirs_parsed = list(parse_text("".join(ours))), list(parse_text(theirs))
+    theirs = generate_latest(FamilyCollector(metrics)).decode()
+    ours_parsed = [family for family in parse_text("".join(ours)) if family.name.startswith("kproxy_")]
+    theirs_parsed = list(parse_text(theirs))
     assert samples(ours_parsed) == samples(theirs_parsed)
     assert len(samples(ours_parsed)) > 100
     assert {(f.name, f.type, f.documentation) for f in ours_parsed} == {
@@ -71,7 +66,7 @@ def test_process_metrics_and_build_info_are_there() -> None:
 
 def test_every_family_has_samples_once_it_was_used() -> None:
     names = {name for name, _ in scrape(busy())}
-    assert names == {name for family in FAMILIES for name in family.sample_names}
+    assert names == {name for family in FAMILIES for name in sample_names(family)}
 
 
 def test_a_node_counts_sessions_bytes_and_requests() -> None:
@@ -213,7 +208,7 @@ def test_two_objects_share_nothing() -> None:
 def test_importing_adds_nothing_to_the_global_registry() -> None:
     script = (
         "from prometheus_client import REGISTRY; before = set(REGISTRY._names_to_collectors)\n"
-        "from kproxy.proxy.metrics import Metrics; Metrics()\n"
+        "from kproxy.proxy.metrics.exposition import runtime_registry; runtime_registry()\n"
         "assert set(REGISTRY._names_to_collectors) == before"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

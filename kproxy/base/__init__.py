@@ -5,8 +5,8 @@ compilation     whether the compiled data plane runs, and how to run without it 
 diagnostic      a problem or a note of a check: its severity, and its forms for terminals, programs and CI
 ephemeralports  which connections of this machine use a local port
 errors          the exception classes; the class says who must act on an error
-faults          `Fault`: the name of each cause of a failing connection
 exits           the last edge of a command: errors as lines, exit codes
+faults          `Fault`: the name of each cause of a failing connection
 format          sizes, durations, counts and lists as text for people
 java            finding Java on this machine
 packages        the name of kproxy's distribution, and the command that installs an optional package

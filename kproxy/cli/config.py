@@ -75,7 +75,7 @@ def show(servers: tuple[str, ...], **values: object) -> int:
     The options are those of 'kproxy run'. Comments in the output say where each value comes from.
     """
     from kproxy.config import read
-    from kproxy.config import show as show_config
+    from kproxy.config.presentation import show as show_config
 
     file, flags = given_options(values)
     add_servers(flags, servers)
@@ -91,7 +91,7 @@ def schema() -> int:
     \b
       kproxy config schema > kproxy.schema.json
     """
-    from kproxy.config import json_schema
+    from kproxy.config.presentation import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0

@@ -25,7 +25,6 @@ This room does no I/O except reading the files that it is given.
 from kproxy.config.hop import Hop
 from kproxy.config.loader import LoadedConfig, load, read
 from kproxy.config.options import ClusterConfig, Config
-from kproxy.config.presentation import json_schema, reference_table, show
 from kproxy.config.values import Advertise, Map, PortRange
 
 __all__ = [
@@ -36,9 +35,6 @@ __all__ = [
     "LoadedConfig",
     "Map",
     "PortRange",
-    "json_schema",
     "load",
     "read",
-    "reference_table",
-    "show",
 ]

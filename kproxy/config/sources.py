@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace
 from kproxy.config.checks import OptionPath
@@ -124,6 +123,8 @@ def read_environment(env: Mapping[str, str]) -> Layer:
 
 def closest(word: str, known: Iterable[str], normal: str) -> str:
     """Return the known word that was probably meant, or "". `normal` is the word in the usual spelling."""
+    from difflib import get_close_matches  # only a mistake needs it
+
     known = sorted(known)
     return next(iter(get_close_matches(normal, known, 1, 0.75) or get_close_matches(word, known, 1, 0.75)), "")
 

@@ -45,7 +45,6 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kproxy.protocol.capture import sessioncapture
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.wire import headers
 from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
@@ -63,6 +62,7 @@ from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
 from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:
+    from kproxy.protocol.capture.sessioncapture import CaptureStart
     from kproxy.proxy.relay.guard import Guard, GuardedCalls
 
 # The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
@@ -220,7 +220,7 @@ class Conversation:
         )
 
     @property
-    def capture_start(self) -> sessioncapture.CaptureStart | None:
+    def capture_start(self) -> CaptureStart | None:
         """The state from which a capture of what the client sees can begin now.
 
         None: it cannot, as a response is half rewritten.
@@ -228,9 +228,9 @@ class Conversation:
         bytes_left, flight = self._responses.bytes_left_to_client, self._in_flight
         if bytes_left is None:
             return None
-        return sessioncapture.CaptureStart(
-            self._left_to_broker, self._client_tail, bytes_left, flight.client_runs(), flight.tokens
-        )
+        from kproxy.protocol.capture.sessioncapture import CaptureStart  # few captures
+
+        return CaptureStart(self._left_to_broker, self._client_tail, bytes_left, flight.client_runs(), flight.tokens)
 
     def set_on_busy(self, call: Callable[[], None]) -> None:
         """Call this when `from_upstream` has more work than it may do at once.

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
-from kproxy.protocol.capture.sessioncapture import RedactedFrame, SessionCapture
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observer import Exchange, Observer
 
+if TYPE_CHECKING:
+    from kproxy.protocol.capture.sessioncapture import RedactedFrame, SessionCapture
+
 log = logging.getLogger(__name__)
 
 EmitExchange = Callable[[Exchange], None]
-EmitFrame = Callable[[RedactedFrame], None]
+EmitFrame = Callable[["RedactedFrame"], None]
 P = ParamSpec("P")
 
 
@@ -84,6 +86,8 @@ class ObservedConversation:
         """Begin the capture if that is possible now: not while a response is half rewritten."""
         if self._capture is not None or self._emit_frame is None:
             return
+        from kproxy.protocol.capture.sessioncapture import SessionCapture  # few captures
+
         beginning = self._conversation.capture_start
         if beginning is not None:
             try:

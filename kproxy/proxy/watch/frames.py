@@ -14,12 +14,14 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kproxy.protocol.capture.sessioncapture import RedactedFrame
 from kproxy.proxy.watch import lines
 from kproxy.proxy.watch.feed import Filter, TooManyReaders
 from kproxy.proxy.watch.lines import SessionLabels
+
+if TYPE_CHECKING:
+    from kproxy.protocol.capture.sessioncapture import RedactedFrame
 
 # Frames and bytes that wait for one reader, and readers at the same time.
 MOST_WAITING = 20_000
@@ -44,7 +46,7 @@ class CaptureSession:
     """A text that no other captured session of this kproxy has."""
 
 
-EmitFrame = Callable[[CaptureSession, RedactedFrame], None]
+EmitFrame = Callable[[CaptureSession, "RedactedFrame"], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.config import ClusterConfig, load, read, show
+from kproxy.config import ClusterConfig, load, read
 from kproxy.config.options import cluster_settings
+from kproxy.config.presentation import show
 
 SECURITY = "org.apache.kafka.common.security"
 START = "bootstrap.servers=a:1,b:2\nsecurity.protocol=SASL_PLAINTEXT\n"

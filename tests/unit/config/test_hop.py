@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import ConfigError
-from kproxy.config import Hop, kinds, load, read, show
+from kproxy.config import Hop, kinds, load, read
 from kproxy.config.hop import mask
+from kproxy.config.presentation import show
 
 words = st.text(min_size=1, max_size=20)
 hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True) | st.ip_addresses().map(str)

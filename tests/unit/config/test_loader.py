@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
-from kproxy.config import Config, Map, load, read, show
+from kproxy.config import Config, Map, load, read
 from kproxy.config.options import cluster_settings
+from kproxy.config.presentation import show
 
 NO_SERVER = (
     "no bootstrap server is given; allowed: -b HOST:PORT, KPROXY_BOOTSTRAP_SERVERS, or bootstrap-servers in {file}"

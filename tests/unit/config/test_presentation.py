@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from kproxy.base.errors import ConfigError
-from kproxy.config import ClusterConfig, Config, json_schema, kinds, load, read, reference_table, show
+from kproxy.config import ClusterConfig, Config, kinds, load, read
 from kproxy.config.declarations import LIMITS, Options, option
 from kproxy.config.options import all_settings
-from kproxy.config.presentation import lines, mask
+from kproxy.config.presentation import json_schema, lines, mask, reference_table, show
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "config").glob("*.yaml"))
@@ -224,7 +224,7 @@ def test_the_schema_rejects_what_loading_rejects(text: str, tmp_path: Path) -> N
 
 
 def test_the_documentation_has_the_table_of_the_declaration() -> None:
-    """To mend it: put the output of `kproxy.config.reference_table()` between the two marks."""
+    """To mend it: put the output of `reference_table()` between the two marks."""
     text = (ROOT / "docs" / "configuration.md").read_text()
     table = text.partition("<!-- options: begin -->\n")[2].partition("<!-- options: end -->")[0]
     assert table == reference_table()

@@ -96,15 +96,15 @@ class Setting:
         return str(shown).lower() if isinstance(shown, bool) else str(shown)
 
 
-def option(group: str, kind: ValueKind[Any], help: str, unset: str = "", **more: Any) -> Any:
+def option(group: str, kind: Any, help: str, unset: str = "", *, factory: Any = None, **more: Any) -> Any:
     """Declare the field of an option. `more` are further fields of `Setting`.
 
-    A repeatable option is empty by default, and a switch is off.
+    A repeatable option is empty by default, and a switch is off; `factory` makes a default that can be changed.
     """
-    is_switch = kind.native == (bool,)
-    default = more.pop("default", () if more.get("repeatable") else False if is_switch else None)
+    default = more.pop("default", () if more.get("repeatable") else False if kind.native == (bool,) else None)
+    initial = {"default_factory": factory} if factory else {"default": default}
     declared = {"group": group, "kind": kind, "help": help, "unset": unset, **more}
-    return field(default=default, repr=not more.get("secret"), metadata={"declared": declared})
+    return field(**initial, repr=not more.get("secret"), metadata={"declared": declared})
 
 
 def kebab(name: str) -> str:
@@ -146,7 +146,14 @@ class Options:
 @cache
 def settings_of(owner: Callable[..., object]) -> dict[str, Setting]:
     """Return the options of a class by key: by group, in the order of their declaration."""
-    declared = [(one, one.metadata["declared"]) for one in fields(owner) if "declared" in one.metadata]  # type: ignore[arg-type]  # it is a class
-    settings = [Setting(name=one.name, default=one.default, **more) for one, more in declared]
-    settings.sort(key=lambda setting: GROUPS.index(setting.group))
+    settings = [
+        Setting(
+            name=field_.name,
+            default=field_.default if field_.default_factory is MISSING else None,
+            **field_.metadata["declared"],
+        )
+        for field_ in fields(owner)  # type: ignore[arg-type]  # it is a class
+        if "declared" in field_.metadata
+    ]
+    settings.sort(key=lambda setting: GROUPS.index(setting.group) if setting.group else 0)
     return {setting.key: setting for setting in settings}

@@ -122,14 +122,20 @@ def json_schema() -> dict[str, Any]:
 
 
 def _property(setting: Setting) -> dict[str, object]:
+    return {**describe(setting), "x-reload": setting.reload.value}
+
+
+def describe(setting: Setting) -> dict[str, Any]:
+    """Return the JSON Schema of an option."""
     schema: dict[str, object] = dict(setting.kind.schema)
     if setting.repeatable:
         # A comma string is the other way to write a list.
-        schema = {"anyOf": [{"type": "array", "items": schema, "minItems": 1}, {"type": "string", "minLength": 1}]}
-        schema = schema if setting.required else {**schema, "default": []}
+        least = {"minItems": 1} if setting.required else {}
+        schema = {"anyOf": [{"type": "array", "items": schema, **least}, {"type": "string", "minLength": 1}]}
+        schema = schema if setting.required else {**schema, "default": [*map(setting.kind.show, setting.default)]}
     elif not setting.required and setting.default is not None:
         schema["default"] = setting.kind.show(setting.default)
-    return {"description": setting.help, "x-reload": setting.reload.value, **schema}
+    return {"description": setting.help, **schema}
 
 
 def reference_table() -> str:

@@ -138,16 +138,19 @@ class YamlReader:
             self.setting(cluster_settings()[word], index, prefix, key, value)
 
     def pairs(
-        self, node: yaml.MappingNode, at: OptionPath, known: Collection[str]
+        self, node: yaml.MappingNode, at: OptionPath | None, known: Collection[str], prefix: str = ""
     ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Yield the known keys of a mapping and their values, merged ones (`<<: *other`) included."""
+        """Yield the known keys of a mapping and their values, merged ones (`<<: *other`) included.
+
+        `at` is None outside the options of kproxy.
+        """
         lines: dict[str, int] = {}
         for key, value, own in entries(node):
             if key.tag == MERGE_TAG:
                 self.problem(value, "<<", "is not a mapping; allowed: *NAME of another cluster")
                 continue
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
-            place = f"{self.layer.paths[int(at[1])]}.{_shown(word)}" if at else _shown(word)
+            place = f"{self.layer.paths[int(at[1])]}.{_shown(word)}" if at else prefix + _shown(word)
             if word in lines:
                 if own:
                     self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
@@ -159,13 +162,13 @@ class YamlReader:
                 self.reported.add(id(key))
                 self.unknown(key, place, word, at, known)
 
-    def unknown(self, key: yaml.Node, place: str, word: str, at: OptionPath, known: Collection[str]) -> None:
-        if word in REMOVED and not at:
+    def unknown(self, key: yaml.Node, place: str, word: str, at: OptionPath | None, known: Collection[str]) -> None:
+        if word in REMOVED and at == ():
             self.problem(key, place, REMOVED[word])
             return
         close = closest(word, known, word.strip().lower().replace("_", "-"))
         self.problem(key, place, "no such key; " + suggestion(close, known))
-        if close:  # then the right key is not missing as well
+        if close and at is not None:  # then the right key is not missing as well
             self.layer.failed.add((*(at or ("clusters", 0)), close))
 
     def setting(self, setting: Setting, cluster: int, prefix: str, key: yaml.Node, node: yaml.Node) -> None:

@@ -361,11 +361,11 @@ def test_kproxies_of_a_switch_by_their_labels(cluster: Cluster) -> None:
 
     wait_until(lambda: all(addresses().values()), "the pods run", 60)
     found = addresses_of_pods(
-        KproxySelection(labels="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig)
+        KproxySelection(kubernetes="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig)
     )
     assert dict(found) == addresses()
     with pytest.raises(ConfigError, match="has no pod with labels app=another"):
-        addresses_of_pods(KproxySelection(labels="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
+        addresses_of_pods(KproxySelection(kubernetes="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
 
 
 def discovered(cluster: Cluster, *words: str) -> list[tuple[str, list[str]]]:

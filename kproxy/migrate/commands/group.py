@@ -6,7 +6,7 @@ import click
 
 from kproxy.migrate.commands.copy import copy, pause, resume, status
 from kproxy.migrate.commands.offsets import offsets
-from kproxy.migrate.commands.prepare import plan, prepare, undo
+from kproxy.migrate.commands.prepare import plan, prepare, schema, undo
 from kproxy.migrate.commands.switch import finish, rollback, switch
 from kproxy.migrate.commands.verify import verify_command
 
@@ -25,5 +25,19 @@ def migrate() -> None:
     """
 
 
-for each in (plan, prepare, copy, verify_command, offsets, switch, rollback, finish, pause, resume, status, undo):
+for each in (
+    plan,
+    prepare,
+    copy,
+    verify_command,
+    offsets,
+    switch,
+    rollback,
+    finish,
+    pause,
+    resume,
+    status,
+    undo,
+    schema,
+):
     migrate.add_command(each)

@@ -1,4 +1,4 @@
-"""The commands `plan`, `prepare` and `undo`."""
+"""The commands `schema`, `plan`, `prepare` and `undo`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
         return duration(0, 3600).parse(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+def schema() -> int:
+    """Print the JSON Schema of the YAML file of a migration, for editors.
+
+    \b
+      kproxy migrate schema > move.schema.json
+    """
+    from kproxy.migrate.spec.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return _FINE
 
 
 @click.command()

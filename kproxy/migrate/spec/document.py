@@ -6,45 +6,30 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
-from kproxy.config import kinds
+from kproxy.base.yamltree import entries, is_null, kind_of, line_of
+from kproxy.config.declarations import settings_of
 from kproxy.config.hop import mask
+from kproxy.config.kinds import ValueKind
 from kproxy.config.loader import validate_layer
 from kproxy.config.options import cluster_settings
-from kproxy.config.sources import Layer, closest, suggestion
+from kproxy.config.sources import Layer
 from kproxy.config.values import quote
 from kproxy.config.yamlfile import YamlReader
-from kproxy.migrate.copier.state import state_topic_name
-from kproxy.migrate.spec import switch_section
-from kproxy.migrate.spec.migration import (
-    INTERNAL_TOPICS,
-    SIDES,
-    SOURCE,
-    TARGET,
-    CopyLimits,
-    GroupSelection,
-    Migration,
-    TopicSelection,
-)
+from kproxy.migrate.spec.declarations import KEYS, PairsKind, SectionKind
+from kproxy.migrate.spec.migration import SIDES, SOURCE, TARGET, Migration
+from kproxy.migrate.spec.switch_section import KproxySelection
 
-T = TypeVar("T")
-
-__all__ = ["Migration", "read_migration"]
-
-_TOPIC = "[A-Za-z0-9._-]"
-_LONGEST_TOPIC = 249
-_TOP = ("name", *SIDES, "topics", "groups", "limits", "acls", "quotas", "switch")
 _EXAMPLE = "{bootstrap-servers: HOST:PORT}, and every other option of a cluster in 'kproxy run'"
 
 
@@ -56,12 +41,12 @@ def read_migration(path: str | os.PathLike[str]) -> Migration:
     if not isinstance(root, yaml.MappingNode):
         if not layer.problems:
             problem = "is empty" if root is None else "is not a mapping"
-            document.reading.problem(root, "", f"{problem}; allowed: source: {_EXAMPLE}; target: the same")
+            document.problem(root, "", f"{problem}; allowed: source: {_EXAMPLE}; target: the same")
         raise ConfigError(*_lines(layer.problems))
     values = document.values(root)
     if problems := validate_layer(layer, file):
         raise ConfigError(*_lines(problems))
-    migration = Migration(document.clusters[SOURCE], document.clusters[TARGET], **values)
+    migration = Migration(**values)
     _check_as_kproxy_config(migration, file)
     return migration
 
@@ -87,201 +72,137 @@ def _with_side_names(text: str) -> str:
 
 
 class _DocumentReader:
-    """Reads the YAML tree, and adds mistakes to the problems of the reading."""
+    """Reads the YAML tree as `Migration` is declared, and adds mistakes to the problems of the reading."""
 
     def __init__(self, reading: YamlReader) -> None:
         self.reading = reading
-        self.clusters: dict[str, dict[str, Any]] = {}
+        self.problem = reading.problem
 
     def values(self, root: yaml.MappingNode) -> dict[str, Any]:
-        """Return the options of the file except the clusters."""
-        nodes = {key.value: value for key, value in self.pairs(root, "", _TOP)}
-        for side in SIDES:
-            self._cluster(side, nodes.pop(side, None))
-        values: dict[str, Any] = {}
-        sections: Mapping[str, Callable[[yaml.MappingNode], object]] = {
-            "topics": self._topics,
-            "groups": self._groups,
-            "limits": self._limits,
-            "switch": lambda section: switch_section.read_switch_section(self, section),
-        }
-        for word, node in nodes.items():
-            if word not in sections:
-                kind = kinds.NAME if word == "name" else kinds.BOOLEAN
-                self._put(values, word, self.scalar(node, word, kind.parse, kind.allowed))
-            elif isinstance(node, yaml.MappingNode):
-                values[word] = sections[word](node)
-            elif not _is_null(node):
-                self.problem(node, word, "is not a mapping; allowed: KEY: VALUE lines")
-        return values
+        """Return the options of the file, by the names of the fields of `Migration`."""
+        nodes = dict(self._nodes(root, "", (*SIDES, *settings_of(Migration))))
+        clusters = {side: self._cluster(side, nodes.pop(side, None)) for side in SIDES}
+        return {**clusters, **self._fields(Migration, nodes, "")}
 
-    def _cluster(self, side: str, node: yaml.Node | None) -> None:
+    def _cluster(self, side: str, node: yaml.Node | None) -> dict[str, Any]:
         layer, index = self.reading.layer, len(self.reading.layer.clusters)
-        if node is None or _is_null(node):
+        if node is None or is_null(node):
             self.problem(node, side, f"is missing; allowed: {side}: {_EXAMPLE}")
             layer.clusters.append({"bootstrap-servers": ["missing.invalid:1"]})
         else:
             self.reading.cluster(node)
         values = layer.clusters[index]
-        self.clusters[side] = {key: _absolute_path(key, value) for key, value in deepcopy(values).items()}
+        given = {key: _absolute_path(key, value) for key, value in deepcopy(values).items()}
         values.setdefault("name", side)
         # Others than any that the file may have: the real ones are judged later.
         values.setdefault("listen", f"127.0.0.1:{65000 + 250 * index}")
         values.setdefault("node-ports", f"{65001 + 250 * index}-{65200 + 250 * index}")
+        return given
 
-    def _topics(self, node: yaml.MappingNode) -> TopicSelection:
-        values: dict[str, Any] = {}
-        globs = ("include", "exclude", "allow-offset-gaps")
-        for key, value in self.pairs(node, "topics.", (*globs, "rename", "replication", "configs")):
-            path = f"topics.{key.value}"
-            if key.value in globs:
-                self._put(
-                    values,
-                    key.value.replace("-", "_"),
-                    self._globs(value, path, rf"({_TOPIC}|[*?!\[\]])+", "a topic or a glob"),
-                )
-            elif key.value == "replication":
-                kind = kinds.count(1, 32767)
-                self._put(values, "replication", self.scalar(value, path, kind.parse, kind.allowed))
-            else:
-                read = _parse_rename if key.value == "rename" else _parse_config
-                values[key.value] = dict(self._mapping(value, path, read))
-                if key.value == "rename":
-                    self._renames(value, values["rename"])
-        return TopicSelection(**values)
+    def _nodes(self, node: yaml.MappingNode, prefix: str, known: Iterable[str]) -> Iterator[tuple[str, yaml.Node]]:
+        return ((key.value, value) for key, value in self.reading.pairs(node, None, tuple(known), prefix))
 
-    def _groups(self, node: yaml.MappingNode) -> GroupSelection:
-        values: dict[str, Any] = {}
-        for key, value in self.pairs(node, "groups.", ("include", "exclude", "as-end")):
-            globs = self._globs(value, f"groups.{key.value}", r".+", "a group or a glob")
-            self._put(values, key.value.replace("-", "_"), globs)
-        return GroupSelection(**values)
+    def _section(self, owner: type[Any], node: yaml.MappingNode, path: str) -> Any:
+        """Return the section as an object of its class; None if a required key is missing or wrong."""
+        nodes = dict(self._nodes(node, f"{path}.", settings_of(owner)))
+        values = self._fields(owner, nodes, f"{path}.")
+        required = [setting for setting in settings_of(owner).values() if setting.required]
+        for setting in required:
+            if setting.key not in nodes:
+                self.problem(node, f"{path}.{setting.key}", f"is missing; allowed: {setting.kind.allowed}")
+        return owner(**values) if all(setting.name in values for setting in required) else None
 
-    def _limits(self, node: yaml.MappingNode) -> CopyLimits:
-        count = kinds.count(1, 65536)
-        parsers: dict[str, tuple[Callable[[str], Any], str]] = {
-            "max-rate": (_parse_rate, _RATE),
-            "slice-mb": (count.parse, count.allowed),
+    def _fields(self, owner: type[Any], nodes: dict[str, yaml.Node], prefix: str) -> dict[str, Any]:
+        settings = settings_of(owner)
+        values = {
+            settings[key].name: self._value(settings[key].kind, settings[key].repeatable, node, prefix + key)
+            for key, node in nodes.items()
         }
-        values: dict[str, Any] = {}
-        for key, value in self.pairs(node, "limits.", parsers):
-            parse, allowed = parsers[key.value]
-            self._put(values, key.value.replace("-", "_"), self.scalar(value, f"limits.{key.value}", parse, allowed))
-        return CopyLimits(**values)
+        return {name: value for name, value in values.items() if value is not None}
 
-    # Parts of the tree
+    def _value(self, kind: Any, repeatable: bool, node: yaml.Node, path: str) -> Any:
+        """Return the value of a key; None if it has none, or a wrong one."""
+        if isinstance(kind, ValueKind):
+            return self._list(kind, node, path) if repeatable else self._scalar(kind, node, path)
+        if isinstance(kind, SectionKind) and kind.owner is KproxySelection:
+            return self._kproxies(kind, node, path)
+        if isinstance(kind, SectionKind) and is_null(node):
+            return None
+        if not isinstance(node, yaml.MappingNode):
+            self.problem(node, path, f"is not a mapping; allowed: {KEYS}")
+            return None
+        return self._section(kind.owner, node, path) if isinstance(kind, SectionKind) else self._pairs(kind, node, path)
 
-    @staticmethod
-    def _put(values: dict[str, Any], key: str, value: object) -> None:
-        if value is not None:
-            values[key] = value
-
-    def problem(self, node: yaml.Node | None, path: str, text: str) -> None:
-        self.reading.problem(node, path, text)
-
-    def pairs(
-        self, node: yaml.MappingNode, prefix: str, allowed: Iterable[str]
-    ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Yield the allowed keys and their values, each once."""
-        lines: dict[str, int] = {}
-        allowed = tuple(allowed)
-        for key, value in node.value:
-            word = key.value if isinstance(key, yaml.ScalarNode) else ""
-            where = prefix + (word if re.fullmatch(r"[\w.-]{1,60}", word) else quote(word) if word else "a key")
-            if not isinstance(key, yaml.ScalarNode) or word not in allowed:
-                close = closest(word, allowed, word.strip().lower().replace("_", "-"))
-                self.problem(key, where, "no such key; " + suggestion(close, allowed))
-            elif word in lines:
-                self.problem(key, where, f"is given twice, first on line {lines[word]}; allowed: once")
-            else:
-                lines[word] = key.start_mark.line + 1
-                yield key, value
-
-    def scalar(self, node: yaml.Node, path: str, parse: Callable[[str], T], allowed: str) -> T | None:
-        if not isinstance(node, yaml.ScalarNode) or _is_null(node):
-            problem = "has no value" if _is_null(node) else f"is a {_node_kind(node)}"
-            self.problem(node, path, f"{problem}; allowed: {allowed}")
+    def _scalar(self, kind: ValueKind[Any], node: yaml.Node, path: str) -> Any:
+        if not isinstance(node, yaml.ScalarNode) or is_null(node):
+            problem = "has no value" if is_null(node) else f"is {kind_of(node)}"
+            self.problem(node, path, f"{problem}; allowed: {kind.allowed}")
             return None
         try:
-            return parse(node.value)
+            return kind.parse(node.value)
         except ValueError as error:
             self.problem(node, path, str(error))
             return None
 
-    def _globs(self, node: yaml.Node, path: str, pattern: str, noun: str) -> tuple[str, ...] | None:
-        def parse(text: str) -> str:
-            if not re.fullmatch(pattern, text):
-                raise ValueError(f"{quote(text)} is not {noun}; allowed: 'orders-*', [orders, 'payments-*']")
-            return text
-
-        if isinstance(node, yaml.MappingNode) or _is_null(node):
-            self.problem(node, path, f"{'has no value' if _is_null(node) else 'is a mapping'}; allowed: [GLOB, …]")
+    def _list(self, kind: ValueKind[Any], node: yaml.Node, path: str) -> tuple[Any, ...] | None:
+        if isinstance(node, yaml.MappingNode) or is_null(node):
+            self._scalar(kind, node, path)
             return None
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        texts = [self.scalar(item, path, parse, "[GLOB, …]") for item in items]
-        return tuple(text for text in texts if text is not None)
+        values = [self._scalar(kind, item, path) for item in items]
+        return tuple(value for value in values if value is not None)
 
-    def _mapping(
-        self, node: yaml.Node, path: str, parse: Callable[[str, str], tuple[str, str]]
-    ) -> Iterator[tuple[str, str]]:
-        if not isinstance(node, yaml.MappingNode):
-            self.problem(node, path, "is not a mapping; allowed: KEY: VALUE lines")
-            return
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or _is_null(value):
-                self.problem(key, path, "has a key or a value that is no text; allowed: KEY: VALUE lines")
-            elif key.value in lines:
-                self.problem(key, path, f"{quote(key.value)} is given twice, first on line {lines[key.value]}")
+    def _pairs(self, kind: PairsKind, node: yaml.MappingNode, path: str) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        keys: dict[str, yaml.Node] = {}
+        for key, value, own in entries(node):
+            if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or is_null(value):
+                self.problem(key, path, f"has a key or a value that is no text; allowed: {KEYS}")
+            elif key.value in keys:
+                if own:
+                    text = f"{quote(key.value)} is given twice, first on line {line_of(keys[key.value])}"
+                    self.problem(key, path, text)
             else:
-                lines[key.value] = key.start_mark.line + 1
+                keys[key.value] = key
                 try:
-                    yield parse(key.value, value.value)
+                    pairs.update([kind.parse(key.value, value.value)])
                 except ValueError as error:
                     self.problem(key, path, str(error))
+        if path == "topics.rename":
+            self._check_renames(pairs, keys)
+        return pairs
 
-    def _renames(self, node: yaml.Node, renames: Mapping[str, str]) -> None:
+    def _check_renames(self, renames: dict[str, str], keys: dict[str, yaml.Node]) -> None:
         """Report two topics that are renamed to the same name.
 
         Globs can only be checked when the topics are known: `Migration.name_clashes`.
         """
-        lines = {key.value: key for key, _ in node.value} if isinstance(node, yaml.MappingNode) else {}
         by_name: dict[str, str] = {}
         for topic, name in renames.items():
             if name in by_name:
                 text = f"{by_name[name]} and {topic} would both become {name}; allowed: a name of its own for each"
-                self.problem(lines[topic], "topics.rename", text)
+                self.problem(keys[topic], "topics.rename", text)
             by_name.setdefault(name, topic)
 
-
-_RATE = "MB/s, a number above 0"
-
-
-def _parse_rate(text: str) -> float:
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()) or float(text) <= 0:
-        raise ValueError(f"{quote(text)} is not a rate; allowed: {_RATE}")
-    return float(text)
-
-
-def _parse_rename(topic: str, name: str) -> tuple[str, str]:
-    """Parse a line of `rename`. Raises ValueError."""
-    for text in (topic, name):
-        if not re.fullmatch(rf"{_TOPIC}*\*?{_TOPIC}*", text) or not text or text in (".", ".."):
-            raise ValueError(f"{quote(text)} cannot be a topic; allowed: letters, digits, '.', '_', '-', and one *")
-        if len(text) > _LONGEST_TOPIC:
-            raise ValueError(f"{quote(text)} is too long for a topic; allowed: {_LONGEST_TOPIC} characters")
-    if ("*" in topic) != ("*" in name):
-        raise ValueError(f"{topic} and {name}: only one of them has a *; allowed: 'a-*': 'b-*', or names without *")
-    if name in INTERNAL_TOPICS or name.startswith(state_topic_name("")):
-        raise ValueError(f"{name} is a topic of Kafka's or of kproxy's own; allowed: another name")
-    return topic, name
-
-
-def _parse_config(key: str, value: str) -> tuple[str, str]:
-    """Parse a line of `configs`. Raises ValueError."""
-    if not re.fullmatch(r"[a-z0-9.]+", key):
-        raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
-    return key, value
+    def _kproxies(self, kind: SectionKind, node: yaml.Node, path: str) -> KproxySelection | None:
+        """Read a list of addresses, or a mapping that tells how to find the kproxies."""
+        settings = settings_of(KproxySelection)
+        mistakes = len(self.reading.layer.problems)
+        if not isinstance(node, yaml.MappingNode):
+            addresses = self._list(settings["addresses"].kind, node, path) or ()
+            twice = {text for text in addresses if addresses.count(text) > 1}
+            if twice or not (addresses or len(self.reading.layer.problems) > mistakes):
+                problem = f"{min(twice)} is given twice" if twice else f"is empty; allowed: {kind.allowed}"
+                self.problem(node, path, problem)
+            return KproxySelection(addresses) if len(self.reading.layer.problems) == mistakes else None
+        known = [key for key in settings if key != "addresses"]
+        nodes = dict(self._nodes(node, f"{path}.", known))
+        values = self._fields(KproxySelection, nodes, f"{path}.")
+        if ("dns" in nodes) == ("kubernetes" in nodes) or ("dns" in nodes and len(nodes) > 1):
+            problem = f"has {', '.join(nodes)}" if nodes else "is empty"
+            more = ", ".join(key for key in known if key not in ("dns", "kubernetes"))
+            self.problem(node, path, f"{problem}; allowed: {kind.allowed}, and with kubernetes: {more}")
+        return KproxySelection(**values) if len(self.reading.layer.problems) == mistakes else None
 
 
 def _absolute_path(key: str, value: Any) -> Any:
@@ -290,11 +211,3 @@ def _absolute_path(key: str, value: Any) -> Any:
     if Path not in setting.kind.native or not isinstance(value, str) or not value.strip():
         return value
     return os.path.abspath(Path(value).expanduser())
-
-
-def _is_null(node: yaml.Node | None) -> bool:
-    return node is not None and node.tag == "tag:yaml.org,2002:null"
-
-
-def _node_kind(node: yaml.Node) -> str:
-    return "list" if isinstance(node, yaml.SequenceNode) else "mapping"

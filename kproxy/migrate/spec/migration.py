@@ -1,12 +1,13 @@
-"""The options of a migration, and what follows from them for a topic and a group (pure).
+"""The declaration of a migration's file, and what follows from it for a topic and a group (pure).
 
-`kproxy.migrate.spec.document` reads them from the file.
+`kproxy.migrate.spec.document` reads the file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kproxy.base.address import Address
-from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange
+from kproxy.config import kinds
+from kproxy.config.values import MAX_PORT, NODE_PORT_COUNT, PortRange, quote
 from kproxy.migrate.copier.state import state_topic_name
+from kproxy.migrate.spec.declarations import PairsKind, SectionKind, globs, key, number
 from kproxy.migrate.spec.switch_section import SwitchSection
 
 SOURCE, TARGET = SIDES = ("source", "target")
@@ -27,40 +30,89 @@ INTERNAL_TOPICS = frozenset(
 _PORTS = range(20500, 32500 - NODE_PORT_COUNT)
 
 
+_LONGEST_TOPIC = 249
+_RATE = "MB/s, a number above 0"
+
+
+def _parse_rate(text: str) -> float:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()) or float(text) <= 0:
+        raise ValueError(f"{quote(text)} is not a rate; allowed: {_RATE}")
+    return float(text)
+
+
+def _parse_rename(topic: str, name: str) -> tuple[str, str]:
+    """Parse a line of `rename`. Raises ValueError."""
+    for text in (topic, name):
+        if not re.fullmatch(r"[\w.-]*\*?[\w.-]*", text, re.ASCII) or not text or text in (".", ".."):
+            raise ValueError(f"{quote(text)} cannot be a topic; allowed: letters, digits, '.', '_', '-', and one *")
+        if len(text) > _LONGEST_TOPIC:
+            raise ValueError(f"{quote(text)} is too long for a topic; allowed: {_LONGEST_TOPIC} characters")
+    if ("*" in topic) != ("*" in name):
+        raise ValueError(f"{topic} and {name}: only one of them has a *; allowed: 'a-*': 'b-*', or names without *")
+    if name in INTERNAL_TOPICS or name.startswith(state_topic_name("")):
+        raise ValueError(f"{name} is a topic of Kafka's or of kproxy's own; allowed: another name")
+    return topic, name
+
+
+def _parse_config(key: str, value: str) -> tuple[str, str]:
+    """Parse a line of `configs`. Raises ValueError."""
+    if not re.fullmatch(r"[a-z0-9.]+", key):
+        raise ValueError(f"{quote(key)} is not a configuration of a topic; allowed: such as min.insync.replicas")
+    return key, value
+
+
+_TOPICS = globs(r"[A-Za-z0-9._*?!\[\]-]+", "a topic or a glob")
+_GROUPS = globs(r".+", "a group or a glob")
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """The section `topics` of the file. `include`, `exclude` and `allow_offset_gaps` are globs."""
+    """The section `topics` of the file."""
 
-    include: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    """A name, or a glob with one `*`, to a name, or to a name with one `*`."""
-    replication: int | None = None
-    """Replicas of created topics; None for the target's default."""
-    configs: Mapping[str, str] = field(default_factory=dict)
-    """Configurations of created topics, besides the source's."""
-    allow_offset_gaps: tuple[str, ...] = ()
-    """Globs of topics that were compacted once: offsets may be missing although they are not compacted now."""
+    include: tuple[str, ...] = key(_TOPICS, "Globs of the topics to copy.", default=("*",), repeatable=True)
+    exclude: tuple[str, ...] = key(_TOPICS, "Globs of topics to leave out.", repeatable=True)
+    rename: Mapping[str, str] = key(
+        PairsKind(_parse_rename),
+        "A name, or a glob with one *, to a name, or to a name with one *.",
+        factory=dict,
+    )
+    replication: int | None = key(
+        kinds.count(1, 32767), "Replicas of created topics; by default, the target's default."
+    )
+    configs: Mapping[str, str] = key(
+        PairsKind(_parse_config), "Configurations of created topics, besides the source's.", factory=dict
+    )
+    allow_offset_gaps: tuple[str, ...] = key(
+        _TOPICS,
+        "Globs of topics that were compacted once: offsets may be missing although they are not compacted now.",
+        repeatable=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSelection:
-    """The section `groups` of the file. `include` and `exclude` are globs."""
+    """The section `groups` of the file."""
 
-    include: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ()
-    as_end: tuple[str, ...] = ()
-    """Names of groups whose positions beyond the end of a log are translated as its end."""
+    include: tuple[str, ...] = key(
+        _GROUPS, "Globs of the groups whose positions to translate.", default=("*",), repeatable=True
+    )
+    exclude: tuple[str, ...] = key(_GROUPS, "Globs of groups to leave out.", repeatable=True)
+    as_end: tuple[str, ...] = key(
+        _GROUPS,
+        "Names of groups whose positions beyond the end of a log are translated as its end.",
+        repeatable=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLimits:
     """The section `limits` of the file."""
 
-    max_rate: float | None = None
-    """MB/s of the whole job; None for no limit."""
-    slice_mb: int = 256
-    """MB of one partition that one task copies."""
+    max_rate: float | None = key(
+        number("MB/S", _RATE, _parse_rate, {"exclusiveMinimum": 0}),
+        "MB/s of the whole job; by default, there is no limit.",
+    )
+    slice_mb: int = key(kinds.count(1, 65536), "MB of one partition that one task copies.", default=256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +121,15 @@ class Migration:
 
     source: Mapping[str, Any] = field(repr=False)  # may have secrets
     target: Mapping[str, Any] = field(repr=False)
-    name: str = "migration"
-    topics: TopicSelection = field(default_factory=TopicSelection)
-    groups: GroupSelection = field(default_factory=GroupSelection)
-    limits: CopyLimits = field(default_factory=CopyLimits)
-    acls: bool = True
-    quotas: bool = True
-    switch: SwitchSection | None = None
+    name: str = key(kinds.NAME, "Name of the migration, which its state topic has.", default="migration")
+    topics: TopicSelection = key(SectionKind(TopicSelection), "The topics to copy.", default=TopicSelection())
+    groups: GroupSelection = key(SectionKind(GroupSelection), "The consumer groups to move.", default=GroupSelection())
+    limits: CopyLimits = key(SectionKind(CopyLimits), "Limits of the copy.", default=CopyLimits())
+    acls: bool = key(kinds.BOOLEAN, "Copy ACLs.", default=True)
+    quotas: bool = key(kinds.BOOLEAN, "Copy quotas.", default=True)
+    switch: SwitchSection | None = key(
+        SectionKind(SwitchSection), "The kproxies whose clients `kproxy migrate switch` moves."
+    )
 
     @property
     def state_topic(self) -> str:

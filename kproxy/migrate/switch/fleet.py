@@ -164,7 +164,7 @@ def open_fleet(switch: SwitchSection, seconds: float = REPLY_TIMEOUT) -> KproxyF
 
 def _addresses(kproxies: KproxySelection) -> Iterator[tuple[str, Address, str, bool]]:
     """Yield for each kproxy its name for people, address, host of its certificate, and whether it uses HTTPS."""
-    if kproxies.labels:
+    if kproxies.kubernetes:
         for name, host in addresses_of_pods(kproxies):
             yield name, Address(host, kproxies.port), host, kproxies.https
         return

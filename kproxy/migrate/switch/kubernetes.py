@@ -27,7 +27,7 @@ def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
     """Return the name and IP address of each running pod with these labels. Raises ConfigError."""
     server = _server(kproxies.kubeconfig)
     namespace = kproxies.namespace or server.namespace
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods?{urlencode({'labelSelector': kproxies.labels})}"
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods?{urlencode({'labelSelector': kproxies.kubernetes})}"
     answer = _get_json(server, path)
     addresses = []
     for pod in _pods_in(answer, server):
@@ -40,7 +40,7 @@ def addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
             raise ConfigError(f"switch.kproxies: pod {name} does not run yet: wait until all pods run, then try again")
         addresses.append((name, str(status["podIP"])))
     if not addresses:
-        raise ConfigError(f"switch.kproxies: namespace {namespace} has no pod with labels {kproxies.labels}")
+        raise ConfigError(f"switch.kproxies: namespace {namespace} has no pod with labels {kproxies.kubernetes}")
     return sorted(addresses)
 
 

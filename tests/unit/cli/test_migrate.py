@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -15,6 +16,11 @@ def test_its_commands_have_help() -> None:
     for command in ("plan", "prepare", "undo"):
         assert f"\n  {command}" in told
         assert "FILE is the YAML file" in CliRunner().invoke(kproxy, ["migrate", command, "--help"]).output
+
+
+def test_the_schema_of_its_file() -> None:
+    schema = json.loads(CliRunner().invoke(kproxy, ["migrate", "schema"]).output)
+    assert schema["required"] == ["source", "target"]
 
 
 def test_others_do_not_import_it() -> None:

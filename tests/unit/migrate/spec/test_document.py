@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
@@ -11,7 +13,10 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.spec.document import Migration, read_migration
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, TopicSelection
+from kproxy.migrate.spec.schema import json_schema
 from kproxy.spark.configuration import build_host_config
+
+ROOT = Path(__file__).parents[4]
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
 FULL = """\
@@ -59,6 +64,32 @@ def test_everything(file: Path) -> None:
     assert migration.groups == GroupSelection(("billing-*",), ("billing-old",), ("billing-lost",))
     assert migration.limits == CopyLimits(12.5, 64)
     assert (migration.acls, migration.quotas) == (False, True)
+
+
+def test_the_schema_accepts_what_is_read() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    documented = re.search(r"```yaml\n(name: eu-move.*?)```", (ROOT / "docs/migration.md").read_text(), re.DOTALL)
+    assert documented is not None
+    kubernetes = BOTH + "switch: {kproxies: {kubernetes: app=kproxy, port: 1}, target-upstream: green}\ntopics:\n"
+    for text in (FULL, BOTH, documented[1], kubernetes):
+        jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source: {bootstrap-servers: a}", BOTH + "toppics: {}", BOTH + "name: Eu_Move", BOTH + "acls: maybe",
+        BOTH + "topics: orders", BOTH + "topics: {include: 'a b'}", BOTH + "topics: {replication: 0}",
+        BOTH + "limits: {max-rate: 0}", BOTH + "topics: {rename: {a: [b]}}", BOTH + "switch: {kproxies: a}",
+        BOTH + "switch: {kproxies: {dns: a, kubernetes: b}, target-upstream: green}",
+        BOTH.replace("b:9092", "b:9092, tlss: yes"),
+    ],
+)  # fmt: skip
+def test_the_schema_rejects_what_is_refused(file: Path, text: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), json_schema())
+    with pytest.raises(ConfigError):
+        made(file, text)
 
 
 def test_defaults(file: Path) -> None:

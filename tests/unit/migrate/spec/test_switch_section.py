@@ -49,10 +49,10 @@ def test_what_is_not_said(tmp_path: Path) -> None:
     [
         ("{dns: 'kproxies.prod.svc:19091'}", KproxySelection(dns="kproxies.prod.svc:19091")),
         ("{dns: 'https://kproxies'}", KproxySelection(dns="https://kproxies:19091")),
-        ("{kubernetes: 'app=kproxy,tier!=test'}", KproxySelection(labels="app=kproxy,tier!=test")),
+        ("{kubernetes: 'app=kproxy,tier!=test'}", KproxySelection(kubernetes="app=kproxy,tier!=test")),
         (
             "{kubernetes: app=kproxy, namespace: prod, port: 19443, https: yes, kubeconfig: /k}",
-            KproxySelection(labels="app=kproxy", namespace="prod", port=19443, https=True, kubeconfig=Path("/k")),
+            KproxySelection(kubernetes="app=kproxy", namespace="prod", port=19443, https=True, kubeconfig=Path("/k")),
         ),
     ],
     ids=["dns", "dns https", "labels", "labels and all"],

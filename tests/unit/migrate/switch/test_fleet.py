@@ -130,9 +130,9 @@ def test_pods(tmp_path: Path) -> None:
     items = [pod("kp-1", "10.0.0.2"), pod("kp-0", "10.0.0.1"), pod("old", None, "Succeeded")]
     with api(200, {"items": items}) as (port, asked):
         file = kubeconfig(tmp_path, f"http://127.0.0.1:{port}", {"token": "t0ken"})
-        assert named(KproxySelection(labels="app=kproxy", kubeconfig=file)) == ["kp-0", "kp-1"]
+        assert named(KproxySelection(kubernetes="app=kproxy", kubeconfig=file)) == ["kp-0", "kp-1"]
         assert asked == [("/api/v1/namespaces/prod/pods?labelSelector=app%3Dkproxy", "Bearer t0ken")]
-        named(KproxySelection(labels="a=b", namespace="other", kubeconfig=file))
+        named(KproxySelection(kubernetes="a=b", namespace="other", kubeconfig=file))
         assert asked[1][0].startswith("/api/v1/namespaces/other/pods")
 
 
@@ -150,7 +150,7 @@ def test_pods_with_a_client_certificate(tmp_path: Path) -> None:
     with api(200, {"items": [pod("kp-0", "10.0.0.1")]}, context) as (port, _):
         url = f"https://127.0.0.1:{port}"
         file = kubeconfig(tmp_path, url, user, **{"certificate-authority-data": trust})
-        assert named(KproxySelection(labels="a=b", kubeconfig=file)) == ["kp-0"]
+        assert named(KproxySelection(kubernetes="a=b", kubeconfig=file)) == ["kp-0"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_kubernetes_says_something_else(tmp_path: Path, status: int, answer: obj
     with api(status, answer) as (port, _):
         file = kubeconfig(tmp_path, f"http://127.0.0.1:{port}", {})
         with pytest.raises(ConfigError) as caught:
-            named(KproxySelection(labels="a=b", kubeconfig=file))
+            named(KproxySelection(kubernetes="a=b", kubeconfig=file))
     assert words in str(caught.value)
 
 
@@ -188,14 +188,14 @@ def test_kubernetes_says_something_else(tmp_path: Path, status: int, answer: obj
 def test_kubeconfigs_that_are_none(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "k").write_text(text)
     with pytest.raises(ConfigError, match=words):
-        named(KproxySelection(labels="a=b", kubeconfig=tmp_path / "k"))
+        named(KproxySelection(kubernetes="a=b", kubeconfig=tmp_path / "k"))
 
 
 def test_a_kubeconfig_that_runs_a_program(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": {"command": "x"}})
     with pytest.raises(ConfigError, match="runs a program to log in"):
-        named(KproxySelection(labels="a=b", kubeconfig=file))
+        named(KproxySelection(kubernetes="a=b", kubeconfig=file))
     with pytest.raises(ConfigError, match="no answer from Kubernetes"):
-        named(KproxySelection(labels="a=b", kubeconfig=kubeconfig(tmp_path, "http://127.0.0.1:1", {})))
+        named(KproxySelection(kubernetes="a=b", kubeconfig=kubeconfig(tmp_path, "http://127.0.0.1:1", {})))
     with pytest.raises(ConfigError, match="cannot be read"):
-        named(KproxySelection(labels="a=b", kubeconfig=tmp_path / "none"))
+        named(KproxySelection(kubernetes="a=b", kubeconfig=tmp_path / "none"))

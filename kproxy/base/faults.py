@@ -87,14 +87,15 @@ class Fault(StrEnum):
     KPROXY = "kproxy"  # kproxy's own message; the remedy of its table
 
 
+def fault_set(names: str) -> frozenset[Fault]:
+    """Return the faults with these names, between which are spaces."""
+    return frozenset(map(Fault, names.split()))
+
+
 # Faults that the address in a message shows, and not its words.
-BY_ADDRESS = frozenset(
-    {
-        Fault.NAME_RESOLVES_WRONGLY,
-        Fault.LOOPBACK_ADVERTISED,
-        Fault.WILDCARD_ADVERTISED,
-        Fault.CONTAINER_NAME_ADVERTISED,
-        Fault.KUBERNETES_NAME_ADVERTISED,
-        Fault.PRIVATE_ADDRESS_ADVERTISED,
-    }
+BY_ADDRESS = fault_set(
+    """
+    name-resolves-wrongly loopback-advertised wildcard-advertised container-name-advertised
+    kubernetes-name-advertised private-address-advertised
+    """
 )

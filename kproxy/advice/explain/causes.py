@@ -8,51 +8,28 @@ from dataclasses import replace as copy
 
 from kproxy.advice.explain.addressfaults import host_of, refine
 from kproxy.advice.explain.matches import MessageMatch
-from kproxy.base.faults import Fault
+from kproxy.base.faults import Fault, fault_set
 
-_UNREACHABLE_FAULTS = frozenset(
-    {
-        Fault.NAME_NOT_RESOLVED,
-        Fault.NAME_RESOLVES_WRONGLY,
-        Fault.DNS_SILENT,
-        Fault.LOOPBACK_ADVERTISED,
-        Fault.WILDCARD_ADVERTISED,
-        Fault.CONTAINER_NAME_ADVERTISED,
-        Fault.KUBERNETES_NAME_ADVERTISED,
-        Fault.PRIVATE_ADDRESS_ADVERTISED,
-        Fault.PORT_CLOSED,
-        Fault.FILTERED,
-        Fault.NO_ROUTE,
-        Fault.IPV6_ONLY,
-    }
+_UNREACHABLE_FAULTS = fault_set(
+    """
+    name-not-resolved name-resolves-wrongly dns-silent loopback-advertised wildcard-advertised
+    container-name-advertised kubernetes-name-advertised private-address-advertised port-closed filtered no-route
+    ipv6-only
+    """
 )
-_TLS_FAULTS = frozenset(
-    {
-        Fault.TLS_TO_PLAINTEXT,
-        Fault.PLAINTEXT_TO_TLS,
-        Fault.CERTIFICATE_NAME,
-        Fault.CERTIFICATE_EXPIRED,
-        Fault.CERTIFICATE_NOT_YET_VALID,
-        Fault.CERTIFICATE_UNTRUSTED,
-        Fault.CLIENT_CERTIFICATE_MISSING,
-        Fault.CLIENT_CERTIFICATE_REFUSED,
-        Fault.TLS_VERSION,
-    }
+_TLS_FAULTS = fault_set(
+    """
+    tls-to-plaintext plaintext-to-tls certificate-name certificate-expired certificate-not-yet-valid
+    certificate-untrusted client-certificate-missing client-certificate-refused tls-version
+    """
 )
-_LOGIN_FAULTS = frozenset(
-    {
-        Fault.LOGIN_NEEDED,
-        Fault.LOGIN_NOT_OFFERED,
-        Fault.SASL_MECHANISM,
-        Fault.CREDENTIALS_REFUSED,
-        Fault.KERBEROS,
-        Fault.CREDENTIALS_UNREADABLE,
-    }
+_LOGIN_FAULTS = fault_set(
+    """
+    login-needed login-not-offered sasl-mechanism credentials-refused kerberos credentials-unreadable
+    """
 )
 # Faults of groups, transactions and requests that follow if clients cannot use brokers.
-_SECONDARY_FAULTS = frozenset(
-    {Fault.TOPIC_UNKNOWN, Fault.OVERLOADED, Fault.GROUP, Fault.NO_COORDINATOR, Fault.NO_CONTROLLER, Fault.CONFIGURATION}
-)
+_SECONDARY_FAULTS = fault_set("topic-unknown overloaded group no-coordinator no-controller configuration")
 
 # The faults that follow from each fault.
 _CONSEQUENCES: dict[Fault, frozenset[Fault]] = {
@@ -110,7 +87,7 @@ class Cause:
 _WEAK_FAULTS = frozenset({Fault.SILENT, Fault.CLOSED})
 
 # The last faults in the list where a message fits several causes, because they are the least specific.
-_UNSPECIFIC_FAULTS = frozenset({Fault.CLOSED, Fault.SILENT, Fault.TLS_FAILED, Fault.OVERLOADED})
+_UNSPECIFIC_FAULTS = fault_set("closed silent tls-failed overloaded")
 
 # A message that fits all of these shows only that something failed.
 _VAGUE_FAULTS = frozenset({Fault.PORT_CLOSED, Fault.CLOSED})

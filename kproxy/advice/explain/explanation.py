@@ -14,23 +14,14 @@ from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.own import OwnMessage
 from kproxy.advice.remedies.remedy import Remedy
 from kproxy.base.diagnostic import ERROR, Diagnostic, DiagnosticPlace, to_json
-from kproxy.base.faults import Fault
+from kproxy.base.faults import fault_set
 
 # Faults that kproxy beside the client solves at once.
-_SOLVED_BY_KPROXY = frozenset(
-    {
-        Fault.NAME_NOT_RESOLVED,
-        Fault.NAME_RESOLVES_WRONGLY,
-        Fault.LOOPBACK_ADVERTISED,
-        Fault.WILDCARD_ADVERTISED,
-        Fault.CONTAINER_NAME_ADVERTISED,
-        Fault.KUBERNETES_NAME_ADVERTISED,
-        Fault.PRIVATE_ADDRESS_ADVERTISED,
-        Fault.FILTERED,
-        Fault.NO_ROUTE,
-        Fault.PORT_CLOSED,
-        Fault.WRONG_LISTENER,
-    }
+_SOLVED_BY_KPROXY = fault_set(
+    """
+    name-not-resolved name-resolves-wrongly loopback-advertised wildcard-advertised container-name-advertised
+    kubernetes-name-advertised private-address-advertised filtered no-route port-closed wrong-listener
+    """
 )
 _PLACEHOLDER = "HOST:PORT"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kproxy.base.faults import Fault
+from kproxy.base.faults import Fault, fault_set
 from kproxy.base.format import abbreviate
 from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_checks
 from kproxy.inspect.doctor.address_class import AddressClass, classify
@@ -23,16 +23,11 @@ from kproxy.inspect.doctor.name_advice import advice_for_name
 # Different reasons of one fault that are said.
 _REASONS = 3
 # An address with one of these is known to others, perhaps, and useless to this client.
-_WRONG_LISTENER_FAULTS = (
-    Fault.NAME_NOT_RESOLVED,
-    Fault.CONTAINER_NAME_ADVERTISED,
-    Fault.KUBERNETES_NAME_ADVERTISED,
-    Fault.PRIVATE_ADDRESS_ADVERTISED,
-    Fault.LOOPBACK_ADVERTISED,
-    Fault.NAME_RESOLVES_WRONGLY,
-    Fault.PORT_CLOSED,
-    Fault.FILTERED,
-    Fault.NO_ROUTE,
+_WRONG_LISTENER_FAULTS = fault_set(
+    """
+    name-not-resolved container-name-advertised kubernetes-name-advertised private-address-advertised
+    loopback-advertised name-resolves-wrongly port-closed filtered no-route
+    """
 )
 
 

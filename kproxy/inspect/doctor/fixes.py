@@ -8,39 +8,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from kproxy.base.faults import Fault
+from kproxy.base.faults import Fault, fault_set
 from kproxy.inspect.doctor import advertised_lines, name_advice
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 
 # Faults of an advertised address that another advertised address fixes.
-_OF_ADDRESSES = frozenset(
-    {
-        Fault.NAME_NOT_RESOLVED,
-        Fault.CONTAINER_NAME_ADVERTISED,
-        Fault.KUBERNETES_NAME_ADVERTISED,
-        Fault.PRIVATE_ADDRESS_ADVERTISED,
-        Fault.LOOPBACK_ADVERTISED,
-        Fault.WILDCARD_ADVERTISED,
-        Fault.PORT_CLOSED,
-        Fault.NAME_RESOLVES_WRONGLY,
-        Fault.NOT_KAFKA,
-        Fault.WRONG_NODE,
-        Fault.WRONG_CLUSTER,
-        Fault.MIXING_LOAD_BALANCER,
-    }
+_OF_ADDRESSES = fault_set(
+    """
+    name-not-resolved container-name-advertised kubernetes-name-advertised private-address-advertised
+    loopback-advertised wildcard-advertised port-closed name-resolves-wrongly not-kafka wrong-node wrong-cluster
+    mixing-load-balancer
+    """
 )
 # Faults that can also be fixed on this machine, or in the network.
-_OF_THE_WAY = frozenset(
-    {
-        Fault.FILTERED,
-        Fault.NO_ROUTE,
-        Fault.SILENT,
-        Fault.CLOSED,
-        Fault.DNS_SILENT,
-        Fault.IPV6_ONLY,
-    }
-)
+_OF_THE_WAY = fault_set("filtered no-route silent closed dns-silent ipv6-only")
 
 
 def advertised(fault: Fault, contacts: Sequence[Contact], examination: Examination) -> tuple[str, tuple[str, ...]]:

@@ -18,7 +18,6 @@ from kproxy.config.options import all_settings
 UPSTREAMS = "upstreams"
 # Variables with kproxy's prefix that are no options: for the command itself, for `exec`, for the demo cluster.
 CONFIG_VARIABLE = ENV_PREFIX + "CONFIG"
-DEBUG_VARIABLE = ENV_PREFIX + "DEBUG"
 BOOTSTRAP_VARIABLE = ENV_PREFIX + "BOOTSTRAP"
 _OTHERS = ("CONFIG", "DEBUG", "BOOTSTRAP", "CACHE", "COMPILED", "PURE")
 OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in _OTHERS)

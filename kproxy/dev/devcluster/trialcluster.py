@@ -24,7 +24,6 @@ from kproxy.dev.devcluster.screen import Screen
 from kproxy.dev.devcluster.watchdog import Watchdog
 from kproxy.net.freeports import HOST
 
-DEFAULT_NAME = "kafka-{id}.cluster.internal"
 USER = "alice"
 _TLS, _SASL = "TLS", "SASL"
 _LOOK_AGAIN_S = 0.25

@@ -71,11 +71,6 @@ class Admin:
         controller = self.ask(MetadataRequest(topics=[])).controller_id
         return self.ask(request, controller if controller >= 0 else None)
 
-    def supports(self, request: Any) -> bool:
-        """Return True if the first broker that replied supports this request in a version that kafka-python has."""
-        versions = self.client._manager.broker_version_data.api_versions
-        return int(request.API_KEY) in {int(key) for key in versions}
-
     @property
     def version(self) -> tuple[int, ...]:
         """The lowest Kafka version that the brokers can have, judged by the API versions that they support."""

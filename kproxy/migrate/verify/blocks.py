@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece
+from kproxy.migrate.verify.pieces import PartitionPiece
 
 # The block of records that are on the target and that the map does not have.
 EXTRA = -1
@@ -48,12 +48,6 @@ class PieceVerdict:
     @property
     def is_equal(self) -> bool:
         return not self.bad and not self.extra.count
-
-    def first_bad(self) -> PartitionPiece | None:
-        """Return the first block that differs, or None if there are only extra records."""
-        if not self.bad:
-            return None
-        return self.piece.part(self.bad[0] << BLOCK_BITS, self.bad[0] + 1 << BLOCK_BITS)
 
 
 def compare_blocks(

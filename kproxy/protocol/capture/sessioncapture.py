@@ -35,7 +35,6 @@ _LONGEST_NAME = 100
 _UNKNOWN = "kproxy has no definition of this API and version"
 _TOO_LONG = f"its copy would be longer than {MAX_COPY} bytes"
 _MALFORMED = "it does not match its definition"
-STARTED_BEFORE = "it began before the capture"
 TOKENS = "SASL tokens without headers may follow, so nothing more of this connection is shown"
 OUT_OF_STEP = "kproxy cannot tell what the following frames are, so nothing more of this connection is shown"
 

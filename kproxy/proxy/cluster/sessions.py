@@ -211,10 +211,9 @@ class Sessions:
         for connection in busy:
             connection.close()
 
-    def _close_pending(self, route: ClientRoute | None = None) -> None:
-        """Close the pending connections of this route; None: all of them."""
+    def _close_pending(self) -> None:
         for connection in list(self._connections):
-            if not connection.is_open and (route is None or connection.route is route):
+            if not connection.is_open:
                 connection.close()
 
     def _make_switchable(self) -> None:

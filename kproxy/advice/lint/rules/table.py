@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.source import Edit, SourceLocation
@@ -295,9 +295,3 @@ def combine(*groups: Sequence[Edit] | None) -> list[Edit] | None:
             return None
         edits += group
     return edits
-
-
-def entry_location(value: ConfigValue, index: int) -> SourceLocation:
-    """Return the location of an entry of a list, for the column."""
-    spans = value._entry_spans()
-    return value.location if spans is None else replace(value.location, index=spans[index][0])

@@ -22,6 +22,7 @@ from bench.native import BROKER_PORT, FETCH, PRODUCE, Request, StubBroker
 from bench.peers import KPROXY, Peer, launch, standard_peers
 from bench.windows import Bench, Settings
 from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import LastSwitch, ParticipantState, SwitchOutcome
 
 SWITCHABLE, GUARDED = "kproxy-upstreams", "kproxy-guarded"
@@ -96,7 +97,8 @@ def _with_upstreams(name: str, directory: Path, state: ParticipantState) -> Peer
     """Return a configuration whose two upstreams are both the stub broker; no switch happens."""
     state_file = directory / f"{name}.state"
     state_file.mkdir(exist_ok=True)
-    (state_file / "cluster-default.json").write_bytes(asjson.encode_state_file("default", state, ended=True))
+    saved = SavedState(state, ended=True, fetched=())
+    (state_file / "cluster-default.json").write_bytes(asjson.encode_state_file("default", saved))
     servers = {"bootstrap-servers": f"127.0.0.1:{BROKER_PORT}"}
     file = directory / f"{name}.yaml"
     file.write_text(

@@ -18,6 +18,7 @@ import yaml
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.parts import Part
 from tests.harness.clients.spark import connector, settings, spark_home
 from tests.harness.clusters.steady import STEADY
@@ -339,9 +340,8 @@ def _settled(data: bytes) -> bytes:
     unit = json.loads(data)["cluster"]
     kept = asjson.decode_state_file(data, unit)
     last = None if kept.state.last is None else replace(kept.state.last, at=0.0)
-    return asjson.encode_state_file(
-        unit, replace(kept.state, last=last), ended=True, parts=kept.parts, clients=kept.clients
-    )
+    state = replace(kept.state, last=last)
+    return asjson.encode_state_file(unit, SavedState(state, True, kept.parts, kept.clients, fetched=()))
 
 
 def _named(doubt: Mapping[str, object]) -> bool:

@@ -4,7 +4,6 @@
     clusters        the clusters that are served, and their background tasks
     switchregistry  the switches of clusters that have two upstreams, as the admin endpoint sees them
     unitswitch      the switch of one unit: its events, timers and effects, each step written down first
-    statewriter     the state of one unit on the disk, and what to assume where it cannot be written
     statedir        what is written down: `--state-dir`
     effects         what a switch does to clusters and sessions
     control         how the process ends: signals, `--exit-with`, `/quit`, drain

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import sys
-from collections.abc import Collection, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from kproxy.base import regularfile
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.switching import asjson
 from kproxy.proxy.switching.asjson import SavedState
-from kproxy.proxy.switching.doubts import ClientIdentity
-from kproxy.proxy.switching.participant import ParticipantState
+from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit
+
+log = logging.getLogger(__name__)
 
 # No state has more bytes.
 _MOST = 512 * 1024
@@ -98,36 +99,15 @@ class StateDir:
         except ValueError as error:
             raise ValueError(f"it {error}") from None
 
-    def write(
-        self,
-        unit: str,
-        state: ParticipantState,
-        *,
-        ended: bool = False,
-        parts: Sequence[str] = (),
-        clients: Sequence[str] = (),
-        fetched: Collection[ClientIdentity] | None = (),
-        unsure: float = 0.0,
-        unknown: float = 0.0,
-    ) -> None:
+    def write(self, unit: str, saved: SavedState) -> None:
         """Store the state of a unit, without `fetched` if it would be too long to read again.
 
         Clients choose their names. Raises OSError; then the file is what it was before, or, if only the directory could
         not be synced, the new one: `read` shows which.
         """
-        encode = partial(
-            asjson.encode_state_file,
-            unit,
-            state,
-            ended=ended,
-            parts=parts,
-            clients=clients,
-            unsure=unsure,
-            unknown=unknown,
-        )
-        data = encode(fetched=fetched)
+        data = asjson.encode_state_file(unit, saved)
         if len(data) > _MOST:
-            data = encode(fetched=None)
+            data = asjson.encode_state_file(unit, replace(saved, fetched=None))
         name = _file_of(unit)
         scratch = f".{name}.new"
         descriptor = os.open(scratch, _SCRATCH, _PRIVATE, dir_fd=self._folder)  # not truncated: it may be kept room
@@ -137,7 +117,7 @@ class StateDir:
             os.fsync(descriptor)
         os.replace(scratch, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         os.fsync(self._folder)
-        if state.holds:
+        if saved.state.holds:
             self._keep_room(scratch, len(data) + _LONGER)
 
     def _keep_room(self, scratch: str, size: int) -> None:
@@ -150,6 +130,45 @@ class StateDir:
                 os.posix_fallocate(descriptor, 0, size)
             finally:
                 os.close(descriptor)
+
+
+class StateWriter:
+    """The writer of one unit. `problem`: why the last write failed, or "". `directory`: None if nothing is stored."""
+
+    def __init__(self, directory: StateDir | None, unit: str) -> None:
+        self.directory = directory
+        self.problem = ""
+        self._unit = unit
+        self._tried_commit = False  # since something was written
+
+    def write(self, saved: SavedState) -> str:
+        """Store this from now on. Return why that was not possible, or ""."""
+        if self.directory is None:
+            return ""
+        try:
+            self.directory.write(self._unit, saved)
+        except OSError as error:
+            self._tried_commit |= saved.state.phase is Phase.COMMITTED
+            problem = f"the state cannot be written to --state-dir: {error.strerror}"
+            if problem != self.problem:
+                log.error("cluster %s: %s; kproxy tries again each second", self._unit, problem)
+            self.problem = problem
+            return problem
+        if self.problem:
+            log.warning("cluster %s: the state is written to --state-dir again", self._unit)
+        self.problem, self._tried_commit = "", False
+        return ""
+
+    @property
+    def may_be_committed(self) -> bool:
+        """True if another process may find a commit here though its write failed: it may be there all the same."""
+        if self.directory is None or not self._tried_commit:
+            return False
+        try:
+            stored = self.directory.read(self._unit)
+        except ConfigError:
+            return True
+        return stored is None or stored.state.phase is Phase.COMMITTED
 
 
 def _file_of(unit: str) -> str:

@@ -17,10 +17,10 @@ from typing import Any
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import one_line
 from kproxy.proxy.app.effects import SwitchEffects
-from kproxy.proxy.app.statedir import StateDir
-from kproxy.proxy.app.statewriter import StateWriter
+from kproxy.proxy.app.statedir import StateDir, StateWriter
 from kproxy.proxy.status.model import SwitchStatus
 from kproxy.proxy.switching import asjson, participant
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, Doubt
 from kproxy.proxy.switching.participant import (
     MAX_HOLD_SECONDS,
@@ -110,24 +110,14 @@ class UnitSwitch:
     def write(self) -> None:
         """Write down the present state. Raises ConfigError."""
         stored = self._stored
-        if self._has_begun or stored is None:
-            problem = self._write(self.state)
-        else:  # nothing has happened so far, and perhaps nothing will: a good end stays one
-            problem = self._writer.write(
-                stored.state,
-                ended=stored.ended,
-                parts=stored.parts,
-                clients=stored.clients,
-                fetched=stored.fetched,
-                unsure=stored.unsure,
-                unknown=stored.unknown,
-            )
-        if problem:
+        # If nothing has happened so far, perhaps nothing will: a good end stays one.
+        is_new = self._has_begun or stored is None
+        if problem := self._write(self.state) if is_new else self._writer.write(stored):
             raise ConfigError(problem)
 
     def _write(self, participant: ParticipantState) -> str:
         """Write down a state. Return why that was not possible, or ""."""
-        return self._writer.write(participant, parts=self.parts, clients=self.clients)
+        return self._writer.write(SavedState(participant, parts=self.parts, clients=self.clients))
 
     def begin(self) -> None:
         """Continue where the former process was, unless this has begun already. Raises ConfigError."""
@@ -166,15 +156,10 @@ class UnitSwitch:
         writes, now = self._effects.writes(self.cluster), self._now()
         if self.directory is None or not self._has_begun or writes.unanswered or self.state.holds:
             return
-        self._writer.write(
-            self.state,
-            ended=True,
-            parts=self.parts,
-            clients=self.clients,
-            fetched=self._effects.fetched(self.cluster),
-            unsure=max(0.0, self._doubts_until - now, *(doubt.left for doubt in writes.doubts)),
-            unknown=max(0.0, self._fetched_unknown_until - now),
-        )
+        unsure = max(0.0, self._doubts_until - now, *(doubt.left for doubt in writes.doubts))
+        unknown = max(0.0, self._fetched_unknown_until - now)
+        fetched = self._effects.fetched(self.cluster)
+        self._writer.write(SavedState(self.state, True, self.parts, self.clients, fetched, unsure, unknown))
 
     def apply(self, command: Command) -> str:
         """Apply a command; return why that is not possible, or ""."""

@@ -34,7 +34,7 @@ wait. Up to the commit, each participant may abort by itself (its deadline).
    executed. A restart continues from the written state. If an effect fails (a defect), kproxy accepts no further
    command; a restart executes all of it. One step needs no disk: at the deadline kproxy undoes the switch in any case,
    as a restart would that finds the former state and a deadline in the past. Only a commit that may be on the disk,
-   although writing it failed, prevents that (`kproxy.proxy.app.statewriter`). A restart that finds such a state assumes
+   although writing it failed, prevents that (`kproxy.proxy.app.statedir`). A restart that finds such a state assumes
    that writes have passed since.
  * A flip is one step of the event loop: it changes the gateway's upstream and cuts the sessions, without a pause.
  * HELD means that no client will repeat a write: no write is without a response, and no client is in doubt (`doubts`).

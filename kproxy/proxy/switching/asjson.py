@@ -31,7 +31,7 @@ The last two make a part of a cluster, and end one.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, NoReturn
@@ -114,26 +114,17 @@ def _part_command(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, Part
     return cluster, PartCommand(name, clients)
 
 
-def encode_state_file(
-    unit: str,
-    state: ParticipantState,
-    *,
-    ended: bool = False,
-    parts: Sequence[str] = (),
-    clients: Sequence[str] = (),
-    fetched: Collection[ClientIdentity] | None = (),
-    unsure: float = 0.0,
-    unknown: float = 0.0,
-) -> bytes:
+def encode_state_file(unit: str, saved: SavedState) -> bytes:
     """Return the bytes of a state file."""
-    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": ended, "state": state_as_json(state)}
-    for name, texts in (("parts", parts), ("clients", clients)):
+    state = state_as_json(saved.state)
+    value: dict[str, Any] = {"format": FORMAT, "cluster": unit, "ended": saved.ended, "state": state}
+    for name, texts in (("parts", saved.parts), ("clients", saved.clients)):
         if texts:
             value |= {"format": FORMAT_WITH_PARTS, name: list(texts)}
-    if ended and fetched is not None:
-        value["fetched"] = [[identity.address, identity.client_id] for identity in fetched]
-    for name, seconds in (("unsure", unsure), ("unknown", unknown)):
-        if ended and seconds > 0:
+    if saved.ended and saved.fetched is not None:
+        value["fetched"] = [[identity.address, identity.client_id] for identity in saved.fetched]
+    for name, seconds in (("unsure", saved.unsure), ("unknown", saved.unknown)):
+        if saved.ended and seconds > 0:
             value[name] = seconds
     return json.dumps(value, indent=2).encode() + b"\n"
 

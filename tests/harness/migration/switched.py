@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.proxy.switching import asjson
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import ParticipantState
 from tests.harness.process import PATIENCE_S, Kproxy, free_window, wait_until
 
@@ -59,7 +60,9 @@ class Switched(Kproxy):
         self.configure(blue, green)
         self.state_dir.mkdir(exist_ok=True)
         if settled:
-            self.state_file.write_bytes(asjson.encode_state_file("default", ParticipantState(BLUE), ended=True))
+            self.state_file.write_bytes(
+                asjson.encode_state_file("default", SavedState(ParticipantState(BLUE), ended=True, fetched=()))
+            )
         self.start()
 
     @property

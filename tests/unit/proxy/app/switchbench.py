@@ -9,6 +9,7 @@ from pathlib import Path
 from kproxy.proxy.app.effects import PortSharers, UpstreamState
 from kproxy.proxy.app.statedir import StateDir
 from kproxy.proxy.app.unitswitch import UnitSwitch
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.doubts import ClientIdentity, Doubt
 from kproxy.proxy.switching.participant import Command, CommandType, ParticipantState, Phase
 from kproxy.proxy.switching.positions import WaitingConsumer
@@ -82,7 +83,7 @@ class Bench:
             self.directory.close()
         directory = self.directory = StateDir(self.path)
         if settled and directory.read("c") is None:
-            directory.write("c", ParticipantState("blue"), ended=True)
+            directory.write("c", SavedState(ParticipantState("blue"), ended=True, fetched=()))
         self.process = Process(self.on_disk)
         stopping = [False]
         self.switch = UnitSwitch(

@@ -15,6 +15,7 @@ import pytest
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.main import App
 from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import LastSwitch, ParticipantState, Phase, SwitchOutcome
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -210,7 +211,7 @@ def test_a_state_of_another_time_leads_nobody_elsewhere(bench: Bench, kept: Part
     async def scenario(running: App) -> None:
         await ready(running)
         directory = StateDir(bench.state_dir)
-        directory.write("default", kept, ended=True)
+        directory.write("default", SavedState(kept, ended=True, fetched=()))
         directory.close()
         put(bench.file, bench.upstreams("blue", "green", **{"state-dir": str(bench.state_dir)}))
         answer = await running._reload()
@@ -285,7 +286,7 @@ def test_a_start_without_upstreams_forgets_a_finished_switch(bench: Bench, caplo
 
     def write(state: ParticipantState) -> None:
         directory = StateDir(bench.state_dir)
-        directory.write("default", state)
+        directory.write("default", SavedState(state))
         directory.close()
 
     bench.file.write_text(bench.plain(**{"state-dir": str(bench.state_dir)}))

@@ -10,6 +10,7 @@ import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.app.statedir import StateDir
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import ParticipantState, Phase
 
 HELD = ParticipantState("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 120.0, 1)
@@ -18,9 +19,9 @@ HELD = ParticipantState("blue", Phase.HELD, "x", "1", "blue", "green", 100.0, 12
 def test_a_state_is_there_again(tmp_path: Path) -> None:
     directory = StateDir(tmp_path / "a" / "b")
     assert directory.read("one") is None
-    directory.write("one", HELD)
-    directory.write("one", ParticipantState("blue"))
-    directory.write("two", ParticipantState("green"), ended=True)
+    directory.write("one", SavedState(HELD))
+    directory.write("one", SavedState(ParticipantState("blue")))
+    directory.write("two", SavedState(ParticipantState("green"), ended=True))
     directory.close()
     directory = StateDir(tmp_path / "a" / "b")
     one, two = directory.read("one"), directory.read("two")
@@ -43,17 +44,17 @@ def test_only_one_has_it(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     directory = StateDir(tmp_path)
-    directory.write("one", HELD)
+    directory.write("one", SavedState(HELD))
     (tmp_path / ".cluster-one.json.new").unlink()  # the room for the next state
     os.symlink("/dev/full", tmp_path / ".cluster-one.json.new")
     with pytest.raises(OSError, match=r"symbolic|Too many"):
-        directory.write("one", ParticipantState("green"))
+        directory.write("one", SavedState(ParticipantState("green")))
     kept = directory.read("one")
     assert kept is not None
     assert kept.state == HELD
     (tmp_path / ".cluster-one.json.new").unlink()
     (tmp_path / ".cluster-one.json.new").write_bytes(b"x" * 10_000)  # of a kproxy that was killed
-    directory.write("one", ParticipantState("green"))
+    directory.write("one", SavedState(ParticipantState("green")))
     assert (kept := directory.read("one")) is not None
     assert kept.state == ParticipantState("green")
     directory.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -35,25 +36,24 @@ def states(draw: st.DrawFn) -> ParticipantState:
     state=states(), ended=st.booleans(), fetched=st.none() | st.lists(st.builds(ClientIdentity, TEXT, TEXT), max_size=4)
 )
 def test_a_state_comes_back(state: ParticipantState, ended: bool, fetched: list[ClientIdentity] | None) -> None:
-    known = tuple(fetched) if ended and fetched is not None else None
-    written = asjson.encode_state_file("default", state, ended=ended, fetched=fetched)
-    assert asjson.decode_state_file(written, "default") == SavedState(state, ended, fetched=known)
-    written = asjson.encode_state_file("default", state, ended=ended, fetched=fetched, unsure=12.5, unknown=3.0)
-    more = {"unsure": 12.5, "unknown": 3.0} if ended else {}
-    assert asjson.decode_state_file(written, "default") == SavedState(state, ended, fetched=known, **more)
+    saved = SavedState(state, ended, fetched=None if fetched is None else tuple(fetched))
+    for more in ({}, {"unsure": 12.5, "unknown": 3.0}):
+        written = asjson.encode_state_file("default", replace(saved, **more))
+        known = replace(saved, **more) if ended else SavedState(state)
+        assert asjson.decode_state_file(written, "default") == known
     assert asjson.state_from_json(json.loads(json.dumps({**asjson.state_as_json(state), "more": 1}))) == state
 
 
 @pytest.mark.parametrize("fetched", [{}, "x", [["a"]], [["a", "b", "c"]], [["a", 1]], [None], [["a", "b"]] * 2001])
 def test_clients_that_are_none(fetched: object) -> None:
-    value = json.loads(asjson.encode_state_file("default", ParticipantState("blue"), ended=True))
+    value = json.loads(asjson.encode_state_file("default", SavedState(ParticipantState("blue"), ended=True)))
     with pytest.raises(ValueError, match="'fetched'"):
         asjson.decode_state_file(json.dumps({**value, "fetched": fetched}).encode(), "default")
 
 
 @given(state=states(), at=st.integers(0, 500), byte=st.binary(max_size=3))
 def test_a_damaged_state_is_read_or_refused_in_one_line(state: ParticipantState, at: int, byte: bytes) -> None:
-    data = asjson.encode_state_file("default", state)
+    data = asjson.encode_state_file("default", SavedState(state))
     problem = ""
     try:
         asjson.decode_state_file(data[:at] + byte + data[at + 1 :], "default")

@@ -110,18 +110,19 @@ def test_no_command_for_a_part(body: object) -> None:
 
 
 def test_the_file_of_a_part_and_of_its_cluster_come_back() -> None:
-    cluster = asjson.encode_state_file("default", ParticipantState("blue"), parts=["a", "b"])
-    assert asjson.decode_state_file(cluster, "default") == SavedState(ParticipantState("blue"), parts=("a", "b"))
-    part = asjson.encode_state_file("default/a", ParticipantState("blue"), ended=True, clients=["x"])
-    assert asjson.decode_state_file(part, "default/a") == SavedState(
-        ParticipantState("blue"), ended=True, clients=("x",), fetched=()
-    )
-    assert {json.loads(one)["format"] for one in (cluster, part)} == {2}, "a kproxy that knows no parts refuses it"
-    assert json.loads(asjson.encode_state_file("default", ParticipantState("blue")))["format"] == 1
+    blue = ParticipantState("blue")
+    for unit, saved in (
+        ("default", SavedState(blue, parts=("a", "b"))),
+        ("default/a", SavedState(blue, ended=True, clients=("x",), fetched=())),
+    ):
+        written = asjson.encode_state_file(unit, saved)
+        assert asjson.decode_state_file(written, unit) == saved
+        assert json.loads(written)["format"] == 2, "a kproxy that knows no parts refuses it"
+    assert json.loads(asjson.encode_state_file("default", SavedState(blue)))["format"] == 1
 
 
 @pytest.mark.parametrize("clients", [[], ["*"], [""], "x"])
 def test_a_file_of_a_part_without_good_clients_is_refused(clients: object) -> None:
-    value = json.loads(asjson.encode_state_file("default/a", ParticipantState("blue"), clients=["x"]))
+    value = json.loads(asjson.encode_state_file("default/a", SavedState(ParticipantState("blue"), clients=("x",))))
     with pytest.raises(ValueError, match=r"part a|must be a list"):
         asjson.decode_state_file(json.dumps({**value, "clients": clients}).encode(), "default/a")

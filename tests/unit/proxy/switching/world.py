@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kproxy.proxy.switching import asjson, coordinator, participant
+from kproxy.proxy.switching.asjson import SavedState
 from kproxy.proxy.switching.participant import Command, Effect, ParticipantState, SwitchConditions, Transition
 from kproxy.proxy.switching.twophase import (
     AbortRequested,
@@ -145,7 +146,7 @@ class Model:
 
     def _restarted(self, kproxy: Kproxy) -> Kproxy:
         """Killed, and begun again with its file."""
-        kept = asjson.decode_state_file(asjson.encode_state_file("default", kproxy.file), "default")
+        kept = asjson.decode_state_file(asjson.encode_state_file("default", SavedState(kproxy.file)), "default")
         step = self.machines.restarted(kept.state, 0.0)
         doubt = self.bounds.doubts and (kproxy.doubt or kproxy.unanswered)
         begun = Kproxy(step.state, step.state, False, step.state.active, True, doubt)

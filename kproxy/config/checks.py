@@ -48,72 +48,65 @@ def raise_violations(violations: Iterable[Violation]) -> None:
         raise ValueError("; ".join(texts))
 
 
+def _violation(text: str, *keys: str | OptionPath, at: OptionPath = ()) -> Violation:
+    """Return the violation of a rule by options, each given by its key or its path under `at`."""
+    return Violation(tuple((*at, *((key,) if isinstance(key, str) else key)) for key in keys), text)
+
+
 def check_cluster(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
     """Yield the violations within one cluster, whose options are under `at`."""
-    listen, node_ports, advertise = (*at, "listen"), (*at, "node-ports"), (*at, "advertise")
-    port = cluster.listen.port
-    if cluster.node_ports is not None and port in cluster.node_ports:
-        yield Violation(
-            (node_ports, listen),
-            f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it",
-        )
-    if cluster.sni is not None:
-        yield from _of_sni(cluster, at)
-    elif cluster.node_ports is None and port == MAX_PORT:
-        yield Violation(
-            (listen, node_ports),
-            f"no port is left for nodes after {port}; allowed: a lower port, or node-ports",
-        )
-    elif cluster.advertise is not None and cluster.advertise.first_port is not None:
-        first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
-        if first + count - 1 > MAX_PORT:
-            text = f"FIRST_PORT {first} and {count} node ports go beyond port {MAX_PORT}"
-            yield Violation((advertise, node_ports), f"{text}; allowed: a lower FIRST_PORT")
+    yield from _node_ports(cluster, at)
     if not cluster.bootstrap_servers:
-        yield Violation(((*at, "bootstrap-servers"),), "is empty; allowed: HOST:PORT, or several")
+        yield _violation("is empty; allowed: HOST:PORT, or several", "bootstrap-servers", at=at)
     for index, hop in enumerate(cluster.via):
         if index and hop.scheme == "docker":
             text = f"{hop} is about the containers of this machine; allowed: as the first --via"
-            yield Violation(((*at, "via", index),), text)
+            yield _violation(text, ("via", index), at=at)
     yield from _loops(cluster, cluster.listen, at)
-    yield from _forwards_to_themselves(cluster, at)
+    for index, forward in enumerate(cluster.forward):
+        if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
+            text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
+            yield _violation(text, ("forward", index), at=at)
     for key, text in (*cluster.tls_problems(), *cluster.login_problems()):
-        yield Violation(((*at, key),), text)
+        yield _violation(text, key, at=at)
 
 
-def _of_sni(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
-    if cluster.client_tls_cert is None:
-        text = "needs TLS with clients, whose handshake names the node that they want; allowed: with client-tls-cert"
-        yield Violation(((*at, "sni"), (*at, "client-tls-cert")), text)
-    if cluster.node_ports is not None:
-        text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
-        yield Violation(((*at, "node-ports"), (*at, "sni")), text)
+def _node_ports(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
+    port = cluster.listen.port
+    if cluster.node_ports is not None and port in cluster.node_ports:
+        text = f"{cluster.node_ports} contains {port}, the port of listen; allowed: a range without it"
+        yield _violation(text, "node-ports", "listen", at=at)
+    if cluster.sni is not None:
+        if cluster.client_tls_cert is None:
+            text = "needs TLS with clients, whose handshake names the node that they want"
+            yield _violation(f"{text}; allowed: with client-tls-cert", "sni", "client-tls-cert", at=at)
+        if cluster.node_ports is not None:
+            text = "cannot be combined with sni, with which no node has a port; allowed: one of them"
+            yield _violation(text, "node-ports", "sni", at=at)
+    elif cluster.node_ports is None and port == MAX_PORT:
+        text = f"no port is left for nodes after {port}; allowed: a lower port, or node-ports"
+        yield _violation(text, "listen", "node-ports", at=at)
+    elif cluster.advertise is not None and cluster.advertise.first_port is not None:
+        first, count = cluster.advertise.first_port, len(cluster.effective_node_ports())
+        if first + count - 1 > MAX_PORT:
+            text = f"FIRST_PORT {first} and {count} node ports go beyond port {MAX_PORT}; allowed: a lower FIRST_PORT"
+            yield _violation(text, "advertise", "node-ports", at=at)
 
 
 def _loops(cluster: ClusterConfig, own: Address, at: OptionPath) -> Iterator[Violation]:
     """Yield bootstrap servers, maps and forwards that would lead back to kproxy if it listened at `own`."""
     if cluster.via or not own.port:  # behind a hop, the same address belongs to another machine
         return
-    why = "kproxy would connect to itself; allowed: another address, or another port in listen"
-    listen = (*at, "listen")
+    why = "the address of listen: kproxy would connect to itself; allowed: another address, or another port in listen"
     for index, server in enumerate(cluster.bootstrap_servers):
         if _same(server, own):
-            yield Violation(
-                ((*at, "bootstrap-servers", index), listen), f"{server} is also the address of listen: {why}"
-            )
+            yield _violation(f"{server} is also {why}", ("bootstrap-servers", index), "listen", at=at)
     for index, route in enumerate(cluster.map):
         if route.dial_port == own.port and _same_host(route.dial_host, own.host):
-            yield Violation(((*at, "map", index), listen), f"{route} leads to the address of listen: {why}")
+            yield _violation(f"{route} leads to {why}", ("map", index), "listen", at=at)
     for index, forward in enumerate(cluster.forward):
         if _same(forward.to, own):
-            yield Violation(((*at, "forward", index), listen), f"{forward} leads to the address of listen: {why}")
-
-
-def _forwards_to_themselves(cluster: ClusterConfig, at: OptionPath) -> Iterator[Violation]:
-    for index, forward in enumerate(cluster.forward):
-        if not cluster.via and _same(forward.to, forward.listen(cluster.listen)):
-            text = f"{forward} leads to itself, a loop; allowed: an address that something else listens on"
-            yield Violation(((*at, "forward", index),), text)
+            yield _violation(f"{forward} leads to {why}", ("forward", index), "listen", at=at)
 
 
 def find_default_port_user(clusters: Iterable[ClusterConfig]) -> str:
@@ -137,28 +130,30 @@ def is_free_listener(listen: Address, clusters: Iterable[ClusterConfig], claimed
 def check_clusters(config: Config) -> Iterator[Violation]:
     """Yield the violations between the clusters of one process and its admin address."""
     if not config.clusters:
-        yield Violation((("clusters",),), "is empty; allowed: one cluster or more")
+        yield _violation("is empty; allowed: one cluster or more", "clusters")
     yield from _admin(config)
     seen: dict[str, int] = {}
     for index, cluster in _served(config):
-        if cluster.name in seen:
-            loc, first = ("clusters", index, "name"), ("clusters", seen[cluster.name], "name")
-            yield Violation((loc, first), f"'{cluster.name}' is the name of two clusters; allowed: a name of its own")
-        seen.setdefault(cluster.name, index)
+        if (first := seen.setdefault(cluster.name, index)) != index:
+            text = f"'{cluster.name}' is the name of two clusters; allowed: a name of its own"
+            yield _violation(text, ("clusters", index, "name"), ("clusters", first, "name"))
     if config.reuse_port:
         yield from _shared(config)
     reported: set[tuple[OptionPath, OptionPath]] = set()
     for taken, claim in combinations(_bound(config), 2):
         owners = taken.locs[0][:2], claim.locs[0][:2]
-        # `in_cluster` looks within a cluster. Default node ports follow listen: one word for both will do.
+        # `check_cluster` looks within a cluster. Default node ports follow listen: one word for both will do.
         follows = owners in reported and len(claim.locs) > 1
-        within = owners[0] == owners[1] and not (_is_forward(taken) or _is_forward(claim))
+        within = owners[0] == owners[1] and "forward" not in (*taken.locs[0], *claim.locs[0])
         if not within and not follows and _clash(taken, claim):
             reported.add(owners)
-            yield Violation((*claim.locs, *taken.locs), _clash_text(claim, taken))
-    for taken, claim in combinations(_advertised(config), 2):
-        if _clash(taken, claim):
-            yield Violation((*claim.locs, *taken.locs), _clash_text(claim, taken))
+            yield _overlap(claim, taken)
+    yield from (_overlap(claim, taken) for taken, claim in combinations(_advertised(config), 2) if _clash(taken, claim))
+
+
+def _overlap(claim: _Claim, taken: _Claim) -> Violation:
+    text = f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
+    return _violation(text, *claim.locs, *taken.locs)
 
 
 WHERE_NOT_SHARED = "needs Linux: other systems do not spread connections over those that share a port; leave it out"
@@ -166,18 +161,15 @@ WHERE_NOT_SHARED = "needs Linux: other systems do not spread connections over th
 
 def _shared(config: Config) -> Iterator[Violation]:
     """Ports that others are to find as well must be said."""
+    why = "has port 0, and reuse-port needs one that all kproxies know"
     for index, cluster in _served(config):
         if cluster.listen.port == 0:
-            text = f"{cluster.listen} has port 0, and reuse-port needs one that all kproxies know; allowed: HOST:PORT"
-            yield Violation((("clusters", index, "listen"), ("reuse-port",)), text)
+            text = f"{cluster.listen} {why}; allowed: HOST:PORT"
+            yield _violation(text, ("clusters", index, "listen"), "reuse-port")
         for number, forward in enumerate(cluster.forward):
             if forward.port == 0:
-                text = "has port 0, and reuse-port needs one that all kproxies know; allowed: PORT=HOST:PORT"
-                yield Violation((("clusters", index, "forward", number), ("reuse-port",)), text)
-
-
-def _is_forward(claim: _Claim) -> bool:
-    return "forward" in claim.locs[0]
+                text = f"{why}; allowed: PORT=HOST:PORT"
+                yield _violation(text, ("clusters", index, "forward", number), "reuse-port")
 
 
 def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
@@ -187,28 +179,24 @@ def _served(config: Config) -> Iterator[tuple[int, ClusterConfig]]:
 
 def _admin(config: Config) -> Iterator[Violation]:
     """Yield the violations between the options of the admin endpoint."""
-    if config.admin_quit and config.admin is None:
-        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-quit"
-        yield Violation((("admin-quit",), ("admin",)), text)
-    if config.admin_reload and config.admin is None:
-        text = "needs the admin endpoint, which is off; allowed: an address in admin, or no admin-reload"
-        yield Violation((("admin-reload",), ("admin",)), text)
+    for key, is_on in (("admin-quit", config.admin_quit), ("admin-reload", config.admin_reload)):
+        if is_on and config.admin is None:
+            text = f"needs the admin endpoint, which is off; allowed: an address in admin, or no {key}"
+            yield _violation(text, key, "admin")
     guarded = config.admin_token is not None or config.admin_token_file is not None
     if config.admin_reload and config.admin is not None and not (guarded or _is_loopback(config.admin.host)):
-        text = (
-            f"would let every client that reaches {config.admin} reload; allowed: with admin-token-file, or a loopback"
-        )
-        yield Violation((("admin-reload",), ("admin",)), f"{text} address in admin")
+        text = f"would let every client that reaches {config.admin} reload; allowed: with admin-token-file, or a"
+        yield _violation(f"{text} loopback address in admin", "admin-reload", "admin")
     if config.admin_token is not None and config.admin_token_file is not None:
         text = "cannot be combined with admin-token; allowed: one of them"
-        yield Violation((("admin-token-file",), ("admin-token",)), text)
+        yield _violation(text, "admin-token-file", "admin-token")
     for key, given in (("key", config.admin_tls_key), ("key-password", config.admin_tls_key_password)):
         if given is not None and config.admin_tls_cert is None:
             text = "is given, but admin-tls-cert is not; allowed: together with admin-tls-cert"
-            yield Violation(((f"admin-tls-{key}",),), text)
-    if config.admin_require_token_for_reads and config.admin_token is None and config.admin_token_file is None:
+            yield _violation(text, f"admin-tls-{key}")
+    if config.admin_require_token_for_reads and not guarded:
         text = "needs a token, and there is none; allowed: together with admin-token-file, or with admin-token"
-        yield Violation((("admin-require-token-for-reads",), ("admin-token-file",)), text)
+        yield _violation(text, "admin-require-token-for-reads", "admin-token-file")
 
 
 def _bound(config: Config) -> Iterator[_Claim]:
@@ -252,10 +240,6 @@ def _claim(locs: tuple[OptionPath, ...], key: str, of_cluster: str, address: Add
 
 def _clash(claim: _Claim, other: _Claim) -> bool:
     return claim.ports.overlaps(other.ports) and share_host(claim.host, other.host)
-
-
-def _clash_text(claim: _Claim, taken: _Claim) -> str:
-    return f"{claim.text} and {taken.text} overlap; allowed: ports that nothing else uses"
 
 
 def share_ports(cluster: ClusterConfig, other: ClusterConfig) -> bool:

@@ -12,42 +12,27 @@ from kproxy.base.faults import Fault
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
 
-# The fault of a code whose protocol name contains the text; the first that fits.
-_FAULTS = (
-    ("AUTHORIZATION_FAILED", Fault.NOT_AUTHORIZED),
-    ("UNSUPPORTED_SASL_MECHANISM", Fault.SASL_MECHANISM),
-    ("ILLEGAL_SASL_STATE", Fault.LOGIN_NOT_OFFERED),
-    ("SASL_AUTHENTICATION_FAILED", Fault.CREDENTIALS_REFUSED),
-    ("LISTENER_NOT_FOUND", Fault.WRONG_LISTENER),
-    ("NOT_LEADER", Fault.WRONG_NODE),
-    ("NOT_CONTROLLER", Fault.WRONG_NODE),
-    ("LEADER_NOT_AVAILABLE", Fault.NO_LEADER),
-    ("LEADERS_NOT_AVAILABLE", Fault.NO_LEADER),
-    ("LEADER_NOT_AVAILABLE", Fault.NO_LEADER),
-    ("UNKNOWN_TOPIC", Fault.TOPIC_UNKNOWN),
-    ("INVALID_TOPIC", Fault.TOPIC_UNKNOWN),
-    ("COORDINATOR", Fault.NO_COORDINATOR),
-    ("TOO_LARGE", Fault.RECORD_TOO_LARGE),
-    ("REPLICA", Fault.BROKER_MISSING),
-    ("BROKER_NOT_AVAILABLE", Fault.BROKER_MISSING),
-    ("INCONSISTENT_CLUSTER_ID", Fault.WRONG_CLUSTER),
-    ("REBOOTSTRAP", Fault.WRONG_CLUSTER),
-    ("UNSUPPORTED_VERSION", Fault.BROKER_TOO_OLD),
-    ("REQUEST_TIMED_OUT", Fault.OVERLOADED),
-    ("QUOTA", Fault.OVERLOADED),
-    ("STORAGE", Fault.OVERLOADED),
-    ("TIMESTAMP", Fault.CLOCK),
-    ("PRODUCER", Fault.TRANSACTION),
-    ("TXN", Fault.TRANSACTION),
-    ("TRANSACTION", Fault.TRANSACTION),
-    ("SEQUENCE", Fault.TRANSACTION),
-    ("GENERATION", Fault.GROUP),
-    ("REBALANCE", Fault.GROUP),
-    ("MEMBER", Fault.GROUP),
-    ("GROUP_PROTOCOL", Fault.GROUP),
-    ("INSTANCE_ID", Fault.GROUP),
-    ("OFFSET_OUT_OF_RANGE", Fault.GROUP),
-)
+# Each fault, and parts of the protocol names of its codes; the first that fits counts.
+_NAMES = """\
+not-authorized AUTHORIZATION_FAILED
+sasl-mechanism UNSUPPORTED_SASL_MECHANISM
+login-not-offered ILLEGAL_SASL_STATE
+credentials-refused SASL_AUTHENTICATION_FAILED
+wrong-listener LISTENER_NOT_FOUND
+wrong-node NOT_LEADER NOT_CONTROLLER
+no-leader LEADER_NOT_AVAILABLE LEADERS_NOT_AVAILABLE
+topic-unknown UNKNOWN_TOPIC INVALID_TOPIC
+no-coordinator COORDINATOR
+record-too-large TOO_LARGE
+broker-missing REPLICA BROKER_NOT_AVAILABLE
+wrong-cluster INCONSISTENT_CLUSTER_ID REBOOTSTRAP
+broker-too-old UNSUPPORTED_VERSION
+overloaded REQUEST_TIMED_OUT QUOTA STORAGE
+clock TIMESTAMP
+transaction PRODUCER TXN TRANSACTION SEQUENCE
+group GENERATION REBALANCE MEMBER GROUP_PROTOCOL INSTANCE_ID OFFSET_OUT_OF_RANGE
+"""
+_FAULTS = [(part, Fault(fault)) for fault, *parts in map(str.split, _NAMES.splitlines()) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)

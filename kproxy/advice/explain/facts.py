@@ -36,17 +36,7 @@ _SERVERS = re.compile(
     r"(?:bootstrap[._-]servers?[\"']?\s{0,3}[=:]?\s{0,3}|--bootstrap-server[= ]|--broker-list[= ]|(?:\bkcat|\bkafkacat) .{0,80}-b ?)"
     r"[\[\"']{0,2}([^\s\]\"';]{3,400}(?:, [^\s\]\"';]{3,200}){0,8})"
 )
-_BOOTSTRAP = (
-    "/bootstrap",
-    "bootstrap-",
-    "ootstrap broker",
-    "seed_",
-    "seed broker",
-    "node -",
-    "id: -",
-    "to bootstrap",
-    "seedbroker",
-)
+_BOOTSTRAP = re.compile(r"/bootstrap|bootstrap-|ootstrap broker|seed_|seed broker|node -|id: -|to bootstrap|seedbroker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +62,7 @@ def facts_of(line: str) -> LineFacts:
     topic = next((name for match in _TOPIC.finditer(line) if (name := _topic(match)) not in _NO_TOPIC), "")
     mechanism = _MECHANISM.search(line)
     client = _CLIENT.search(line)
-    bootstrap = True if any(word in line for word in _BOOTSTRAP) else False if node is not None and node >= 0 else None
+    bootstrap = True if _BOOTSTRAP.search(line) else False if node is not None and node >= 0 else None
     return LineFacts(
         address=address,
         node=node if node is None or node >= 0 else None,

@@ -40,16 +40,9 @@ _OTHER_LITERALS = {
     b"kafkacat": (b"kafkacat",),
 }
 # Loggers of brokers: brokers log some messages in the same words as clients.
-_BROKER_LOGGERS = (
-    "kafka.network.",
-    "kafka.server.",
-    "SocketServer",
-    "KafkaServer",
-    "[BrokerServer",
-    "NodeToControllerChannelManager",
-    "ReplicaFetcher",
-    "RaftManager",
-    "kafka.raft",
+_BROKER_LOGGER = re.compile(
+    r"kafka\.network\.|kafka\.server\.|SocketServer|KafkaServer|\[BrokerServer|NodeToControllerChannelManager|"
+    r"ReplicaFetcher|RaftManager|kafka\.raft"
 )
 _EXCEPTION = re.compile(rb"[a-z]\w{0,30}(?:\.[\w$]{1,60}){1,10}(?:Exception|Error)\b")
 _PREFIX = re.compile(rb"^[\w.-]{1,60} {1,20}\| ")  # docker compose
@@ -159,7 +152,7 @@ def _search_record(record: list[tuple[int, bytes, bool]], result: SearchResult) 
     record_text = b"\n".join(line for _, line, _ in record).decode("utf-8", "replace")
     sure = names_kafka(record_text)
     kafka_like = sure or looks_like_kafka(record_text)
-    broker = any(word in record_text for word in _BROKER_LOGGERS)
+    broker = _BROKER_LOGGER.search(record_text) is not None
     foreign = names_other_program(record_text.lower())
     if sure and foreign and not names_kafka(record_text.partition("\n")[2]):
         sure = kafka_like = False  # an exception of another program after a line of Kafka's
@@ -211,30 +204,13 @@ def _match_line(
     yield MessageMatch(faults, best, code, decoded, facts_of(line), number, number)
 
 
+# Parts of error names that only Kafka uses, without underscores.
+_KAFKA_ERROR_WORD = re.compile(
+    r"partition|leadernot|notleader|coordinator|sasl|replica|rebalance|producerid|producerepoch|fencedinstance|memberid|"
+    r"topicauth|groupauth|clusterauth|listenernotfound|topicalreadyexists|offsetoutofrange|brokernotavail|notenoughrep"
+)
+
+
 def _has_kafka_error_name(line: str) -> bool:
     """Check whether a line has an error name that only Kafka uses: several words, one of them Kafka's."""
-    lower = line.lower().replace("_", "")
-    return any(
-        word in lower
-        for word in (
-            "partition",
-            "leadernot",
-            "notleader",
-            "coordinator",
-            "sasl",
-            "replica",
-            "rebalance",
-            "producerid",
-            "producerepoch",
-            "fencedinstance",
-            "memberid",
-            "topicauth",
-            "groupauth",
-            "clusterauth",
-            "listenernotfound",
-            "topicalreadyexists",
-            "offsetoutofrange",
-            "brokernotavail",
-            "notenoughreplicas",
-        )
-    )
+    return _KAFKA_ERROR_WORD.search(line.lower().replace("_", "")) is not None

@@ -11,7 +11,7 @@ from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
 from kproxy.client.ask.questions import NONE
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
+from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, RIGHTS, DoctorDiagnostic, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
@@ -49,10 +49,10 @@ def _nodes(examination: Examination) -> Iterator[DoctorDiagnostic]:
             f"{names}: partitions have copies there, and the metadata does not name the broker: it is down, or cannot"
             " reach its controller. Clients cannot get its address."
         )
-        yield finding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, Responsible.CLUSTER)
+        yield finding(Fault.BROKER_MISSING, tuple(f"broker {node}" for node in missing), why, CLUSTER)
     if contents.controller_id < 0:
         why = "The cluster names no controller. Topics cannot be created, and leaders cannot move."
-        yield finding(Fault.NO_CONTROLLER, (), why, Responsible.CLUSTER)
+        yield finding(Fault.NO_CONTROLLER, (), why, CLUSTER)
 
 
 def _topics(examination: Examination) -> Iterator[DoctorDiagnostic]:
@@ -66,7 +66,7 @@ def _topics(examination: Examination) -> Iterator[DoctorDiagnostic]:
         more = f" and {len(leaderless) - 3} more topics" if len(leaderless) > 3 else ""
         why = f"No broker leads {names}{more}. Clients wait for a leader, and time out."
         about = tuple(leaderless)
-        yield finding(Fault.NO_LEADER, about, why, Responsible.CLUSTER, fix=fixes.leaderless(examination))
+        yield finding(Fault.NO_LEADER, about, why, CLUSTER, fix=fixes.leaderless(examination))
 
 
 def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
@@ -78,14 +78,14 @@ def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
         why = f"The topic {examination.topic} {hidden}. A broker answers both alike."
         fix = fixes.rights(examination, examination.topic, ("Describe",))
-        yield finding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
+        yield finding(Fault.TOPIC_UNKNOWN, (examination.topic,), why, RIGHTS, fix=fix)
         return
     denied = _denied(topic)
     if denied:
         text = " and ".join(denied)
         why = f"The principal {fixes.principal(examination)} may not {text} the topic {examination.topic}."
         fix = fixes.rights(examination, examination.topic, denied)
-        yield finding(Fault.NOT_AUTHORIZED, (examination.topic,), why, Responsible.RIGHTS, fix=fix)
+        yield finding(Fault.NOT_AUTHORIZED, (examination.topic,), why, RIGHTS, fix=fix)
 
 
 def _denied(topic: Topic) -> tuple[str, ...]:
@@ -103,12 +103,10 @@ def _coordinator(examination: Examination) -> Iterator[DoctorDiagnostic]:
         why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
         fix = fixes.group_rights(examination)
         # Without --group, the group is one without members.
-        yield finding(
-            Fault.NOT_AUTHORIZED, (group,), why, Responsible.RIGHTS, fix=fix, is_error=examination.group is not None
-        )
+        yield finding(Fault.NOT_AUTHORIZED, (group,), why, RIGHTS, fix=fix, is_error=examination.group is not None)
     elif error != NONE:
         why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
-        yield finding(Fault.NO_COORDINATOR, (group,), why, Responsible.CLUSTER)
+        yield finding(Fault.NO_COORDINATOR, (group,), why, CLUSTER)
 
 
 def _versions(examination: Examination) -> Iterator[DoctorDiagnostic]:
@@ -119,20 +117,20 @@ def _versions(examination: Examination) -> Iterator[DoctorDiagnostic]:
     if examination.client is not None:
         conflict = client_versions.version_conflict(examination.client, asked.versions)
         if conflict is not None:
-            yield finding(conflict[0], about, conflict[1], Responsible.CLIENT)
+            yield finding(conflict[0], about, conflict[1], CLIENT)
         return
     if client_versions.is_4_0(asked.versions):
         why = (
             "The brokers are Kafka 4.0 or newer. They refuse old clients (KIP-896), such as the Java client before 2.1."
             " --client NAME:VERSION checks yours."
         )
-        yield finding(Fault.CLIENT_TOO_OLD, about, why, Responsible.CLIENT, is_error=False)
+        yield finding(Fault.CLIENT_TOO_OLD, about, why, CLIENT, is_error=False)
     elif client_versions.is_before_2_1(asked.versions):
         why = (
             "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
             " --client NAME:VERSION checks yours."
         )
-        yield finding(Fault.BROKER_TOO_OLD, about, why, Responsible.CLUSTER, is_error=False)
+        yield finding(Fault.BROKER_TOO_OLD, about, why, CLUSTER, is_error=False)
 
 
 def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorDiagnostic]:
@@ -144,5 +142,5 @@ def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorDia
                 f"The certificate of {contact.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
             )
             about = (str(contact.address),)
-            yield finding(Fault.CERTIFICATE_EXPIRED, about, why, Responsible.CERTIFICATE, is_error=False)
+            yield finding(Fault.CERTIFICATE_EXPIRED, about, why, CERTIFICATE, is_error=False)
             return

@@ -16,7 +16,7 @@ from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_chec
 from kproxy.inspect.doctor.address_class import AddressClass, classify
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
+from kproxy.inspect.doctor.findings import BROKER, CLIENT, DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
 from kproxy.inspect.doctor.name_advice import advice_for_name
 
@@ -116,7 +116,7 @@ def _mixed_clusters(examination: Examination) -> Iterator[DoctorDiagnostic]:
         about = tuple(server for servers in clusters.values() for server in servers)
         line = f"bootstrap.servers={','.join(about)}"
         fix = tuple(f"bootstrap.servers={','.join(servers)}   # cluster {name}" for name, servers in clusters.items())
-        yield finding(Fault.MIXED_BOOTSTRAP, about, why, Responsible.CLIENT, line, fix)
+        yield finding(Fault.MIXED_BOOTSTRAP, about, why, CLIENT, line, fix)
 
 
 def _advertised(examination: Examination, now: datetime | None) -> Iterator[DoctorDiagnostic]:
@@ -128,10 +128,10 @@ def _advertised(examination: Examination, now: datetime | None) -> Iterator[Doct
             yield _wrong_listener(examination, group, better)
             continue
         why = group.why
-        if cause.responsible is Responsible.BROKER and not examination.mapped:
+        if cause.responsible is BROKER and not examination.mapped:
             why = f"The broker advertises an address that does not work here. {why}"
         line, fix = fixes.advertised(cause.fault, group.contacts, examination)
-        if cause.responsible is not Responsible.BROKER and not examination.mapped:
+        if cause.responsible is not BROKER and not examination.mapped:
             line = ""  # what the broker advertises is not what is wrong
         yield finding(cause.fault, group.names, why, cause.responsible, line, fix)
     if not groups:
@@ -162,7 +162,7 @@ def _wrong_listener(examination: Examination, group: _Group, better: Contact) ->
         Fault.WRONG_LISTENER,
         group.names,
         " ".join(why.split()),
-        Responsible.CLIENT,
+        CLIENT,
         line,
         fix,
         symptom=group.cause.fault,
@@ -181,7 +181,7 @@ def _works_here_only(examination: Examination) -> Iterator[DoctorDiagnostic]:
                 " Clients in containers and on other machines will fail."
             )
             line, fix = fixes.advertised(fault, [contact], examination)
-            yield finding(fault, (str(contact.advertised),), why, Responsible.BROKER, line, fix, is_error=False)
+            yield finding(fault, (str(contact.advertised),), why, BROKER, line, fix, is_error=False)
             return
 
 
@@ -194,4 +194,4 @@ def _duplicate_addresses(examination: Examination) -> Iterator[DoctorDiagnostic]
             names = abbreviate([contact.expected for contact in contacts])
             why = f"{names} all advertise {address}. A client that wants one of them reaches whichever listens there."
             line, fix = fixes.same_address(contacts, examination)
-            yield finding(Fault.SAME_ADDRESS_TWICE, (address,), why, Responsible.BROKER, line, fix)
+            yield finding(Fault.SAME_ADDRESS_TWICE, (address,), why, BROKER, line, fix)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
-from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
+from kproxy.inspect.doctor.findings import NETWORK, DoctorDiagnostic, finding
 
 # Addresses that are named.
 _NAMED = 3
@@ -34,9 +34,7 @@ def needs_kproxy(examination: Examination) -> Iterator[DoctorDiagnostic]:
         f" reach it from this machine: {reasons}{more}."
     )
     subjects = tuple(str(contact.advertised or contact.address) for contact in failed)
-    yield finding(
-        Fault.KPROXY_NEEDED, subjects, why, Responsible.NETWORK, symptom=causes[0][1].fault if causes else None
-    )
+    yield finding(Fault.KPROXY_NEEDED, subjects, why, NETWORK, symptom=causes[0][1].fault if causes else None)
 
 
 def option_names(examination: Examination) -> str:
@@ -77,4 +75,4 @@ def _cause(contact: Contact, without_options: Examination) -> ContactCause | Non
     if cause is not None or contact.identity is None:
         return cause
     why = f"another Kafka cluster answers there, with the id {contact.cluster_id}"
-    return ContactCause(Fault.WRONG_CLUSTER, why, Responsible.NETWORK)
+    return ContactCause(Fault.WRONG_CLUSTER, why, NETWORK)

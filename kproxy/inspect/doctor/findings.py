@@ -24,6 +24,9 @@ class Responsible(Enum):
     CERTIFICATE = "the broker's certificate"
 
 
+BROKER, CLIENT, ADDRESS, MACHINE, NETWORK, HOP, CLUSTER, RIGHTS, CERTIFICATE = Responsible
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorDiagnostic(Diagnostic):
     """One cause. `text` has it in whole sentences."""

@@ -9,7 +9,7 @@ from kproxy.base.address import Address
 from kproxy.base.faults import Fault
 from kproxy.config.hop import Hop
 from kproxy.inspect.doctor.evidence import Examination
-from kproxy.inspect.doctor.findings import DoctorDiagnostic, Responsible, finding
+from kproxy.inspect.doctor.findings import HOP, DoctorDiagnostic, finding
 
 
 def failing_hop(examination: Examination) -> DoctorDiagnostic | None:
@@ -20,7 +20,7 @@ def failing_hop(examination: Examination) -> DoctorDiagnostic | None:
     hop = _named_in(contact.problem, examination.via)
     why = f"The hop itself fails, so nothing behind it can be checked: {contact.problem}."
     fix = tuple(_by_hand(Hop.parse(hop), contact.reason, contact.address)) if hop else ()
-    return finding(Fault.HOP_FAILED, (hop,) if hop else examination.via, why, Responsible.HOP, fix=fix)
+    return finding(Fault.HOP_FAILED, (hop,) if hop else examination.via, why, HOP, fix=fix)
 
 
 def _named_in(problem: str, via: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ MODULES = {
     "proxy.metrics": ("counters",),
     "proxy.relay": (
         "calls", "conversation", "guard", "inflight", "pump", "requests", "responses", "selector", "session", "side",
-        "tokens",
     ),
     "protocol.rewrite": ("apiversions", "plain", "prefixcache", "response", "splice", "walk"),
     "protocol.wire": ("primitives",),

@@ -17,7 +17,7 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.proxy.cluster.sessionguards import SessionGuards
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clusters.steady import STEADY
-from tests.harness.clusters.switchable import NAME, Switchable, listening
+from tests.harness.clusters.switchable import Switchable, listening
 from tests.harness.migration import flipseen
 from tests.harness.migration.moving import rows
 from tests.harness.process import wait_until
@@ -178,7 +178,7 @@ def test_a_consumer_that_never_asks_its_position_stays_correct(moving: Moving, g
         return
 
     def waiting() -> list[bytes]:
-        return [one.topic for one in moving.kproxy.call(lambda: moving.kproxy.here.waiting(NAME))]
+        return [one.topic for one in moving.kproxy.call(lambda: moving.kproxy.unit.guards.waiting)]
 
     client.wait(lambda: waiting() == [moving.topic.encode()], "kproxy says who waits")
     assert len(offsets(client)) == 50

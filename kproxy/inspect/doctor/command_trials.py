@@ -29,7 +29,7 @@ from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
 from kproxy.proxy.cluster.identity import BrokerIdentifier
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
-from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.selector import RelaySelector
 from kproxy.proxy.status.model import another_address_may_help
@@ -244,7 +244,7 @@ class _TrialClient:
 
     def __init__(self, config: ClusterConfig, tasks: asyncio.TaskGroup) -> None:
         self._dialer = Dialer((), config.connect_timeout, tasks)
-        self._identifier = BrokerIdentifier(Topology(1, 2))
+        self._identifier = BrokerIdentifier(Topology(LocalPorts(1, 2)))
 
     async def nodes(self, bootstrap: Address) -> dict[NodeKey, Address]:
         """Return the brokers in the metadata, with their local addresses."""

@@ -21,7 +21,7 @@ from kproxy.net.dial import steps as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired
-from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ContactMaker:
         self._config = config
         self._seconds = config.connect_timeout
         self._opener = UpstreamConnector(config, tasks, lambda _: False)
-        self._identifier = BrokerIdentifier(Topology(1, 2))
+        self._identifier = BrokerIdentifier(Topology(LocalPorts(1, 2)))
         self._resolver = Resolver()
         self._on_step = on_step
         self._in_turn: defaultdict[tuple[tuple[str, ...], int], asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -25,7 +25,7 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.identity import LoginRequired
 from kproxy.proxy.cluster.nodedialer import NodeDialer
-from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class _Gatherer:
     def __init__(self, config: ClusterConfig, options: ListingOptions, tasks: asyncio.TaskGroup) -> None:
         self._servers = config.bootstrap_servers
         self._wanted = options
-        self._topology = Topology(1, 65535)  # nothing listens: ports have no meaning here
+        self._topology = Topology(LocalPorts(1, 65535))  # nothing listens: ports have no meaning here
         self._dialer = NodeDialer(config, self._topology, Metrics(), tasks, lambda _: False)
         self._explorer = Explorer(config, self._topology, self._dialer, self._learn)
 

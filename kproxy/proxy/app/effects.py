@@ -57,7 +57,7 @@ class SwitchEffects(Protocol):
     """The effects of a switch on the process, and its questions about a unit. No method waits.
 
     `make_part` routes these clients by themselves from now on, to this upstream. `end_part` undoes that; it returns why
-    that is not possible, or "". See `AllSessions` and `Gateway` for the others.
+    that is not possible, or "". See `SwitchableUnit` and `Gateway` for the others.
     """
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None: ...
@@ -86,10 +86,13 @@ class ProcessEffects:
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
         self._holding.add(unit)
         self._gateway(split_unit(unit)[0]).retract_route()
-        self._sessions.begin_write_hold(unit, on_settled)
+        switchable = self._sessions.unit(unit)
+        assert switchable is not None, "the unit can be switched"
+        switchable.write_hold.begin_hold(on_settled)
 
     def release_write_hold(self, unit: str) -> None:
-        self._sessions.release_write_hold(unit)
+        if (switchable := self._sessions.unit(unit)) is not None:
+            switchable.release_writes()
         self._holding.discard(unit)
         if problem := self.claim_route(split_unit(unit)[0]):
             log.error("%s", problem)
@@ -105,7 +108,8 @@ class ProcessEffects:
         self._accept_in_one_process(gateway)
 
     def guard_everyone(self, unit: str) -> None:
-        self._sessions.guard_everyone(unit)
+        if (switchable := self._sessions.unit(unit)) is not None:
+            switchable.guard_everyone()
         self._accept_in_one_process(self._gateway(split_unit(unit)[0]))
 
     def _accept_in_one_process(self, gateway: Gateway) -> None:
@@ -128,16 +132,22 @@ class ProcessEffects:
         return PortSharers(gateway.claims.instance, gateway.claims.others)
 
     def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
-        return self._sessions.fetched(unit)
+        switchable = self._sessions.unit(unit)
+        return None if switchable is None else switchable.guards.fetched
 
     def restore_fetched(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
-        self._sessions.restore_fetched(unit, fetched)
+        if (switchable := self._sessions.unit(unit)) is not None:
+            switchable.guards.restore_fetched(fetched)
 
     def writes(self, unit: str) -> WriteCounts:
-        return self._sessions.writes(unit)
+        from kproxy.proxy.cluster.writehold import WriteStatus  # few clusters can be switched
+
+        switchable = self._sessions.unit(unit)
+        return WriteStatus() if switchable is None else switchable.write_hold.status
 
     def waiting(self, unit: str) -> Sequence[WaitingConsumer]:
-        return self._sessions.waiting(unit)
+        switchable = self._sessions.unit(unit)
+        return () if switchable is None else switchable.guards.waiting
 
     def upstreams(self, unit: str) -> Mapping[str, UpstreamState]:
         cluster, part = split_unit(unit)

@@ -1,8 +1,6 @@
 """One cluster as clients see it: a local port for each node.
 
-localports          which local port each node has (pure)
 topology            the nodes of an upstream, their advertised addresses and their local ports (pure)
-localaddresscache   the local addresses that kproxy has put in place of advertised ones (pure)
 portclaims          several kproxies at the same ports: which meaning each of them claims for a port
 listeners           the sockets that clients connect to: bound before kproxy advertises them, closed when unused
 ownaddresses        the addresses on which the process listens, and which it therefore never dials
@@ -10,12 +8,12 @@ reachability        the cluster's id, the node at each address, the route of eac
 identity            asks which cluster and which node answers at an upstream address, and finds the proof
 upstreamconnector   opens one upstream connection: connect, TLS, login
 nodeverifier        opens a connection and verifies that it leads to the expected node
-nodedialer          dials a node along the routes that may lead to it
-outages             the nodes that cannot be reached, and since when
+nodedialer          dials a node along the routes that may lead to it; since when a node cannot be reached
 explorer            finds the nodes and their routes, at start and in the background
 report              the state of the cluster at one moment, for `kproxy.proxy.status`
 encryption          TLS to the cluster's brokers and from its clients, as configured
-upstream            one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer
+upstream            one Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer; the local
+                    addresses that kproxy has put in place of advertised ones
 nodeports           the listeners of the nodes
 forwards            local ports that are forwarded to something else than a broker
 gateway             the nodes and their ports; the local addresses for endpoints; which upstream is active
@@ -27,12 +25,10 @@ dialqueue           limits how many clients wait for a connection to their node 
 pendingconnections  clients without a session yet: the TLS handshake, their route, the dial
 allsessions         the sessions of all clusters of the process
 sessions            creates the session of a client whose node is connected, and ends it
-insessionchannel    sends kproxy's own requests within a session, between the client's
-relogin             logs in again within a session, before the broker ends it
+insessionchannel    sends kproxy's own requests within a session, between the client's; logs in again so
 switchableunit      what a unit that can be switched needs beside its sessions
 writehold           holds the writes of a unit's clients before a switch, and tracks unanswered ones
 sessionguards       the guards of a unit's sessions after a switch
-gracefulclose       closes a session so that its client does not lose the answer to a write
 observers           the observers of the sessions: the live feed and the packet capture
 tasks               task groups in which a failed task does not end the others
 
@@ -97,7 +93,7 @@ With what follows, both connect once in two seconds.
 Local ports
 -----------
 
-A node is its kind (broker or controller) and its id, never a host name; a combined node has both kinds. `localports`
+A node is its kind (broker or controller) and its id, never a host name; a combined node has both kinds. `topology`
 has the rule for a node's port, which gives the same port on each machine and after each restart, as far as ports are
 free.
 
@@ -118,7 +114,7 @@ free.
    have no listener, kproxy passes no response on that names it: it closes the session and logs the reason
    (`Gateway.localise`).
  * If many nodes come, go or move together, kproxy logs one line.
- * `localaddresscache` keeps the local addresses of an `Endpoints` object, for one revision of the upstream's topology
+ * `LocalAddressCache` keeps the local addresses of an `Endpoints` object, for one revision of the upstream's topology
    and one configuration. Each node that comes, goes, moves, gets another port or is forgotten makes another revision.
    While the revision is the same, each node in those endpoints still has its listener.
 

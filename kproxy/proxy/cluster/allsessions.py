@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,7 @@ from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
-    from kproxy.proxy.cluster.writehold import WriteStatus
-    from kproxy.proxy.switching.doubts import ClientIdentity
     from kproxy.proxy.switching.parts import Part
-    from kproxy.proxy.switching.positions import WaitingConsumer
 
 MOST_SESSIONS = 10_000
 """The most sessions that are listed one by one; of a process that has more, some are left out."""
@@ -126,50 +123,9 @@ class AllSessions:
         """Return the status of the sessions of all clusters, of at most MOST_SESSIONS."""
         return tuple(islice((status for sessions in self._all() for status in sessions.shown()), MOST_SESSIONS))
 
-    def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
-        """Hold the writes of this unit's clients, and nothing else, until `release_write_hold`.
-
-        `on_settled` is called once, when no write is unanswered and no client will repeat one. One caller may hold at a
-        time.
-        """
-        switchable = self._switchable(unit)
-        assert switchable is not None, "the cluster can be switched"
-        switchable.begin_hold(on_settled)
-
-    def release_write_hold(self, unit: str) -> None:
-        """Let the writes of this unit's clients pass again, if the unit is still served."""
-        if (switchable := self._switchable(unit)) is not None:
-            switchable.release()
-
-    def writes(self, unit: str) -> WriteStatus:
-        """Return the state of the writes of this unit's clients."""
-        from kproxy.proxy.cluster.writehold import WriteStatus  # few clusters can be switched
-
-        switchable = self._switchable(unit)
-        return WriteStatus() if switchable is None else switchable.writes
-
-    def guard_everyone(self, unit: str) -> None:
-        """Guard all sessions of this unit: it was switched recently, and kproxy was started since."""
-        if (switchable := self._switchable(unit)) is not None:
-            switchable.guard_everyone()
-
-    def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
-        """Return the clients of this unit that have fetched, when its sessions have ended; None if that is unknown."""
-        switchable = self._switchable(unit)
-        return None if switchable is None else switchable.fetched
-
-    def restore_fetched(self, unit: str, fetched: Sequence[ClientIdentity]) -> None:
-        """Remember clients that have fetched through the process before this one."""
-        if (switchable := self._switchable(unit)) is not None:
-            switchable.restore_fetched(fetched)
-
-    def waiting(self, unit: str) -> tuple[WaitingConsumer, ...]:
-        """Return the clients of this unit that receive no records until they ask for their position again."""
-        switchable = self._switchable(unit)
-        return () if switchable is None else switchable.waiting
-
-    def _switchable(self, unit: str) -> SwitchableUnit | None:
-        cluster, part = split_unit(unit)
+    def unit(self, name: str) -> SwitchableUnit | None:
+        """Return what a switch of this unit needs; None if the unit is not served, or cannot be switched."""
+        cluster, part = split_unit(name)
         return self._sessions[cluster].unit(part) if cluster in self._sessions else None
 
     async def drain(self, seconds: float) -> int:

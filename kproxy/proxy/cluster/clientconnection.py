@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from kproxy.base.address import Address
 from kproxy.proxy.cluster.dialqueue import DialSlot
-from kproxy.proxy.cluster.gracefulclose import close_gracefully
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.session import Session
 
@@ -162,7 +162,7 @@ class ClientConnection:
         return self.route
 
     def drain(self, *, gracefully: bool = False) -> None:
-        """Close the open connection as soon as its requests are answered, `gracefully` as `gracefulclose` does."""
+        """Close the open connection as soon as its requests are answered, `gracefully` as `close_gracefully` does."""
         if self.session is not None and not self.session.closed:
             self.state = ConnectionState.DRAINING
             if gracefully:
@@ -183,3 +183,34 @@ class ClientConnection:
             self.sock.close()
             if self.on_close is not None:
                 self.on_close(self)
+
+
+_CHECK_EVERY, _CHECK_AT_LEAST_EVERY = 0.01, 1.0
+"""The shortest and longest interval of checks whether a client has taken the last answer, in seconds. It grows while
+kproxy waits for an answer, which may take minutes."""
+_ACK_TIMEOUT = 5.0
+"""The longest that kproxy waits for the confirmation once it has sent the last answer, in seconds."""
+
+
+def close_gracefully(session: Session) -> None:
+    """Let no further request pass, and close as soon as the client has all answers. Call it from the event loop."""
+    session.hold()
+    close_when_acked(session)
+
+
+def close_when_acked(session: Session, settled_at: float | None = None, pause: float = _CHECK_EVERY) -> None:
+    """Close a session that is held, or will be, as soon as the client has all answers.
+
+    `settled_at`: when they had all been sent, in the loop's seconds. `pause`: seconds until the next check.
+    """
+    if session.closed:
+        return
+    loop = asyncio.get_running_loop()
+    if session.settled and settled_at is None:
+        settled_at = loop.time()
+    if session.acked or (settled_at is not None and loop.time() >= settled_at + _ACK_TIMEOUT):
+        session.close()
+    elif settled_at is not None:
+        loop.call_later(_CHECK_EVERY, close_when_acked, session, settled_at)
+    else:
+        loop.call_later(pause, close_when_acked, session, None, min(2 * pause, _CHECK_AT_LEAST_EVERY))

@@ -24,13 +24,12 @@ from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
-from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.nodeports import NODES_LOGGED_APART, NodePorts
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
 from kproxy.proxy.cluster.portclaims import ClusterClaims, ProcessClaims, short_hash
-from kproxy.proxy.cluster.topology import Node, NodeKey, Topology, TopologyChange
+from kproxy.proxy.cluster.topology import LocalPorts, Node, NodeKey, Topology, TopologyChange
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.switching.logins import LoginMode

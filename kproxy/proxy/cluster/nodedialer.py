@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from time import monotonic, time
 
 from kproxy.base.address import Address
@@ -22,7 +23,6 @@ from kproxy.config.declarations import Reload
 from kproxy.net.dial.routes import Route, RouteKind, Routes
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.proxy.cluster.nodeverifier import BOOTSTRAP, NodeVerifier, VerifiedConnection
-from kproxy.proxy.cluster.outages import Outage, Outages, Unreachable
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
     DialOutcome,
@@ -40,6 +40,53 @@ log = logging.getLogger(__name__)
 
 # Between two lines about addresses that are kproxy's own, in seconds: a broker may name thousands.
 _LOOPS_LOGGED_EVERY = 30.0
+
+
+@dataclass(eq=False)
+class Outage:
+    """The time for which a node cannot be reached."""
+
+    since: float
+    """The loop's time at which kproxy noticed it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the node was reached, or may be reachable now."""
+
+
+class Unreachable(UpstreamError):
+    """A node, or for None the bootstrap servers, could not be reached. `outage` notifies when that may have changed."""
+
+    def __init__(self, error: UpstreamError, outage: Outage) -> None:
+        self.outage = outage
+        super().__init__(error.reason, str(error))
+
+
+class Outages:
+    """The outages of one upstream. None stands for its bootstrap servers."""
+
+    def __init__(self) -> None:
+        self._outages: dict[NodeKey | None, Outage] = {}
+
+    def __len__(self) -> int:
+        return len(self._outages)
+
+    def begin(self, key: NodeKey | None) -> Outage:
+        """Note that the node could not be reached; return its outage, which may have begun before."""
+        outage = self._outages.get(key)
+        if outage is None:
+            outage = self._outages[key] = Outage(asyncio.get_running_loop().time())
+        return outage
+
+    def end(self, key: NodeKey | None) -> None:
+        """End the outage: the node was reached, or clients no longer ask for it."""
+        outage = self._outages.pop(key, None)
+        if outage is not None:
+            outage.ended.set()
+
+    def end_where(self, over: Callable[[NodeKey | None], bool]) -> None:
+        """End the outages of those nodes for which `over` returns True."""
+        for key in [key for key in self._outages if over(key)]:
+            self.end(key)
+
 
 AffectsSession = Callable[[NodeKey | None, Address], bool]
 """Returns whether a new configuration affects a session to this node (None: a bootstrap server) at this address."""

@@ -15,8 +15,7 @@ from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.listeners import Listeners
-from kproxy.proxy.cluster.localports import LocalPorts
-from kproxy.proxy.cluster.topology import NodeKey
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
 
@@ -210,7 +209,7 @@ class NodePorts:
         to.
         """
         topology = upstream.topology
-        most = _MORE_NODES + topology.last - topology.first
+        most = _MORE_NODES + self._ports.last - self._ports.first
         to_forget: Sequence[NodeKey] = ()
         if len(topology.nodes) + len(endpoints.nodes) > most:
             named = {NodeKey(e.kind, e.node_id) for e in endpoints.nodes}

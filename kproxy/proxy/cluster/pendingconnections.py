@@ -20,8 +20,8 @@ from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionSt
 from kproxy.proxy.cluster.clientroute import ClientRoute, Routes, read_first_request, route_for
 from kproxy.proxy.cluster.connectionslots import open_file_limit, pending_connection_limit
 from kproxy.proxy.cluster.dialqueue import DialQueue, DialSlot
+from kproxy.proxy.cluster.nodedialer import Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.outages import Unreachable
 from kproxy.proxy.cluster.topology import NodeKey
 
 log = logging.getLogger(__name__)

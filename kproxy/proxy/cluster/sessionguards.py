@@ -15,7 +15,7 @@ from time import perf_counter
 
 from kproxy.base.printable import escaped
 from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS
-from kproxy.proxy.cluster.gracefulclose import close_when_acked
+from kproxy.proxy.cluster.clientconnection import close_when_acked
 from kproxy.proxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, GuardRules
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, ClientIdentity

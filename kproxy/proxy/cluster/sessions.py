@@ -24,18 +24,19 @@ from kproxy.protocol.wire.mismatch import client_login_error, explain_host_bound
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost, Routes
 from kproxy.proxy.cluster.encryption import client_tls
-from kproxy.proxy.cluster.insessionchannel import InSessionChannel
+from kproxy.proxy.cluster.insessionchannel import InSessionChannel, keep_logged_in
 from kproxy.proxy.cluster.nodedialer import AffectsSession
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.observers import SessionObservers, session_status
 from kproxy.proxy.cluster.pendingconnections import NodeExists, PendingConnections, node_text
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.metrics.counters import NodeCounters
-from kproxy.proxy.relay.calls import Calls
+from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
+from kproxy.proxy.switching.caps import CAPS
 from kproxy.proxy.watch.lines import SessionLabels
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Sessions:
         calls = self._calls_of(upstream.label, counters, route.unit)
         try:
             conversation = Conversation(
-                calls if route.unit is None else route.unit.calls(calls),
+                calls if route.unit is None else SessionCalls(calls),  # which notes the APIs that are used
                 partial(_localise, connection),
                 route.config.max_request_size,
                 partial(self._metrics.count_rewritten, self._name),
@@ -158,7 +159,7 @@ class Sessions:
             for node_label, cached_calls in self._calls.items()
             if nodes.get((self._name, node_label)) is cached_calls[0]
         }
-        calls = Calls(counters.call, unit.highest if unit else TABLE_VERSIONS)
+        calls = Calls(counters.call, CAPS if unit else TABLE_VERSIONS)
         self._calls[label] = counters, calls
         return calls
 
@@ -278,13 +279,13 @@ class Sessions:
         for connection in [connection for connection in self._connections if connection.route is route]:
             connection.close()
         if route.unit is not None:
-            route.unit.flipped(everyone=everyone)
+            route.unit.guards.begin(everyone=everyone)
 
     def end_guards(self) -> None:
         """End all guards: all clients that run have positions of the upstream that they are routed to."""
         for route in self._routes.values():
             if route.unit is not None:
-                route.unit.end_guards()
+                route.unit.guards.end()
 
     def end(self, seconds: float) -> int:
         """Drain all sessions, as if a new configuration affected them: the cluster is no longer served."""
@@ -345,8 +346,6 @@ class Sessions:
             log.warning("cluster %s: %s", self._name, warning)
 
     async def _keep_logged_in(self, connection: ClientConnection, session: Session, logged_in: LoginContext) -> None:
-        from kproxy.proxy.cluster.relogin import keep_logged_in  # few need it
-
         try:
             await keep_logged_in(session, logged_in)
         except UpstreamError as error:
@@ -428,9 +427,11 @@ async def _verify(connection: ClientConnection, session: Session, verify: Callab
 
 
 def _new_unit(config: ClusterConfig, pump: Pump) -> SwitchableUnit:
-    from kproxy.proxy.cluster.switchableunit import SwitchableUnit  # few clusters can be switched
+    from kproxy.proxy.cluster.sessionguards import SessionGuards  # few clusters can be switched
+    from kproxy.proxy.cluster.switchableunit import SwitchableUnit
+    from kproxy.proxy.cluster.writehold import WriteHold
 
-    return SwitchableUnit.new(config.name, partial(setattr, pump.selector, "wake", True))
+    return SwitchableUnit(WriteHold(), SessionGuards(config.name, partial(setattr, pump.selector, "wake", True)))
 
 
 def _localise(connection: ClientConnection, endpoints: Endpoints) -> Sequence[Address]:

@@ -1,21 +1,58 @@
-"""One Kafka cluster to which clients can be routed: its nodes, their dialer, and their explorer."""
+"""One Kafka cluster to which clients can be routed: its nodes, their dialer, their explorer, their local addresses.
+
+A response that is equal to an earlier one brings the same `Endpoints`, the very object
+(`kproxy.protocol.rewrite.prefixcache`). If nothing has changed on which its local addresses depend, they are the same,
+and the response teaches nothing new.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kproxy.base.address import Address
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
+from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
 from kproxy.proxy.cluster.encryption import ClusterTls
 from kproxy.proxy.cluster.explorer import Explorer
-from kproxy.proxy.cluster.localaddresscache import LocalAddressCache
-from kproxy.proxy.cluster.localports import LocalPorts
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.reachability import Fact
-from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
+
+# Answers to be found again: of each listener, version and local host one.
+_MOST = 32
+
+
+class LocalAddressCache:
+    """Local addresses, by the client's host and the endpoints.
+
+    All of them depend on one basis: everything else that they are derived from. A different basis clears the cache.
+    """
+
+    def __init__(self) -> None:
+        self._basis: object = None
+        # By the host and the identity of the endpoints, which are kept so that no others can have it.
+        self._answers: dict[tuple[str, int], tuple[Endpoints, Sequence[Address]]] = {}
+
+    def get(self, host: str, endpoints: Endpoints, basis: object) -> Sequence[Address] | None:
+        """Return the addresses for this object and clients that use kproxy at the host; None if not cached."""
+        if basis != self._basis:
+            return None
+        answer = self._answers.get((host, id(endpoints)))
+        return None if answer is None else answer[1]
+
+    def put(self, host: str, endpoints: Endpoints, basis: object, local: Sequence[Address]) -> None:
+        """Cache the local addresses for as long as the basis is the same."""
+        if basis != self._basis or len(self._answers) >= _MOST:
+            self._answers.clear()
+            self._basis = basis
+        if (
+            endpoints.complete and len(endpoints.nodes) <= MAX_PREFIX_ENDPOINTS
+        ):  # others do not come again as the same object
+            self._answers[host, id(endpoints)] = endpoints, local
+
 
 Learn = Callable[["Upstream", Endpoints], Iterator[None]]
 """Takes in nodes of an upstream, see `explorer.Learn`. Raises WireError."""
@@ -42,7 +79,7 @@ class Upstream:
         self.config = config
         self._on_news = on_news
         self._agree = agree
-        self.topology = Topology(ports.first, ports.last, ports)
+        self.topology = Topology(ports)
         self.local_addresses = LocalAddressCache()
         self.dialer = NodeDialer(config, self.topology, metrics, tasks, is_own, self._on_fact, self._agree_on_cluster)
         self.explorer = Explorer(config, self.topology, self.dialer, lambda endpoints: learn(self, endpoints))

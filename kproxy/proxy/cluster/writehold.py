@@ -48,7 +48,7 @@ class WriteHold:
         self._exempt: set[Session] = set()  # sessions of clients in doubt: their writes pass during a hold
         self._unsettled: set[Session] = set()
         self._on_settled: Callable[[], None] | None = None
-        self._holds = False
+        self.holds = False
         self._timer: asyncio.TimerHandle | None = None
 
     # Sessions come and go
@@ -56,7 +56,7 @@ class WriteHold:
     def session_opened(self, session: Session, node: str, address: str) -> None:
         """Note a new session of a client at this address. No byte has passed in it yet."""
         self._writers[session] = _WritingSession(node, address, _now())
-        if self._holds:
+        if self.holds:
             self._hold_writes(session)
 
     def session_ended(self, session: Session) -> None:
@@ -80,7 +80,7 @@ class WriteHold:
 
         Writes must not be held.
         """
-        assert not self._holds, "writes are held"
+        assert not self.holds, "writes are held"
         part_hold = WriteHold()
         part_hold._doubts = self._doubts.split_off(belongs)
         part_hold._writers = {session: self._writers.pop(session) for session in sessions if session in self._writers}
@@ -88,8 +88,8 @@ class WriteHold:
 
     def merge(self, other: WriteHold) -> None:
         """Take over the writes of a part that is dissolved. Writes must not be held, in neither of the two."""
-        assert not self._holds, "writes are held"
-        assert not other._holds, "writes are held there"
+        assert not self.holds, "writes are held"
+        assert not other.holds, "writes are held there"
         self._doubts.merge(other._doubts)
         self._writers |= other._writers
         other._writers = {}
@@ -102,8 +102,8 @@ class WriteHold:
         `on_settled` is called once, when no write is unanswered and no client is in doubt: that stays so until
         `release`.
         """
-        assert not self._holds, "the writes are held already"
-        self._holds, self._on_settled = True, on_settled
+        assert not self.holds, "the writes are held already"
+        self.holds, self._on_settled = True, on_settled
         for session in list(self._writers):
             self._hold_writes(session)
             self._unsettled.add(session)
@@ -111,8 +111,8 @@ class WriteHold:
 
     def release(self) -> None:
         """Let writes pass again."""
-        assert self._holds, "the writes are not held"
-        self._holds, self._on_settled = False, None
+        assert self.holds, "the writes are not held"
+        self.holds, self._on_settled = False, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -124,15 +124,10 @@ class WriteHold:
             session.release_writes()
 
     @property
-    def holds(self) -> bool:
-        """True while writes are held."""
-        return self._holds
-
-    @property
     def status(self) -> WriteStatus:
         """The present state. Without a hold, `unanswered` changes with each request."""
         doubts = self._open_doubts()
-        waited_for = self._unsettled | self._exempt if self._holds else self._writers
+        waited_for = self._unsettled | self._exempt if self.holds else self._writers
         unanswered = sum(session.unanswered(WRITES) for session in waited_for)
         return WriteStatus(unanswered, len(self._held), doubts)
 

@@ -1,12 +1,10 @@
 """One session: a client connection and its upstream connection.
 
-    calls                 what kproxy does with each API and version, and its counters
-    requests              what kproxy must read of a request beyond its first 12 bytes
-    tokens                SASL tokens without a header
+    calls                 what kproxy does with each API and version, and its counters; a guard's verdicts
+    requests              what kproxy must read of a request beyond its first 12 bytes; SASL tokens without a header
     introduction          sans-IO: the client id and the software's name that a client sends
     inflight              sans-IO: the requests that have no response yet, in their order
     guard                 sans-IO: limits a client after a switch: its first writes, its positions
-    verdict               sans-IO: the verdict of a guard on a request
     conversation          sans-IO: which frames may pass, and when; the client's frames
     responses             sans-IO: the broker's frames
     selector              an asyncio selector that runs the data plane inline
@@ -57,8 +55,8 @@ Holding
    pass. Holds are counted: each party releases its own, and requests pass again after the last release. kproxy logs in
    again within a held session.
  * A login may have a lifetime (KIP-368). After 85 to 95 % of it, kproxy fetches the credentials, holds the client's
-   requests at the end of one, logs in again, and releases them (`kproxy.proxy.cluster.relogin`). So requests wait only
-   for the round trips. A lifetime below one second counts as one second, a negative one as none.
+   requests at the end of one, logs in again, and releases them (`kproxy.proxy.cluster.insessionchannel`). So requests
+   wait only for the round trips. A lifetime below one second counts as one second, a negative one as none.
  * Before a cluster is switched, kproxy holds only writes (`kproxy.proxy.cluster.writehold`). A session is held from its
    first write on; what stands behind a write waits too. No write is under way when each has been sent whole, answered
    whole, and the client's system has confirmed that the answer arrived. This costs nothing for each frame: a session

@@ -1,8 +1,12 @@
-"""The calls: what kproxy does with each API and version towards one node, and the counters of each."""
+"""The calls: what kproxy does with each API and version towards one node, and the counters of each.
+
+The verdicts of a guard are here, and not in `guard`, which only sessions of switched clusters need.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +28,20 @@ NO_KEY = -1
 """The API key of frames that no client's request has caused."""
 # The longest response to kproxy between a client's requests, in bytes: tokens, or a list of all nodes.
 _LONGEST_OWN = 4 * 1024 * 1024
+
+
+LONGEST_REQUEST = 1024 * 1024
+"""The most bytes of a request that are kept until it can be judged: a Fetch of 30,000 partitions."""
+
+
+class GuardVerdict(Enum):
+    """The verdict on a request. A guard may also answer the request: then the verdict is the answer."""
+
+    PASS = auto()
+    MORE = auto()
+    """It cannot be judged before it has come whole."""
+    HOLD = auto()
+    """It waits, with what stands behind it; it is judged again when the guard calls for it."""
 
 
 class Counters(Protocol):

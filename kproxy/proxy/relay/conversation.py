@@ -51,14 +51,23 @@ from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
 from kproxy.protocol.wire.greeting import ENOUGH, recognise
 from kproxy.protocol.wire.mismatch import wrong_client
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
-from kproxy.proxy.relay.calls import LOGIN_APIS, TOO_NEW, Call, Calls, LocalCall, LoginCalls, OwnCall, SessionCalls
+from kproxy.proxy.relay.calls import (
+    LOGIN_APIS,
+    LONGEST_REQUEST,
+    TOO_NEW,
+    Call,
+    Calls,
+    GuardVerdict,
+    LocalCall,
+    LoginCalls,
+    OwnCall,
+    SessionCalls,
+)
 from kproxy.proxy.relay.inflight import InFlight
 from kproxy.proxy.relay.introduction import NO_INTRODUCTION, read_introduction
 from kproxy.proxy.relay.observer import ObserverStart
-from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism
+from kproxy.proxy.relay.requests import SMALLEST, Acks, check_answerable, check_size, find_mechanism, skip_tokens
 from kproxy.proxy.relay.responses import Responses
-from kproxy.proxy.relay.tokens import skip_tokens
-from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
 from kproxy.proxy.switching.writes import WRITES
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
 from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
-from kproxy.proxy.relay.calls import Call, Calls
-from kproxy.proxy.relay.verdict import LONGEST_REQUEST, GuardVerdict
+from kproxy.proxy.relay.calls import LONGEST_REQUEST, Call, Calls, GuardVerdict
 from kproxy.proxy.switching import kafkaconnect, requests, responses
 from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
 from kproxy.proxy.switching.doubts import ClientIdentity

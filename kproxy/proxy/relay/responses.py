@@ -16,7 +16,7 @@ from kproxy.protocol.wire.mismatch import wrong_upstream
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import NO_KEY, Call
 from kproxy.proxy.relay.inflight import InFlight
-from kproxy.proxy.relay.tokens import MAX_TOKEN
+from kproxy.proxy.relay.requests import MAX_TOKEN
 
 
 class Responses:

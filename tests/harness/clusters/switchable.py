@@ -24,6 +24,7 @@ from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlot
 from kproxy.proxy.cluster.listeners import Listener
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.sessions import ClusterUpdate
+from kproxy.proxy.cluster.switchableunit import SwitchableUnit
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
@@ -89,6 +90,12 @@ class Switchable:
     def _localise(self, host: str, endpoints: Endpoints) -> list[Address]:
         return [self.address for _ in endpoints.nodes]
 
+    @property
+    def unit(self) -> SwitchableUnit:
+        unit = self.here.unit(NAME)
+        assert unit is not None, "it can be switched"
+        return unit
+
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the loop's thread."""
         done: Future[T] = Future()
@@ -105,8 +112,8 @@ class Switchable:
     def hold(self, seconds: float = 60) -> None:
         """Hold writes and wait until all is settled."""
         settled = threading.Event()
-        self.call(lambda: self.here.begin_write_hold(NAME, settled.set))
-        assert settled.wait(seconds), self.call(lambda: self.here.writes(NAME))
+        self.call(lambda: self.unit.write_hold.begin_hold(settled.set))
+        assert settled.wait(seconds), self.call(lambda: self.unit.write_hold.status)
 
     def flip(self, upstream: Address) -> None:
         """Route to this upstream from now on, in one step."""
@@ -118,7 +125,7 @@ class Switchable:
         self.call(flip)
 
     def release(self) -> None:
-        self.call(lambda: self.here.release_write_hold(NAME))
+        self.call(lambda: self.unit.release_writes())
 
     def begin_to_switch(self) -> None:
         """Do what a reload does that adds a second upstream."""

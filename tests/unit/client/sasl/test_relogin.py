@@ -17,8 +17,8 @@ from kproxy.client.sasl.exchange import SaslSession
 from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
-from kproxy.proxy.cluster import relogin
-from kproxy.proxy.cluster.relogin import keep_logged_in
+from kproxy.proxy.cluster import insessionchannel
+from kproxy.proxy.cluster.insessionchannel import keep_logged_in
 from kproxy.proxy.relay.session import Session
 from tests.unit.client.sasl import broker
 from tests.unit.proxy.relay.talking import FETCH_V4, Relay, receive, relay, request, response
@@ -33,9 +33,9 @@ LIFETIME_MS = 20_000
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lifetime is long, its end at once."""
-    monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
-    monkeypatch.setattr(relogin, "_LATEST", 0.0)
-    monkeypatch.setattr(relogin, "_PAUSE", 0.01)
+    monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_LATEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_PAUSE", 0.01)
 
 
 def login(**more: object) -> SaslLogin:
@@ -179,9 +179,9 @@ def test_a_too_short_lifetime_does_not_cause_constant_logins(
         pauses.append(seconds)
 
     _, far, session = relay.connect()
-    monkeypatch.setattr(relogin, "_EARLIEST", 0.9)
-    monkeypatch.setattr(relogin, "_LATEST", 0.9)
-    monkeypatch.setattr(relogin.asyncio, "sleep", sleep)
+    monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.9)
+    monkeypatch.setattr(insessionchannel, "_LATEST", 0.9)
+    monkeypatch.setattr(insessionchannel.asyncio, "sleep", sleep)
     one = login()
     for _ in range(2):
         logged_in = LoginContext(one, NOBODY, "kafka", SaslSession(lifetime_ms, VERSIONS))

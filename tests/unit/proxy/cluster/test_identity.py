@@ -13,7 +13,7 @@ from kproxy.protocol.wire import api
 from kproxy.proxy.cluster import identity
 from kproxy.proxy.cluster.identity import BrokerIdentifier, ClosedOnOptionalRequest, LoginRequired
 from kproxy.proxy.cluster.reachability import Proof
-from kproxy.proxy.cluster.topology import Node, NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, Node, NodeKey, Topology
 from tests.harness.servers.answers import ALL, configs, coordinator, groups, metadata, offsets, refusal, versions
 from tests.unit.client.ask.broker import Broker
 
@@ -57,7 +57,7 @@ class Cluster(Broker):
 
 @pytest.fixture
 def identities() -> BrokerIdentifier:
-    return BrokerIdentifier(Topology(1, 100))
+    return BrokerIdentifier(Topology(LocalPorts(1, 100)))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_of_one_broker_there_is_nothing_to_ask(identities: BrokerIdentifie
 
 
 async def test_one_broker_that_is_left_of_several_is_not_the_only_one() -> None:
-    topology = Topology(1, 100)
+    topology = Topology(LocalPorts(1, 100))
     topology.nodes[TWO] = Node(TWO, Address("kafka-2.in", 9092), absent_since=1.0)
     found = await BrokerIdentifier(topology).identify(Cluster(2, brokers={1: "kafka-1.in:9092"}), ONE)
     assert found.key is None

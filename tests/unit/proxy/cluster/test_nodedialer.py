@@ -25,7 +25,7 @@ from kproxy.proxy.cluster.nodedialer import NodeDialer
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.reachability import ExplorationState, Fact, Proof
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
-from kproxy.proxy.cluster.topology import NodeKey, Topology
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey, Topology
 from kproxy.proxy.metrics import Metrics
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Behaviour, Peer, closing, refused, saying, silent
@@ -44,7 +44,7 @@ class Site:
     def __init__(self, held: ExitStack, tasks: SupervisedTaskGroup) -> None:
         self._held, self.tasks = held, tasks
         self.metrics = Metrics()
-        self.topology = Topology(1, 100)
+        self.topology = Topology(LocalPorts(1, 100))
         self.facts: list[Fact] = []
 
     def peer(self, behave: Behaviour) -> Address:

@@ -18,8 +18,8 @@ from kproxy.config.values import Forward, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.proxy.cluster import gateway
 from kproxy.proxy.cluster.listeners import Listener, Listeners
-from kproxy.proxy.cluster.localports import LocalPorts, NodeKey
 from kproxy.proxy.cluster.portclaims import ClusterClaims, PortClaim, ProcessClaims, short_hash
+from kproxy.proxy.cluster.topology import LocalPorts, NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
 from tests.unit.proxy.cluster.doorway import Doorway, until

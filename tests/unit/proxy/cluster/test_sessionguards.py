@@ -11,8 +11,8 @@ import pytest
 
 from kproxy.proxy.cluster import sessionguards
 from kproxy.proxy.cluster.sessionguards import SessionGuards
+from kproxy.proxy.relay.calls import GuardVerdict
 from kproxy.proxy.relay.guard import Guard
-from kproxy.proxy.relay.verdict import GuardVerdict
 from kproxy.proxy.switching import positions
 from kproxy.proxy.switching.doubts import ClientIdentity
 

@@ -15,9 +15,9 @@ from kproxy.client.sasl.exchange import SaslSession
 from kproxy.client.sasl.login import LoginContext, SaslLogin
 from kproxy.config import ClusterConfig
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.proxy.cluster import pendingconnections, relogin, sessions
+from kproxy.proxy.cluster import insessionchannel, pendingconnections, sessions
+from kproxy.proxy.cluster.nodedialer import Outage, Unreachable
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
-from kproxy.proxy.cluster.outages import Outage, Unreachable
 from kproxy.proxy.cluster.sessions import ClusterUpdate
 from kproxy.proxy.cluster.topology import NodeKey
 from kproxy.proxy.relay.pump import _SIZES, COPY
@@ -288,8 +288,8 @@ def test_a_session_that_the_selector_cannot_watch(monkeypatch: pytest.MonkeyPatc
 
 def test_a_login_is_repeated_while_the_session_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds does not hold up a login that must be repeated, nor does that let the requests go."""
-    monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
-    monkeypatch.setattr(relogin, "_LATEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_LATEST", 0.0)
 
     async def scenario(house: House) -> None:
         one, prepared = house.cluster(), asyncio.Event()
@@ -336,8 +336,8 @@ def test_a_login_is_repeated_while_the_session_is_held(monkeypatch: pytest.Monke
 def test_a_login_that_cannot_be_repeated_ends_the_session(
     answers: list[bytes], text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(relogin, "_EARLIEST", 0.0)
-    monkeypatch.setattr(relogin, "_LATEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_EARLIEST", 0.0)
+    monkeypatch.setattr(insessionchannel, "_LATEST", 0.0)
 
     async def scenario(house: House) -> None:
         one = house.cluster()

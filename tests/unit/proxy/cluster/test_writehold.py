@@ -59,11 +59,11 @@ class Lab:
         return client, there
 
     def hold(self) -> None:
-        self.kproxy.call(lambda: self.kproxy.here.begin_write_hold(NAME, self.settled.set))
+        self.kproxy.call(lambda: self.kproxy.unit.write_hold.begin_hold(self.settled.set))
 
     @property
     def writes(self) -> WriteStatus:
-        return self.kproxy.call(lambda: self.kproxy.here.writes(NAME))
+        return self.kproxy.call(lambda: self.kproxy.unit.write_hold.status)
 
     def wait(self, reached: Callable[[WriteStatus], bool], what: str) -> None:
         wait_until(lambda: reached(self.writes), what)
@@ -253,7 +253,7 @@ def test_a_cluster_that_is_never_switched_notes_nothing() -> None:
         receive(there, len(produce(1)))
         client.close()
         there.close()
-        assert lab.writes == WriteStatus()
+        assert lab.kproxy.call(lambda: lab.kproxy.here.unit(NAME)) is None
         lab.close()
 
 

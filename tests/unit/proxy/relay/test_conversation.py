@@ -16,7 +16,7 @@ from kproxy.protocol.wire.greeting import Greeting
 from kproxy.protocol.wire.mismatch import wrong_client, wrong_upstream
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.inflight import MAX_IN_FLIGHT
-from kproxy.proxy.relay.tokens import MAX_TOKEN
+from kproxy.proxy.relay.requests import MAX_TOKEN
 from tests.unit.kafka_frames import (
     CHUNKINGS,
     Talk,

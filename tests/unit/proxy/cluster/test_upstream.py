@@ -14,9 +14,9 @@ from kproxy.base.errors import WireError
 from kproxy.config.values import Advertise
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.protocol.rewrite.prefixcache import MAX_PREFIX_ENDPOINTS
-from kproxy.proxy.cluster import localaddresscache as room
+from kproxy.proxy.cluster import upstream as room
 from kproxy.proxy.cluster.gateway import Gateway
-from kproxy.proxy.cluster.localaddresscache import LocalAddressCache
+from kproxy.proxy.cluster.upstream import LocalAddressCache
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.unit.proxy.cluster.doorway import Doorway, in_loop
 from tests.unit.proxy.cluster.twoupstreams import Two

@@ -157,9 +157,6 @@ class App:
             if switching is not None:
                 switching.begin(self._config)  # before the loop turns, and a client is accepted
             if self._config.admin is not None:
-                quit = partial(self.control.end, "POST /quit") if self._config.admin_quit else None
-                reload = self._reload if self._config.admin_reload and self._reloader is not None else None
-                hosts = (self._config.admin.host, *self._config.admin_host)
                 feed, frames = Feed(self._sessions.watch), FrameFeed(self._sessions.capture)
                 events = EventLog()
                 events.addFilter(self._log.once)
@@ -168,20 +165,20 @@ class App:
                 supervised.callback(logging.getLogger().removeHandler, events)
                 pages = AdminSources(
                     self._metrics,
-                    self._status,
+                    lambda: asjson.write(self.status()),
                     self._readiness,
-                    quit,
-                    lambda query: feed.subscribe(Filter.from_query(query)),
-                    hosts,
-                    self._token,
-                    self._config.admin_require_token_for_reads,
-                    lambda: asjson.sessions(self._sessions.shown()),
-                    self._page(page, feed, events),
-                    reload,
-                    lambda query: frames.subscribe(frame_filter(query)),
-                    self._switch_json,
-                    self._switch,
-                    self._may_switch,
+                    hosts=(self._config.admin.host, *self._config.admin_host),
+                    token=self._token,
+                    require_token_for_reads=self._config.admin_require_token_for_reads,
+                    quit=partial(self.control.end, "POST /quit") if self._config.admin_quit else None,
+                    reload=self._reload if self._config.admin_reload and self._reloader is not None else None,
+                    sessions=lambda: asjson.sessions(self._sessions.shown()),
+                    tap=lambda query: feed.subscribe(Filter.from_query(query)),
+                    frames=lambda query: frames.subscribe(frame_filter(query)),
+                    live=self._page(page, feed, events),
+                    switches=self._switch_json,
+                    switch=self._switch,
+                    may_switch=lambda: self._switching is not None,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
                 clusters.add_own_sockets(admin.sockets)
@@ -320,9 +317,6 @@ class App:
         reasons = self._reasons(clusters, requires)  # type: ignore[arg-type]  # mypy does not see that it was checked
         return Readiness(reasons, [line for cluster in clusters for line in unreachable_nodes(cluster)])
 
-    def _status(self) -> bytes:
-        return asjson.write(self.status())
-
     def _page(
         self, tasks: SupervisedTaskGroup, feed: Feed, events: EventLog
     ) -> Callable[[], AsyncGenerator[bytes, None]]:
@@ -337,9 +331,6 @@ class App:
     def _switch_json(self) -> bytes:
         assert self._switching is not None
         return self._switching.as_json(self._sessions.shown())
-
-    def _may_switch(self) -> bool:
-        return self._switching is not None
 
     def _switch(self, body: object) -> SwitchCommandResult:
         assert self._switching is not None

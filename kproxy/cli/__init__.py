@@ -1,9 +1,7 @@
 """Commands, and their exit codes.
 
     __init__          `main`, the console script
-    group             the command `kproxy` itself, the modules of its commands, and code that they share
-    first_contact     the output of `kproxy` alone, or of `kproxy HOST:PORT`
-    about             help, version
+    group             the command `kproxy` itself, help and version, the modules of the commands, and shared code
     run               run, exec
     control           wait, reload
     doctor            doctor
@@ -18,8 +16,7 @@
     profiles          named set-ups: up, down, list
     migrate           migrate, of the wing migrate
     admin_access      the options of commands that ask a running kproxy
-    server_arguments  HOST:PORT as an argument, in place of -b
-    flags             makes flags from the declaration in `kproxy.config`, and their grouped help
+    flags             makes flags from the declaration in `kproxy.config`, and their grouped help; HOST:PORT for -b
 
 Exit codes: 0 fine; 1 failed while running; 2 wrong usage or configuration; 130 ended by Ctrl-C.
 """

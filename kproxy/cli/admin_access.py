@@ -93,7 +93,7 @@ def trusting_context(
     file is not compared: it is that of a service, and the connection does not leave the machine.
     """
     from kproxy.proxy.admin import client
-    from kproxy.proxy.admin.hosts import is_loopback
+    from kproxy.proxy.admin.requests import is_loopback
 
     try:
         context = client.tls_context(ca, password)

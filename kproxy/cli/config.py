@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from kproxy.cli.findings import format_option, print_findings
-from kproxy.cli.flags import ConfiguredCommand, given_options
+from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, servers_argument
 from kproxy.cli.group import kproxy
-from kproxy.cli.server_arguments import add_servers, servers_argument
 
 
 @kproxy.group("config", invoke_without_command=True)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given_options
+from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, servers_argument
 from kproxy.cli.group import kproxy, needs_unix
-from kproxy.cli.server_arguments import add_servers, servers_argument
 
 # A client's own limits are longer; here, a cluster that drops packets must be recognised within seconds.
 _DEFAULTS = {"connect-timeout": "3s"}

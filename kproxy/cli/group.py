@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kproxy.base.exits import CliSession
-from kproxy.cli import first_contact
 
 if TYPE_CHECKING:
     from kproxy.config import Config
@@ -27,7 +28,7 @@ MODULES = {
     "down": "profiles.commands",
     "exec": "run",
     "explain": "explain",
-    "help": "about",
+    "help": "group",
     "lint": "lint",
     "list": "profiles.commands",
     "ls": "ls",
@@ -36,13 +37,43 @@ MODULES = {
     "run": "run",
     "tap": "tap",
     "up": "profiles.commands",
-    "version": "about",
+    "version": "group",
     "wait": "control",
 }
 
 
-class _Commands(first_contact.FirstContact):
-    """Imports a command's module when the command is used: `kproxy run` starts sooner and is smaller."""
+_EXAMPLE = ("kafka.example:9092",)
+# A host with a port, or a host with a dot: no command looks like that.
+_ADDRESS = re.compile(r"(\w+://)?((\[[0-9a-f:.%]+\]|[\w.-]+):\d{1,5}|[\w-]+(\.[\w-]+)+|localhost)", re.ASCII | re.I)
+_COMMANDS = (
+    ("Find out why a client cannot use the cluster, and what to do:", "kproxy doctor"),
+    ("Start the proxy. Clients then use 127.0.0.1:19092 as their bootstrap server:", "kproxy run"),
+    ("See what is in the cluster:", "kproxy ls"),
+)
+
+
+def is_address(word: str) -> bool:
+    """Return True if this is one bootstrap server, or several with commas between, and not a command."""
+    return all(_ADDRESS.fullmatch(part) for part in word.split(","))
+
+
+def show_main_commands(words: Sequence[str] = ()) -> None:
+    """Print the commands, each followed by these words: the bootstrap servers and any options."""
+    target = shlex.join(words or _EXAMPLE)
+    click.echo("kproxy: use a Kafka cluster whose advertised broker addresses you cannot reach.\n")
+    for purpose, command in _COMMANDS:
+        click.echo(f"{purpose}\n  {command} {target}\n")
+    if not words:
+        click.echo("'kproxy discover' looks for clusters in Kubernetes, Docker and on this machine.")
+        click.echo("'kproxy demo' shows how kproxy works. It needs Java, Maven and confluent-kafka.")
+    click.echo("'kproxy --help' lists all commands.")
+
+
+class _Commands(click.Group):
+    """Imports a command's module when the command is used: `kproxy run` starts sooner and is smaller.
+
+    An address in place of a command shows the commands for it.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(MODULES)
@@ -52,6 +83,14 @@ class _Commands(first_contact.FirstContact):
         for name in [cmd_name] if cmd_name in MODULES else MODULES:
             importlib.import_module(f"kproxy.cli.{MODULES[name]}")
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve as click does; but for an address, return a command that calls `show_main_commands`."""
+        if is_address(args[0]) and self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            return args[0], click.Command(args[0], callback=lambda: show_main_commands(args)), []
+        return super().resolve_command(ctx, args)
 
 
 def print_version() -> None:
@@ -95,7 +134,7 @@ def kproxy(ctx: click.Context) -> int:
     (with Java, Maven and confluent-kafka).
     """
     if ctx.invoked_subcommand is None:
-        first_contact.show()
+        show_main_commands()
     return 0
 
 
@@ -126,3 +165,34 @@ def show_tracebacks(ctx: click.Context, config: Config) -> None:
     session = ctx.find_object(CliSession)
     if session is not None and config.log_level == "debug":
         session.debug = True
+
+
+@kproxy.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Show what a command does, and its options.
+
+    \b
+      kproxy help
+      kproxy help run
+      kproxy help migrate plan
+    """
+    assert ctx.parent is not None
+    about, command = ctx.parent, ctx.parent.command
+    for word in words:
+        if not isinstance(command, click.Group):
+            raise click.UsageError(f"'{about.command_path}' has no commands of its own", about)
+        # Not the group's own method: to that of `kproxy`, an address is a command.
+        name, subcommand, _ = click.Group.resolve_command(command, about, [word])
+        assert subcommand is not None
+        command, about = subcommand, click.Context(subcommand, parent=about, info_name=name)
+    click.echo(command.get_help(about))
+    return 0
+
+
+@kproxy.command()
+def version() -> int:
+    """Show the version."""
+    print_version()
+    return 0

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.admin_access import ca_option, trusting_context, without_scheme
-from kproxy.cli.flags import ConfiguredCommand, given_options, is_connection_option
+from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, is_connection_option, servers_argument
 from kproxy.cli.group import kproxy, show_tracebacks
-from kproxy.cli.server_arguments import add_servers, servers_argument
 
 if TYPE_CHECKING:
     from kproxy.config import ClusterConfig, Config

@@ -6,9 +6,15 @@ import os
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, given_options, is_connection_option
+from kproxy.cli.flags import (
+    BeforeCommand,
+    ConfiguredCommand,
+    add_servers,
+    given_options,
+    is_connection_option,
+    servers_argument,
+)
 from kproxy.cli.group import kproxy, needs_unix, show_tracebacks, timeout_option
-from kproxy.cli.server_arguments import BeforeCommand, add_servers, servers_argument
 
 
 @kproxy.command(cls=ConfiguredCommand)

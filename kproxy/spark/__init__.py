@@ -3,19 +3,17 @@
     bootstrap = kproxy.spark.attach(spark, "kafka.example:9092")
 
     attachment     `attach`: starts or joins kproxy on the driver's host and on each executor's host
-    executorcount  the number of executors that `attach` waits for
     pluginjar      `plugin`: with it, executors that join later have kproxy before their first task
     defaults       the Spark settings that exist before the plugin's are added
     package        builds the plugin jar, the wheel and the archive from a checkout
     relocatable    the archive: a Python with kproxy for hosts without Python
     configuration  checks the configuration given to `attach`, and makes the text that each host receives
-    host           joins and leaves the proxy of a host
+    host           joins and leaves the proxy of a host; finds the executor of a task
     keeper         the process that runs the proxy of a host while a process holds a lease
     proxy          the kproxy that the keeper runs
     wording        replaces flags by keys of the configuration file in kproxy's messages
     logtail        the common log of proxy and keeper, and its warnings
     tasks          the Python tasks by which `attach` reaches executors without the plugin
-    executor       finds the executor of a Python task
 
 kproxy does not depend on pyspark, and imports it only for `plugin` and for jobs of `attach`. `host`, `keeper`,
 `logtail` and `executor` need no other package at all.
@@ -44,7 +42,7 @@ def attach(
     Returns the bootstrap server for Kafka, which is the same on every host. kproxy ends with `spark.stop()`. A second
     call does nothing.
 
-    Waits for the executors that Spark starts at first (`kproxy.spark.executorcount`). `ready_requires`: with "one", a
+    Waits for the executors that Spark starts at first (`kproxy.spark.attachment`). `ready_requires`: with "one", a
     host is ready if one broker is reachable from there, and kproxy only warns of the others. The default is the value
     of the configuration, or "all". Warnings of kproxy go to the logger `kproxy.spark`.
 

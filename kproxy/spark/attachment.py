@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -18,7 +19,6 @@ from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError, UpstreamError
 from kproxy.base.process import start_time
-from kproxy.spark import executorcount
 from kproxy.spark.configuration import ConfigSource, build_host_config, check_secrets, is_path, type_name
 from kproxy.spark.host import HostConfig, Lease, ProxyState, join, leave, linger, query_proxy, runtime_path
 from kproxy.spark.logtail import LogLine, LogTail, follow_log
@@ -183,7 +183,7 @@ class _Application:
         Raises UpstreamError if one cannot have a proxy, or none started.
         """
         # Without the plugin, executors that start with the first Kafka task would have no kproxy.
-        wanted = max(executorcount.expected_executors(self._context), 0 if self._has_plugin else 1)
+        wanted = max(expected_executors(self._context), 0 if self._has_plugin else 1)
         say_at = time.monotonic() + _SAY_AFTER
         while True:
             running = self._executors()
@@ -344,3 +344,29 @@ class _Application:
         if text and message not in self._warned:
             self._warned.add(message)
             log.warning("%s", message)
+
+
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,.*\]")
+
+
+def expected_executors(context: Any) -> int:
+    """Return the number of executors for a SparkContext: at least one, except with dynamic allocation.
+
+    - With dynamic allocation: its minimum, which is 0 by default. More start when there is work.
+    - On YARN and Kubernetes: `spark.executor.instances` (2 by default).
+    - On a standalone cluster: as many as `spark.cores.max` has room for. Without it, Spark takes every core of the
+      cluster, and only its master knows how many executors that makes.
+    """
+    conf, master = context.getConf(), str(context.master)
+
+    def number(key: str, otherwise: int) -> int:
+        return int(conf.get(key, str(otherwise)))
+
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        return number("spark.dynamicAllocation.minExecutors", 0)
+    if master.startswith(("yarn", "k8s")):
+        return max(1, number("spark.executor.instances", 2))
+    if match := _LOCAL_CLUSTER.fullmatch(master):
+        return int(match[1])
+    cores = number("spark.executor.cores", 0)
+    return max(1, number("spark.cores.max", 0) // cores) if cores else 1

@@ -26,7 +26,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.base.process import start_time
+from kproxy.base.process import parent_pid, start_time
 
 # How often the state is requested, and the timeout of one reply, in seconds.
 _POLL_INTERVAL, _REPLY_TIMEOUT = 0.05, 10.0
@@ -272,3 +272,18 @@ def _python() -> str:
 def _environment() -> dict[str, str]:
     """Return the environment without variables of kproxy, which would override the shipped configuration."""
     return {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
+
+
+def find_own_jvm() -> tuple[int, str]:
+    """Return the process id of the JVM for which this Python process works, and its executor's id.
+
+    The parent is the JVM or, usually, pyspark's daemon between the two. Raises OSError if there is no such JVM.
+    """
+    pid = os.getppid()
+    while pid > 1:
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+        # So all of Spark's cluster managers name it.
+        if "--executor-id" in words[:-1]:
+            return pid, words[words.index("--executor-id") + 1]
+        pid = parent_pid(pid)
+    raise OSError("no process above this one is an executor of Spark's")

@@ -29,8 +29,7 @@ def make_join_task(config: str, timeout: float) -> Callable[[object], Iterator[E
 
         try:
             from kproxy.base.errors import KproxyError
-            from kproxy.spark.executor import find_own_jvm
-            from kproxy.spark.host import HostConfig, Lease, join
+            from kproxy.spark.host import HostConfig, Lease, find_own_jvm, join
         except ImportError as error:
             python = f"{sys.executable}, the Python of Spark's executors"
             advice = "install kproxy into it, or set spark.pyspark.python to the path of a Python that has it"
@@ -53,8 +52,7 @@ def make_leave_task(config: str) -> Callable[[object], Iterator[ExecutorResult]]
     """Return a task that gives its executor's lease back."""
 
     def end(_: object) -> Iterator[ExecutorResult]:
-        from kproxy.spark.executor import find_own_jvm
-        from kproxy.spark.host import HostConfig, Lease, leave
+        from kproxy.spark.host import HostConfig, Lease, find_own_jvm, leave
 
         pid, name = find_own_jvm()
         leave(HostConfig.from_json(config), Lease.of(pid))

@@ -26,7 +26,7 @@ from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.dial import kubeapi, kubepipe
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.direct import DirectConnector
-from kproxy.net.dial.kubehttp import UpgradeRefused
+from kproxy.net.dial.kubepipe import UpgradeRefused
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
 from tests.harness.migration.carried import in_log

@@ -17,7 +17,7 @@ from kproxy.client.sasl.mechanism import LoginRefused
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor import protocol_probe
 from kproxy.inspect.doctor.evidence import Contact, ExaminationStep, PortProtocol, StepVerdict
-from kproxy.net.dial import steps as dialling
+from kproxy.net.dial import connector as dialling
 from kproxy.net.dial.resolver import Resolver
 from kproxy.net.dial.stream import Connect
 from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, ClosedOnOptionalRequest, LoginRequired

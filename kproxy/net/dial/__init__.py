@@ -2,8 +2,7 @@
 
 routes       which addresses kproxy dials for an advertised one (pure)
 dialer       opens the connections of a cluster through its hops
-connector    the interface of everything that opens connections, and the deadline of one connection
-steps        the steps of opening a connection, reported to a caller that displays them
+connector    the interface of everything that opens connections, its deadline, and the steps that it reports
 direct       connects from this machine; converts errors of the operating system to UpstreamError
 resolver     resolves names to IP addresses
 sockets      options of the proxy's TCP sockets
@@ -11,13 +10,11 @@ socks        connects through a SOCKS5 proxy
 httpconnect  connects through an HTTP proxy
 ssh          connects through an SSH server
 sshfiles     the settings of an SSH server in the user's own files
-sshfaults    explains SSH errors to people
 kubernetes   connects through a Kubernetes API server to its pods
 kubeforward  relays the bytes of one port-forward
 kubepipe     opens the connection that carries a port-forward
 spdy         the framing of a port-forward in which each direction can end alone (pure)
 kubeapi      sends requests to the API server, through the hops before it
-kubehttp     one HTTP request to the API server
 kubelogin    the credentials for the API server: those of the kubeconfig, or of its exec plugin
 kubeconfig   reads the kubeconfig, or a pod's service account
 kubenames    names in a Kubernetes cluster (pure)

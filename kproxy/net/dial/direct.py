@@ -15,10 +15,9 @@ from aiohappyeyeballs import start_connection
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
-from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.connector import Deadline, DialStepKind
 from kproxy.net.dial.resolver import AddrInfo, Resolver
 from kproxy.net.dial.sockets import tune
-from kproxy.net.dial.steps import DialStepKind
 from kproxy.net.dial.stream import wait_until_ready
 
 # RFC 8305 §5: how long one address may try before the next one starts beside it, in seconds.

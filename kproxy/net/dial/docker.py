@@ -22,9 +22,8 @@ from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.format import abbreviate
 from kproxy.base.printable import one_line
 from kproxy.net.dial import engine
-from kproxy.net.dial.connector import Connector, Deadline, HopSpec
+from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec
 from kproxy.net.dial.engine import EngineError
-from kproxy.net.dial.steps import DialStepKind
 
 # The most containers of a network that are examined for a name.
 _MOST_CONTAINERS = 500

@@ -14,8 +14,7 @@ import h11
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.net.dial.bridge import bridge
-from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
-from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec, connect_to_hop
 
 # The largest response to CONNECT, in bytes; usual ones have a few hundred.
 _LIMIT = 64 * 1024

@@ -15,12 +15,11 @@ from kproxy.base.errors import UpstreamError, ViaError
 from kproxy.base.printable import one_line
 from kproxy.base.repeats import about
 from kproxy.net.dial import kubenames
-from kproxy.net.dial.connector import Connector, Deadline, HopSpec
+from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec
 from kproxy.net.dial.kubeapi import KubeApi
 from kproxy.net.dial.kubeforward import KubeForwardError, KubeForwardRelay, KubePortForward, forward_over
-from kproxy.net.dial.kubehttp import KubeStatusError
 from kproxy.net.dial.kubenames import NameMeaning, PodPort, TargetNotFound
-from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.kubepipe import KubeStatusError
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from python_socks.async_.asyncio import Proxy
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, ViaError
-from kproxy.net.dial.connector import Connector, Deadline, HopSpec, connect_to_hop
-from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec, connect_to_hop
 
 # RFC 1928 §6: replies about the address; all others are about the proxy itself.
 _REPLIES = {

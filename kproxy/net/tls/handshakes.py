@@ -20,8 +20,7 @@ from pathlib import Path
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, WireError
 from kproxy.base.format import abbreviate
-from kproxy.net.dial.connector import Deadline
-from kproxy.net.dial.steps import DialStepKind
+from kproxy.net.dial.connector import Deadline, DialStepKind
 from kproxy.net.dial.stream import retry_when_ready
 from kproxy.net.tls import faults
 from kproxy.net.tls.jks import WrongPassword

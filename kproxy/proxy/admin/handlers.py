@@ -41,7 +41,7 @@ class AdminSources:
     """Lines of exchanges, for the query of a request. Raises ValueError if the query has unknown fields, and
     kproxy.proxy.watch's TooManyReaders."""
     hosts: Collection[str] = ()
-    """Accepted Host names, see `kproxy.proxy.admin.hosts`."""
+    """Accepted Host names, see `kproxy.proxy.admin.requests`."""
     token: str | TokenFile | None = field(default=None, repr=False)
     """The token that a request must have if its route needs one; None: there is no token."""
     require_token_for_reads: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.proxy.admin.client import AdminClient
-from kproxy.proxy.admin.hosts import is_loopback
+from kproxy.proxy.admin.requests import is_loopback
 from kproxy.proxy.status import asjson
 from kproxy.proxy.status.model import ClusterStatus
 

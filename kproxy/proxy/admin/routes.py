@@ -17,8 +17,7 @@ from typing import NoReturn, TypeAlias
 
 from kproxy.proxy.admin import bearer, handlers
 from kproxy.proxy.admin.handlers import AdminSources, Handler
-from kproxy.proxy.admin.hosts import is_accepted, is_loopback
-from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, text_reply
+from kproxy.proxy.admin.requests import JSON, Reply, Request, RequestRefused, is_accepted, is_loopback, text_reply
 
 logger = logging.getLogger(__name__)
 

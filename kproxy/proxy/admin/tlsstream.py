@@ -1,4 +1,4 @@
-"""TLS on one admin connection, over its asyncio streams: the rest of the connection sees streams again.
+"""TLS of the admin endpoint, on one connection over its asyncio streams: the rest of it sees streams again.
 
 The first bytes are checked before OpenSSL gets them, so that a peer with plain HTTP gets a helpful reply. During the
 handshake, the limits of `server` and of `connection` apply as to any other connection.
@@ -10,6 +10,9 @@ import asyncio
 import ssl
 from contextlib import suppress
 from typing import Any
+
+from kproxy.config import Config
+from kproxy.net.tls.handshakes import AdminTls, TlsFiles
 
 _PIECE = 64 * 1024
 """Bytes that are encrypted, or read, before the peer has to take, or send, some: an answer may have many MiB."""
@@ -132,3 +135,14 @@ class TlsStream:
         if data := self._outgoing.read():
             self._writer.write(data)
             await self._writer.drain()
+
+
+def admin_tls(config: Config) -> AdminTls | None:
+    """Return TLS of the admin endpoint, if it is configured.
+
+    Raises ConfigError if a file cannot be used.
+    """
+    if config.admin is None or config.admin_tls_cert is None:
+        return None
+    files = TlsFiles(cert=config.admin_tls_cert, key=config.admin_tls_key, key_password=config.admin_tls_key_password)
+    return AdminTls(files)

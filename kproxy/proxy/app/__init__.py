@@ -8,13 +8,11 @@
     effects         what a switch does to clusters and sessions
     control         how the process ends: signals, `--exit-with`, `/quit`, drain
     reload          takes over a new configuration while kproxy runs, and notices changed files
-    terminal        whether the terminal that kproxy was started on still exists
     exitconditions  the conditions that `--exit-with` waits for
     exec            `kproxy exec`: runs a command, with its environment, signals and exit code
     logs            the log: lines for people or JSON
     stderr          the stderr of a running kproxy, which a thread writes
-    nodedisplay     the nodes of a cluster, as kproxy displays them at start
-    nodetable       a table of nodes, or a list on a narrow terminal
+    nodedisplay     the nodes of a cluster at start: a table, a list on a narrow terminal, or log lines
     neighbours      warns if a bootstrap server is a port of another kproxy
     nextstep        the command lines that help where a broker cannot be reached
     tapoutput       what `kproxy tap` displays

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.config import Config
-from kproxy.proxy.app.terminal import Terminal
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.gateway import Gateway
 
@@ -96,3 +95,23 @@ def _endings(config: Config) -> list[ExitCondition]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class Terminal:
+    """The controlling terminal, if there was one at start."""
+
+    def __init__(self) -> None:
+        self._had_one = _has_one()
+
+    @property
+    def was_closed(self) -> bool:
+        """True if it was closed. The system takes it away before it sends SIGHUP."""
+        return self._had_one and not _has_one()
+
+
+def _has_one() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True

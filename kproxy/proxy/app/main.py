@@ -22,9 +22,9 @@ from kproxy.base.repeats import RepeatFilter
 from kproxy.config import Config
 from kproxy.config.checks import WHERE_NOT_SHARED
 from kproxy.proxy.admin import bearer
-from kproxy.proxy.admin.encryption import admin_tls
 from kproxy.proxy.admin.handlers import AdminSources, Readiness, ReloadResult, SwitchCommandResult
 from kproxy.proxy.admin.server import start_admin
+from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app import logs
 from kproxy.proxy.app.clusters import Clusters
 from kproxy.proxy.app.control import Control

@@ -24,7 +24,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.printable import one_line
 from kproxy.proxy.app import pcapng
 from kproxy.proxy.app.pcapng import ACK, PSH, SYN, Ip, TcpEndpoint
-from kproxy.proxy.watch.lines import parse_line
+from kproxy.proxy.watch.feed import parse_line
 
 LONGEST_LINE = 4 * 1024 * 1024
 """The most bytes of a line with a frame: base64 of the longest copy that a kproxy makes."""

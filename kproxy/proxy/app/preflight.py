@@ -19,7 +19,7 @@ from kproxy.config.checks import WHERE_NOT_SHARED, Violation
 from kproxy.net.dial.dialer import check_library
 from kproxy.net.tls.handshakes import TlsFilesError
 from kproxy.proxy.admin import bearer
-from kproxy.proxy.admin.encryption import admin_tls
+from kproxy.proxy.admin.tlsstream import admin_tls
 from kproxy.proxy.app.exitconditions import ExitCondition
 from kproxy.proxy.cluster.encryption import broker_tls, client_tls
 

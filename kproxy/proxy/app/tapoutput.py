@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kproxy.base.errors import AdminError
 from kproxy.base.format import format_duration, format_number
 from kproxy.base.printable import one_line
-from kproxy.proxy.watch.lines import parse_line
+from kproxy.proxy.watch.feed import parse_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,9 +12,8 @@ from kproxy.protocol.wire.api import FETCH
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
-from kproxy.proxy.watch.feed import Emit
+from kproxy.proxy.watch.feed import Emit, SessionLabels
 from kproxy.proxy.watch.frames import CaptureSession, EmitFrame
-from kproxy.proxy.watch.lines import SessionLabels
 
 _numbers = count(1)  # of captured sessions in this process
 

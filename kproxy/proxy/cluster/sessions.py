@@ -37,7 +37,7 @@ from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.caps import CAPS
-from kproxy.proxy.watch.lines import SessionLabels
+from kproxy.proxy.watch.feed import SessionLabels
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext

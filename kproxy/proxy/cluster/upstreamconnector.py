@@ -13,9 +13,8 @@ from kproxy.base.address import Address
 from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.sasl import SaslOptions
-from kproxy.net.dial.connector import Deadline
+from kproxy.net.dial.connector import Deadline, DialStepKind, OnStep
 from kproxy.net.dial.dialer import Dialer
-from kproxy.net.dial.steps import DialStepKind, OnStep
 from kproxy.net.dial.stream import Stream
 from kproxy.net.tls.handshakes import BrokerTls
 from kproxy.net.tls.tlssocket import TlsSocket

@@ -1,8 +1,7 @@
 """Observation of live requests: the readers, their filters, and their bounded queues (pure, but for the clock).
 
-feed      passes observed exchanges to subscribers; each reader outside has a filter and a bounded queue
+feed      passes observed exchanges to subscribers, as lines of JSON; each reader has a filter and a bounded queue
 frames    the same for copies of frames
-lines     an exchange as a line of JSON, and back
 rates     request rates, latencies and errors
 tally     rates by node, API, client and group
 findings  problems that only a proxy can observe

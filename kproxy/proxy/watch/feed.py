@@ -2,20 +2,84 @@
 
 Each subscription has a filter and a queue of its own. Exchanges that do not fit the queue are lost to that
 subscription, and counted: a slow reader costs a fixed amount of memory, and never makes the data plane wait.
+
+`GET /tap` sends exchanges as lines of JSON, and `kproxy tap` reads them. A line with `lost` has the number of exchanges
+that were left out since the last line, because the reader was too slow. An empty line is a sign of life of kproxy.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
-from typing import Protocol
+from typing import Any, Protocol
 
 from kproxy.proxy.relay.observer import Exchange
-from kproxy.proxy.watch import lines
-from kproxy.proxy.watch.lines import ObservedExchange, SessionLabels
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLabels:
+    """The labels of a session: the cluster's name, the node's label ("bootstrap" if unknown), the client's address."""
+
+    cluster: str
+    node: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedExchange:
+    """An exchange, its session, and its Unix time."""
+
+    time: float
+    labels: SessionLabels
+    exchange: Exchange
+
+
+def format_line(observed: ObservedExchange) -> bytes:
+    """Return the exchange as one line.
+
+    Client ids and other names were escaped when they were read.
+    """
+    exchange, labels = observed.exchange, observed.labels
+    value: dict[str, Any] = {
+        "time": round(observed.time, 6),
+        "cluster": labels.cluster,
+        "node": labels.node,
+        "client": labels.client,
+        "client_id": exchange.client_id,
+        "software": exchange.software,
+        "api": exchange.api,
+        "version": exchange.version,
+        "request_bytes": exchange.request_size,
+        "response_bytes": exchange.response_size,
+        "seconds": None if exchange.seconds is None else round(exchange.seconds, 6),
+        "error": exchange.error,
+    }
+    if exchange.group:
+        value["group"] = exchange.group
+    if exchange.rewritten:
+        value["rewritten"] = [{"from": before, "to": after} for before, after in exchange.rewritten]
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def format_lost(count: int) -> bytes:
+    """Return the line that says how many exchanges are missing."""
+    return json.dumps({"lost": count}).encode() + b"\n"
+
+
+def parse_line(line: bytes) -> Mapping[str, Any]:
+    """Read a line; an empty line gives an empty mapping.
+
+    Raises ValueError.
+    """
+    value = json.loads(line) if line.strip() else {}
+    if not isinstance(value, dict):
+        raise ValueError("a line of kproxy's tap is no JSON object")
+    return value
+
 
 Emit = Callable[[SessionLabels, Exchange], None]
 
@@ -110,9 +174,9 @@ class Subscription:
 
     def take_lines(self) -> bytes:
         """Return some of the queued exchanges, as lines."""
-        pieces = [lines.format_line(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
+        pieces = [format_line(self._waiting.popleft()) for _ in range(min(_AT_ONCE, len(self._waiting)))]
         if self._lost:
-            pieces.append(lines.format_lost(self._lost))
+            pieces.append(format_lost(self._lost))
             self._lost = 0
         return b"".join(pieces)
 

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from kproxy.proxy.watch import lines
-from kproxy.proxy.watch.feed import Filter, TooManyReaders
-from kproxy.proxy.watch.lines import SessionLabels
+from kproxy.proxy.watch.feed import Filter, SessionLabels, TooManyReaders, format_lost
 
 if TYPE_CHECKING:
     from kproxy.protocol.capture.sessioncapture import RedactedFrame
@@ -154,7 +152,7 @@ class _FrameReader:
             pieces.append(format_line(self.queue.take()))
             size += len(pieces[-1])
         if self.queue.lost:
-            pieces.append(lines.format_lost(self.queue.take_lost()))
+            pieces.append(format_lost(self.queue.take_lost()))
         return b"".join(pieces)
 
 

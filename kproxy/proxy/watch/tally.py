@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from kproxy.client.ask import contents
 from kproxy.proxy.status.model import SessionStatus
-from kproxy.proxy.watch.lines import ObservedExchange
+from kproxy.proxy.watch.feed import ObservedExchange
 from kproxy.proxy.watch.rates import LastError, Rates
 
 K = TypeVar("K")

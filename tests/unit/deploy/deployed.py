@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from kproxy.base.address import Address
-from kproxy.cli.flags import given_options
+from kproxy.cli.flags import add_servers, given_options
 from kproxy.cli.group import kproxy
-from kproxy.cli.server_arguments import add_servers
 from kproxy.config import Config, load
 
 ROOT = Path(__file__).parents[3]

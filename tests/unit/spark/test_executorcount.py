@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.spark import executorcount
+from kproxy.spark import attachment
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 
@@ -40,4 +40,4 @@ class Context:
     ],
 )
 def test_executors(master: str, settings: dict[str, str], wanted: int) -> None:
-    assert executorcount.expected_executors(Context(master, settings)) == wanted
+    assert attachment.expected_executors(Context(master, settings)) == wanted

@@ -15,8 +15,8 @@ from kproxy.protocol.capture.sessioncapture import CaptureStart, RedactedFrame, 
 from kproxy.protocol.wire import definitions
 from kproxy.protocol.wire.api import PRODUCE
 from kproxy.proxy.app import pcap
+from kproxy.proxy.watch.feed import SessionLabels
 from kproxy.proxy.watch.frames import CapturedFrame, CaptureSession, format_line
-from kproxy.proxy.watch.lines import SessionLabels
 from tests.harness.programs.shark import dissect, needs_tshark
 from tests.unit.kafka_frames import encode, messages
 from tests.unit.protocol.capture.shown import MESSAGES, NO_RECORDS, framed

@@ -23,8 +23,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.proxy.admin import connection, handlers, routes, server
 from kproxy.proxy.admin.handlers import AdminSources
-from kproxy.proxy.admin.hosts import is_accepted
-from kproxy.proxy.admin.requests import Reply, Request, text_reply
+from kproxy.proxy.admin.requests import Reply, Request, is_accepted, text_reply
 from kproxy.proxy.admin.routes import AdminRoute
 from kproxy.proxy.admin.server import start_admin
 from kproxy.proxy.metrics import Metrics

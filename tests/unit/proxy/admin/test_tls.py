@@ -18,10 +18,10 @@ import pytest
 from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig, Config
 from kproxy.proxy.admin import connection, routes, server
-from kproxy.proxy.admin.encryption import admin_tls
 from kproxy.proxy.admin.handlers import AdminSources
 from kproxy.proxy.admin.requests import Reply, Request, text_reply
 from kproxy.proxy.admin.routes import AdminRoute
+from kproxy.proxy.admin.tlsstream import admin_tls
 from tests.harness.tls import Authority
 from tests.unit.proxy.admin import test_admin as plain
 from tests.unit.proxy.admin.endpoint import Running, read_all

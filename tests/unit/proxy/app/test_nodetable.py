@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from kproxy.proxy.app import nodetable
-from kproxy.proxy.app.nodetable import NodeRow
+from kproxy.proxy.app import nodedisplay
+from kproxy.proxy.app.nodedisplay import NodeRow
 
 LONG = "b-{}.mskcluster.abc123.c2.kafka.eu-central-1.amazonaws.com"
 SHORT = "kafka-{}"
@@ -34,7 +34,7 @@ def shown(nodes: Sequence[NodeRow], width: int, terminal: bool = False) -> str:
     out = io.StringIO()
     colours = "truecolor" if terminal else None
     console = Console(file=out, width=width, force_terminal=terminal, color_system=colours)  # type: ignore[arg-type]
-    nodetable.show_table(console, "cluster default", nodes)
+    nodedisplay.show_table(console, "cluster default", nodes)
     return out.getvalue()
 
 
@@ -90,4 +90,4 @@ def test_good_and_bad_have_colours(width: int) -> None:
 
 def test_no_escapes_for_those_who_want_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich would otherwise go by
-    assert nodetable.stderr_console(coloured=False).color_system is None
+    assert nodedisplay.stderr_console(coloured=False).color_system is None

@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.config import ClusterConfig, Hop
-from kproxy.net.dial.steps import DialStep, DialStepKind
+from kproxy.net.dial.connector import DialStep, DialStepKind
 from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnector
 from tests.harness.servers.fakebroker import FakeBroker

@@ -10,8 +10,7 @@ import pytest
 from kproxy.proxy.app.tapoutput import Summary, exchange_text
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.watch import feed
-from kproxy.proxy.watch.feed import Feed, Filter, TooManyReaders
-from kproxy.proxy.watch.lines import SessionLabels, parse_line
+from kproxy.proxy.watch.feed import Feed, Filter, SessionLabels, TooManyReaders, parse_line
 
 WHERE = SessionLabels("default", "2", "127.0.0.1:4711")
 EXCHANGE = Exchange(1.0, 0, 9, "billing", "librdkafka 2.3.0", 120, 52, 0.075, 6, (("kafka-1:9092", "127.0.0.1:19094"),))

@@ -12,8 +12,8 @@ from kproxy.base.faults import Fault
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch import tally as tallying
+from kproxy.proxy.watch.feed import ObservedExchange, SessionLabels
 from kproxy.proxy.watch.findings import FindingTracker, LiveDiagnostic
-from kproxy.proxy.watch.lines import ObservedExchange, SessionLabels
 from kproxy.proxy.watch.tally import ClientKey, Tally
 from tests.unit.proxy.watch.made import NOW, PORTS, TOLD, cluster, node, session
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproxy.protocol.capture.sessioncapture import RedactedFrame
-from kproxy.proxy.watch.feed import Filter, TooManyReaders
+from kproxy.proxy.watch.feed import Filter, SessionLabels, TooManyReaders
 from kproxy.proxy.watch.frames import (
     MOST_BYTES,
     MOST_READERS,
@@ -23,7 +23,6 @@ from kproxy.proxy.watch.frames import (
     frame_filter,
     matches,
 )
-from kproxy.proxy.watch.lines import SessionLabels
 
 PLACE = CaptureSession(SessionLabels("default", "2", "10.0.0.9:4711"), "127.0.0.1:19094", "1-1")
 FRAME = RedactedFrame(1.0, False, 3, 12, "billing", "librdkafka 2.3.0", 40, 5, b"\0\0\0\x23" + bytes(35))

@@ -18,8 +18,7 @@ from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus, Status
 from kproxy.proxy.watch import live
 from kproxy.proxy.watch.events import EventLog
-from kproxy.proxy.watch.feed import Feed, TooManyReaders
-from kproxy.proxy.watch.lines import SessionLabels
+from kproxy.proxy.watch.feed import Feed, SessionLabels, TooManyReaders
 from kproxy.proxy.watch.live import Live
 from tests.unit.proxy.watch.made import cluster, session
 

@@ -133,7 +133,7 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
     cannot be read; that of another user's kproxy may be private to that user.
     """
     from kproxy.base.errors import ConfigError
-    from kproxy.inspect.listing import local_kproxy
+    from kproxy.inspect.listing.snapshot import ADMIN_SECONDS
     from kproxy.proxy.admin import bearer
     from kproxy.proxy.admin.client import AdminClient
 
@@ -150,21 +150,22 @@ def _client(config: Config, ca: Path | None, *, https: bool, token_needed: bool)
         tls = trusting_context(config.admin_tls_cert, config.admin, config.admin_tls_key_password, "admin-tls-cert")
     elif https or ca is not None:
         tls = trusting_context(ca, config.admin)
-    return AdminClient(config.admin, token, local_kproxy.SECONDS, tls)
+    return AdminClient(config.admin, token, ADMIN_SECONDS, tls)
 
 
 def _list(config: Config, options: ListingOptions, client: AdminClient | None, partitions: bool, as_json: bool) -> int:
     import asyncio
 
-    from kproxy.inspect.listing import asjson, local_kproxy, text
+    from kproxy.inspect.listing import asjson, text
     from kproxy.inspect.listing.gatherer import gather
+    from kproxy.inspect.listing.snapshot import serving_kproxy
     from kproxy.proxy.admin import neighbour
 
     served = neighbour.served_clusters_if_running(client)
     results = []
     for cluster in config.clusters:
         snapshot = asyncio.run(gather(cluster, options))
-        serving = local_kproxy.serving(config.admin, served, snapshot.cluster_id)
+        serving = serving_kproxy(config.admin, served, snapshot.cluster_id)
         if as_json:
             which = {"upstream": cluster.upstream, "active": _is_active(cluster, served)} if cluster.upstream else {}
             results.append({**asjson.snapshot(snapshot, serving, options), **which})

@@ -10,8 +10,7 @@ matches        the messages that a text contains, counted
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown
 numbers        sizes that are another protocol's first bytes
 codes          Kafka's error codes
-addressfaults  faults that the address in a message shows
-causes         which messages are causes, and which follow from them
+causes         which messages are causes, and which follow from them; faults that an address shows
 sentences      one sentence about a cause
 output         the text of an explanation for a terminal
 """

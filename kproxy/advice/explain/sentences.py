@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.advice.explain.addressfaults import host_of
-from kproxy.advice.explain.causes import Cause
+from kproxy.advice.explain.causes import Cause, host_of
 from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault

@@ -2,7 +2,6 @@
 
 An examination does the I/O; `diagnosis` and the modules after it are pure. So tests need no network for them.
 
-    certificate_names  the server name that all certificates have
     direct_contacts    contacts with the same addresses as a client makes them, without hops and maps
     evidence           the results of an examination
     contact            contacts one address: resolve, connect, TLS, login, identity of the broker
@@ -13,9 +12,8 @@ An examination does the I/O; `diagnosis` and the modules after it are pure. So t
     listeners          a broker's listener settings: reading them, and writing them
     findings           the problems and notes that doctor reports
     causes             why one contact failed
-    hop_checks         the hop of --via that fails, and how to try it by hand
+    by_hand            what a person tries: the hop of --via that fails, a name that is not resolved
     direct_access      whether a client reaches the cluster by itself, without hops and maps
-    name_advice        what to check if the name of a bootstrap server is not resolved
     client_versions    which clients and brokers are too old for each other
     diagnosis          all findings, the first to fix first
     cluster_checks     problems other than addresses: controller, topics, rights, versions, certificates

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.address_class import AddressClass, classify, is_loopback, is_private
+from kproxy.inspect.doctor.by_hand import describe_name
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.inspect.doctor.findings import ADDRESS, BROKER, CERTIFICATE, CLIENT, HOP, MACHINE, NETWORK, Responsible
-from kproxy.inspect.doctor.name_advice import describe_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +18,13 @@ from kproxy.client.ask import questions
 from kproxy.client.ask.channel import ConnectionChannel
 from kproxy.config import ClusterConfig
 from kproxy.config.commandline import CommandLine
+from kproxy.config.kinds import SERVER_NAME
 from kproxy.config.options import OTHER_LISTENERS
-from kproxy.inspect.doctor.certificate_names import server_names
 from kproxy.inspect.doctor.contact import ContactMaker
 from kproxy.inspect.doctor.evidence import Contact, Examination, PortProtocol
 from kproxy.net.dial.dialer import Dialer
 from kproxy.net.dial.stream import Stream
+from kproxy.net.tls.handshakes import ANY_NAME
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
 from kproxy.proxy.cluster.gateway import Gateway
@@ -49,6 +50,9 @@ _FOR_A_TRIAL: Mapping[str, object] = {
     "sni": None,
     **dict.fromkeys(("client_tls_cert", "client_tls_key", "client_tls_key_password", "client_tls_ca")),
 }
+
+# Names that are tried.
+_MOST_NAMES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,36 @@ def with_right_tls(examination: Examination, line: CommandLine) -> CommandLine |
 def _other_names(examination: Examination, line: CommandLine) -> Iterator[CommandLine]:
     """Yield the line with each name that the certificates have."""
     return (line.with_options(tls_server_name=name) for name in server_names(examination))
+
+
+def server_names(examination: Examination) -> list[str]:
+    """Return the names that kproxy may expect of every broker: first those in each certificate, then any name."""
+    contacts = (*examination.bootstrap, *examination.nodes)
+    if not examination.tls or not any(contact.reason == "tls-name" for contact in contacts):
+        return []
+    certificates = _certificates(contacts)
+    common = [name for name in _candidates(certificates) if all(_has(names, name) for names in certificates)]
+    return [*common[:_MOST_NAMES], ANY_NAME]
+
+
+def _certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
+    """Return the names of each certificate that a server showed, in lower case."""
+    names_of_each = (contact.certificate.names for contact in contacts if contact.certificate is not None)
+    return list(dict.fromkeys(tuple(name.lower() for name in names) for names in names_of_each))
+
+
+def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for names in certificates for name in names))
+    plain = [name for name in names if not name.startswith("*.")]
+    within = [f"broker{name[1:]}" for name in names if name.startswith("*.")]
+    for name in (*plain, *within):
+        with contextlib.suppress(ValueError):  # a server may send any text as its name
+            yield SERVER_NAME.parse(name)
+
+
+def _has(names: Iterable[str], host: str) -> bool:
+    """Return True if a certificate with these names is one for this host (RFC 9525 §6.3)."""
+    return any(name == host or (name.startswith("*.") and name[1:] == host[host.find(".") :]) for name in names)
 
 
 def _maps(examination: Examination, failed: Sequence[Contact]) -> list[str]:

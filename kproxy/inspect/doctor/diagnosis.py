@@ -12,13 +12,13 @@ from datetime import datetime
 
 from kproxy.base.faults import Fault, fault_set
 from kproxy.base.format import abbreviate
-from kproxy.inspect.doctor import cluster_checks, direct_access, fixes, hop_checks
+from kproxy.inspect.doctor import cluster_checks, direct_access, fixes
 from kproxy.inspect.doctor.address_class import AddressClass, classify
+from kproxy.inspect.doctor.by_hand import advice_for_name, failing_hop
 from kproxy.inspect.doctor.causes import ContactCause, cause_of
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.inspect.doctor.findings import BROKER, CLIENT, DoctorDiagnostic, Responsible, finding
 from kproxy.inspect.doctor.listeners import listener_that_advertises, listeners_of
-from kproxy.inspect.doctor.name_advice import advice_for_name
 
 # Different reasons of one fault that are said.
 _REASONS = 3
@@ -33,7 +33,7 @@ _WRONG_LISTENER_FAULTS = fault_set(
 
 def diagnose(examination: Examination, now: datetime | None = None) -> list[DoctorDiagnostic]:
     """Return all findings, the first to fix first; notes come last."""
-    hop = hop_checks.failing_hop(examination)
+    hop = failing_hop(examination)
     if hop is not None:
         return [hop]
     if any(contact.other_clusters for contact in examination.bootstrap):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 
 from kproxy.base.address import Address
 from kproxy.client.ask.contents import ClusterContents
@@ -16,7 +16,7 @@ from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
 
-class StepVerdict(Enum):
+class StepVerdict(StrEnum):
     """The result of one step."""
 
     OK = "ok"
@@ -36,7 +36,7 @@ class ExaminationStep:
     text: str
 
 
-class PortProtocol(Enum):
+class PortProtocol(StrEnum):
     """The protocol of a port."""
 
     KAFKA = "Kafka (plaintext)"
@@ -140,7 +140,7 @@ class NeighbourKproxy:
 
     admin: str
     """Its admin endpoint."""
-    servers: tuple[str, ...]
+    bootstrap_servers: tuple[str, ...]
     """The bootstrap servers to which it connects."""
     via: tuple[str, ...] = ()
     """Its hops."""

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 
 from kproxy.base.faults import Fault, fault_set
-from kproxy.inspect.doctor import advertised_lines, name_advice
+from kproxy.inspect.doctor import advertised_lines, by_hand
 from kproxy.inspect.doctor import listeners as settings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 
@@ -54,7 +54,7 @@ def bootstrap(fault: Fault, contact: Contact, examination: Examination) -> tuple
     if lines:
         return lines
     if fault is Fault.NAME_NOT_RESOLVED:
-        return tuple(name_advice.check_commands(contact, examination))
+        return tuple(by_hand.check_commands(contact, examination))
     if fault in (Fault.PORT_CLOSED, Fault.NOT_KAFKA, Fault.FILTERED, Fault.NO_ROUTE):
         return (f"bootstrap.servers=HOST:PORT   # the address of a broker that {examination.dialler} can reach",)
     return ()

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
@@ -21,7 +21,7 @@ from kproxy.base.printable import escaped, one_line
 from kproxy.config.commandline import shell
 from kproxy.inspect.doctor import direct_access, picture
 from kproxy.inspect.doctor.command_trials import TrialOutcome, TrialResult
-from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, NeighbourKproxy, StepVerdict
+from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep, StepVerdict
 from kproxy.inspect.doctor.findings import DoctorDiagnostic
 from kproxy.net.tls.handshakes import ANY_NAME
 
@@ -98,13 +98,8 @@ def _cut(target: str) -> str:
 
 def step_line(step: ExaminationStep) -> str:
     """Return one step as it is printed."""
-    words = {
-        StepVerdict.OK: "ok",
-        StepVerdict.FAILED: "FAILED",
-        StepVerdict.NOTE: "note",
-        StepVerdict.SKIPPED: "skipped",
-    }
-    mark = click.style(f"{words[step.verdict]:<7}", fg=_COLOURS[step.verdict])
+    word = step.verdict.upper() if step.verdict is StepVerdict.FAILED else step.verdict
+    mark = click.style(f"{word:<7}", fg=_COLOURS[step.verdict])
     head = f"  {mark} {step.kind:<11} {_cut(step.target):<32} {step.seconds * 1000:6.0f} ms"
     return head if not step.text else f"{head}\n{_wrapped(step.text, ' ' * 10)}"
 
@@ -173,7 +168,7 @@ def _healthy_text(examination: Examination) -> str:
         words = [
             "kproxy",
             "doctor",
-            *examination.neighbour.servers,
+            *examination.neighbour.bootstrap_servers,
             *(f"--via={hop}" for hop in examination.neighbour.via),
         ]
         return (
@@ -324,37 +319,25 @@ def _value(report: DoctorReport) -> dict[str, Any]:
         "verdict": verdict,
         "asked": [str(contact.address) for contact in examination.bootstrap],
         "steps": [_step(step) for step in report.steps],
-        "cluster": None
-        if asked is None or asked.identity is None
-        else {
+        "cluster": asked
+        and asked.identity
+        and {
             "id": asked.cluster_id,
-            "controller": None if examination.contents is None else examination.contents.controller_id,
+            "controller": examination.contents and examination.contents.controller_id,
             "features": dict(asked.features),
         },
         "bootstrap": [_contact(contact) for contact in report.examination.bootstrap],
         "nodes": [_contact(contact) for contact in examination.nodes],
         "without_kproxy": [_contact(contact) for contact in examination.direct_contacts],
-        "kproxy": _neighbour(examination.neighbour),
+        "kproxy": examination.neighbour and asdict(examination.neighbour),
         "findings": [_finding(finding) for finding in report.findings],
         "works_now": _tried(report.trial.best) if report.trial and report.trial.best else None,
         "not_checked": _not_checked(report),
     }
 
 
-def _neighbour(neighbour: NeighbourKproxy | None) -> dict[str, Any] | None:
-    if neighbour is None:
-        return None
-    return {"admin": neighbour.admin, "bootstrap_servers": list(neighbour.servers), "via": list(neighbour.via)}
-
-
 def _step(step: ExaminationStep) -> dict[str, Any]:
-    return {
-        "kind": step.kind,
-        "target": step.target,
-        "verdict": step.verdict.value,
-        "seconds": round(step.seconds, 4),
-        "text": step.text,
-    }
+    return asdict(step) | {"seconds": round(step.seconds, 4)}
 
 
 def _contact(contact: Contact) -> dict[str, Any]:
@@ -363,18 +346,17 @@ def _contact(contact: Contact) -> dict[str, Any]:
     return {
         "id": None if key is None else key.node_id,
         "kind": None if key is None else key.kind.value,
-        "advertised": str(contact.advertised) if contact.advertised else None,
+        "advertised": contact.advertised and str(contact.advertised),
         "dialled": str(contact.address),
-        "resolved": list(contact.resolved),
+        "resolved": contact.resolved,
         "verdict": "ok" if contact.is_right else "failed",
         "reason": contact.reason,
         "problem": contact.problem,
-        "spoken": contact.protocol.value,
-        "mechanisms": None if contact.mechanisms is None else list(contact.mechanisms),
-        "certificate": None
-        if certificate is None
-        else {
-            "names": list(certificate.names),
+        "spoken": contact.protocol,
+        "mechanisms": contact.mechanisms,
+        "certificate": certificate
+        and {
+            "names": certificate.names,
             "issuer": certificate.issuer,
             "not_before": certificate.not_before.isoformat(),
             "not_after": certificate.not_after.isoformat(),

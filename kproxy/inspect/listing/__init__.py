@@ -1,8 +1,7 @@
 """`kproxy ls`: the contents of a cluster, as its brokers return them, directly and through kproxy.
 
-snapshot          the contents of a cluster at one moment
+snapshot          the contents of a cluster at one moment, and the kproxy that serves it
 gatherer          asks a cluster: its bootstrap servers, and, for groups and listeners, each broker
-local_kproxy      the kproxy on this machine that serves the cluster, and its local addresses
 paired_snapshots  the same cluster, directly and through kproxy
 comparison        the differences between two snapshots (pure)
 columns           tables that fit the width of a terminal (pure)

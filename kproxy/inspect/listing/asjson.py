@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kproxy.client.ask.contents import Topic, error_text
 from kproxy.inspect.listing.comparison import SnapshotPair
-from kproxy.inspect.listing.local_kproxy import ServingKproxy
-from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
+from kproxy.inspect.listing.snapshot import ListingOptions, ServingKproxy, Snapshot
 
 
 def snapshot(snapshot: Snapshot, running: ServingKproxy | None, options: ListingOptions) -> dict[str, object]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError
 from kproxy.config import ClusterConfig
-from kproxy.inspect.listing import local_kproxy
 from kproxy.inspect.listing.comparison import SnapshotPair, compare
 from kproxy.inspect.listing.gatherer import NeedsLogin, gather
-from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
+from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot, serving_kproxy
 from kproxy.proxy.admin import neighbour
 from kproxy.proxy.admin.client import AdminClient
 
@@ -54,7 +53,7 @@ def _bootstrap(admin: AdminClient | None, cluster_id: str | None) -> Address:
     instead = "start one with kproxy run, or say where it listens with --through HOST:PORT"
     if admin is None:
         raise AdminError(f"--admin is off, so that no kproxy can be found: {instead}")
-    serving = local_kproxy.serving(admin.address, neighbour.served_clusters(admin), cluster_id)
+    serving = serving_kproxy(admin.address, neighbour.served_clusters(admin), cluster_id)
     if serving is None:
         raise AdminError(f"the kproxy at {admin.address} (--admin) does not serve the cluster {cluster_id}: {instead}")
     if serving.bootstrap is None:

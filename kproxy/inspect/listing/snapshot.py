@@ -1,4 +1,4 @@
-"""The contents of a cluster at one moment."""
+"""The contents of a cluster at one moment, and the kproxy on this machine that serves it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from kproxy.base.address import Address
+from kproxy.base.printable import escaped
 from kproxy.client.ask.contents import Broker, Group, Topic
+from kproxy.proxy.status.model import ClusterStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +71,33 @@ class Snapshot:
     def partitions(self) -> int:
         """The number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics)
+
+
+# The kproxy on this machine, which `kproxy.proxy.admin.neighbour` asks
+
+ADMIN_SECONDS = 2.0
+"""For its answer, which is an addition to what the brokers say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingKproxy:
+    """A kproxy that serves the cluster.
+
+    `bootstrap`: the bootstrap server of its clients, None if only the user knows it. `local`: the brokers' local
+    addresses, by id.
+    """
+
+    admin: str
+    bootstrap: str | None
+    local: Mapping[int, str]
+
+
+def serving_kproxy(
+    admin: Address | None, served: Sequence[ClusterStatus], cluster_id: str | None
+) -> ServingKproxy | None:
+    """Return the kproxy that serves the cluster with this id."""
+    for cluster in served:
+        if cluster_id is not None and cluster.cluster_id == cluster_id:
+            local = {node.id: escaped(node.local) for node in cluster.present if node.kind == "broker" and node.bound}
+            return ServingKproxy(str(admin), None if cluster.bootstrap is None else escaped(cluster.bootstrap), local)
+    return None

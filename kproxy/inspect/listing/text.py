@@ -10,8 +10,7 @@ from kproxy.client.ask.contents import Partition, Topic, error_text
 from kproxy.client.ask.listeners import parse_listeners
 from kproxy.inspect.listing.columns import cut, table
 from kproxy.inspect.listing.comparison import SnapshotPair
-from kproxy.inspect.listing.local_kproxy import ServingKproxy
-from kproxy.inspect.listing.snapshot import ListingOptions, Snapshot
+from kproxy.inspect.listing.snapshot import ListingOptions, ServingKproxy, Snapshot
 
 _NONE = "-"
 # More leaders of one topic are counted.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kproxy.inspect.doctor.certificate_names import server_names
+from kproxy.inspect.doctor.command_trials import server_names
 from kproxy.inspect.doctor.evidence import Certificate
 from tests.unit.inspect.doctor.examined import bad, examination
 

@@ -237,7 +237,7 @@ async def _run(line: CommandLine, config: ClusterConfig, selector: RelaySelector
             sessions.wake,
         )
         sessions.add_clusters([gateway])
-        exploring = tasks.create_task(gateway.explorer.explore())
+        exploring = tasks.create_task(gateway.upstreams[gateway.active].explorer.explore())
         try:
             await asyncio.wait({exploring}, timeout=config.connect_timeout + _MORE)
             async with asyncio.timeout(config.connect_timeout + _MORE):

@@ -85,7 +85,7 @@ class ProcessEffects:
 
     def begin_write_hold(self, unit: str, on_settled: Callable[[], None]) -> None:
         self._holding.add(unit)
-        self._gateway(split_unit(unit)[0]).retract_route()
+        self._gateway(split_unit(unit)[0]).sharing.retract_route()
         switchable = self._sessions.unit(unit)
         assert switchable is not None, "the unit can be switched"
         switchable.write_hold.begin_hold(on_settled)
@@ -102,9 +102,7 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
         # Another kproxy at the same ports may know of clients what this one does not.
-        self._sessions.flip(
-            gateway.upstream_of_part(part).config, part, everyone=everyone or gateway.claims is not None
-        )
+        self._sessions.flip(gateway.upstream_of_part(part).config, part, everyone=everyone or gateway.sharing.is_shared)
         self._accept_in_one_process(gateway)
 
     def guard_everyone(self, unit: str) -> None:
@@ -113,7 +111,7 @@ class ProcessEffects:
         self._accept_in_one_process(self._gateway(split_unit(unit)[0]))
 
     def _accept_in_one_process(self, gateway: Gateway) -> None:
-        gateway.accept_in_one_process(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
+        gateway.sharing.accept_in_one_process(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
 
     def claim_route(self, cluster: str) -> str:
         """Claim the route among the kproxies at the same ports, unless a switch is under way.
@@ -127,9 +125,9 @@ class ProcessEffects:
 
     def port_sharers(self, cluster: str) -> PortSharers:
         gateway = self._clusters().gateway(cluster)
-        if gateway is None or gateway.claims is None:
+        if gateway is None:
             return PortSharers()
-        return PortSharers(gateway.claims.instance, gateway.claims.others)
+        return PortSharers(gateway.sharing.instance, gateway.sharing.others)
 
     def fetched(self, unit: str) -> tuple[ClientIdentity, ...] | None:
         switchable = self._sessions.unit(unit)

@@ -1,7 +1,7 @@
 """One cluster as clients see it: a local port for each node.
 
 topology            the nodes of an upstream, their advertised addresses and their local ports (pure)
-portclaims          several kproxies at the same ports: which meaning each of them claims for a port
+portclaims          several kproxies at the same ports: what each claims of a port, and which of them accepts clients
 listeners           the sockets that clients connect to: bound before kproxy advertises them, closed when unused
 ownaddresses        the addresses on which the process listens, and which it therefore never dials
 reachability        the cluster's id, the node at each address, the route of each node (pure)
@@ -160,7 +160,7 @@ With `reuse-port` (SO_REUSEPORT), each kproxy is a process that knows about the 
    gives way to the earlier one.
  * kproxy listens when a bootstrap server has answered (`Listeners.resume`), with all nodes that it knows. Until then
    its ports are bound only, and the other kproxies get the clients.
- * After a flip, one kproxy accepts clients for 310 s (`Gateway.accept_in_one_process`): only the guard that saw it
+ * After a flip, one kproxy accepts clients for 310 s (`PortSharing`): only the guard that saw it
    knows which position a consumer has received since the switch, and the connections of one consumer fall to several
    kproxies. The kproxy that started first guards all clients. Then no guard is needed, and all listen again.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -21,14 +22,13 @@ from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending
 from kproxy.proxy.cluster.acceptor import Acceptor, HandleClient
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit, ConnectionSlots
 from kproxy.proxy.cluster.encryption import ClusterTls, client_tls
-from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.forwards import Forwards
 from kproxy.proxy.cluster.listeners import BOUND_AT_ONCE, Listeners
 from kproxy.proxy.cluster.nodedialer import AffectsSession, NodeDialer
 from kproxy.proxy.cluster.nodeports import NODES_LOGGED_APART, NodePorts
 from kproxy.proxy.cluster.nodeverifier import VerifiedConnection
 from kproxy.proxy.cluster.ownaddresses import OwnAddresses
-from kproxy.proxy.cluster.portclaims import ClusterClaims, ProcessClaims, short_hash
+from kproxy.proxy.cluster.portclaims import PortSharing, ProcessClaims
 from kproxy.proxy.cluster.topology import LocalPorts, Node, NodeKey, Topology, TopologyChange
 from kproxy.proxy.cluster.upstream import Upstream
 from kproxy.proxy.metrics import Metrics
@@ -39,8 +39,6 @@ log = logging.getLogger(__name__)
 
 # If more nodes come, go or move together, there is one line for all of them.
 _LINES_AT_ONCE = 20
-# How often kproxies that share ports check which of them accepts clients, while only one does, in seconds.
-_CHOOSE_AGAIN = 1.0
 
 
 _WITHOUT_LOGIN = (
@@ -52,7 +50,7 @@ _WITHOUT_LOGIN = (
 class Gateway:
     """The local side of one cluster, and its upstreams.
 
-    `topology`, `dialer` and `explorer` are those of the active upstream. Each other upstream is explored too, and its
+    `topology` and `dialer` are those of the active upstream. Each other upstream is explored too, and its
     nodes have listeners; a local port is routed to a node of the active one.
     """
 
@@ -66,23 +64,19 @@ class Gateway:
         on_change: Callable[[], None] = lambda: None,
         others: Sequence[ClusterConfig] = (),
         own_addresses: OwnAddresses | None = None,
-        sharing: ProcessClaims | None = None,
+        process_claims: ProcessClaims | None = None,
     ) -> None:
         """Bind the bootstrap listener. Raises ConfigError if a port cannot be bound.
 
         `handle_client` takes over clients that have sent their first bytes. `on_change` is called when a node of the
         cluster changes. `others` are the upstreams beside the active one. `own_addresses` are those on which the
-        process listens, which kproxy never dials. With `sharing`, other kproxies may have the same ports: the gateway
-        listens only when a bootstrap server has answered, and until then the others get the clients.
+        process listens, which kproxy never dials. With `process_claims`, other kproxies may have the same ports.
         """
         self.tasks = tasks
         self._on_change = on_change
         self.own_addresses = own_addresses or OwnAddresses()
         self._warned_wildcard = False
         self._ended = False
-        # Until then, only one of the kproxies that share the ports accepts clients.
-        self._one_process_until = float("-inf")
-        self._choosing: asyncio.Task[None] | None = None
         self.active = config.upstream
         self.parts: dict[str, str] = {}  # the upstream of each part's clients
         self.upstreams: dict[str, Upstream] = {}
@@ -91,37 +85,26 @@ class Gateway:
             self.slots, self.local_host, handle_client, expects_tls=client_tls(config) is not None
         )
         self._listeners = Listeners(
-            config.listen, self._acceptor.on_accept, self.own_addresses, shared=sharing is not None
+            config.listen, self._acceptor.on_accept, self.own_addresses, shared=process_claims is not None
         )
-        self.claims: ClusterClaims | None = None
-        try:
-            if sharing is not None:
-                self.claims = _claim_ports(sharing, config, others, self._listeners.hosts)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._listeners.close_all)
+            self.sharing = PortSharing(process_claims, (config, *others), self._listeners, tasks, self._is_answered)
+            undo.callback(self.sharing.end)
             self.listen = Address(config.listen.host, self._bind_bootstrap(config.listen))
-            for upstream_config in (config, *others):
-                cluster_id = upstream_config.cluster_id
-                if (
-                    cluster_id is not None
-                    and (agreed := self._agree(upstream_config.upstream, cluster_id)) != cluster_id
-                ):
-                    raise ConfigError(_other_cluster_text(upstream_config, agreed))
             self.forwards = Forwards(
                 config.name,
                 config.forward,
                 config.listen,
                 tasks,
                 connection_limit,
-                self._connect,
+                lambda address: self.dialer.connect(address),  # of the upstream that is active then
                 self.own_addresses,
-                shared=self.claims is not None,
+                shared=self.sharing.is_shared,
             )
-        except ConfigError:
-            self._listeners.close_all()
-            if self.claims is not None:
-                self.claims.end()
-            raise
+            undo.pop_all()
         window = config.effective_node_ports(self.listen.port)
-        ports = LocalPorts(window.first, window.last, fixed=self.claims is not None)
+        ports = LocalPorts(window.first, window.last, fixed=self.sharing.is_shared)
         self._upstream = partial(
             Upstream,
             ports=ports,
@@ -129,7 +112,7 @@ class Gateway:
             tasks=tasks,
             is_own=self.own_addresses.is_own,
             learn=self._learn,
-            agree=self._agree,
+            agree=self.sharing.agree_on_cluster,
             on_news=self._on_upstream_change,
         )
         for upstream_config in (config, *others):
@@ -141,70 +124,26 @@ class Gateway:
         try:
             return self._listeners.bind(None, listen.port).port
         except OSError as error:
-            raise ConfigError(_bind_problem(listen, error, shared=self.claims is not None)) from None
+            raise ConfigError(_bind_problem(listen, error, shared=self.sharing.is_shared)) from None
 
-    # Other kproxies at the same ports
+    def _is_answered(self) -> bool:
+        return self.dialer.reachability.exploration.answered
 
     def _on_upstream_change(self) -> None:
         """React to news of an upstream."""
-        if self.claims is not None and self.dialer.reachability.exploration.answered:
-            self.claims.agree("serves", "yes")
-            if not self._gives_way():
-                self._listeners.resume()
+        if self._is_answered():
+            self.sharing.serve()
             self.forwards.resume()
         self._on_change()
 
-    def accept_in_one_process(self, seconds: float, over: Callable[[], None]) -> None:
-        """Let only the first of the kproxies that share the ports accept clients for a while; then call `over`.
-
-        Only the kproxy that has answered a consumer since a switch knows its position.
-        """
-        if self.claims is None:
-            return
-        self._one_process_until = monotonic() + seconds
-        if self._choosing is not None:
-            self._choosing.cancel()
-        self._choose()
-        self._choosing = self.tasks.create_task(self._choose_until_over(over))
-
-    async def _choose_until_over(self, over: Callable[[], None]) -> None:
-        while monotonic() < self._one_process_until:
-            await asyncio.sleep(_CHOOSE_AGAIN)
-            self._choose()
-        self._choosing = None
-        over()
-
-    def _choose(self) -> None:
-        if self._gives_way():
-            self._listeners.pause()
-        elif self.dialer.reachability.exploration.answered:
-            self._listeners.resume()
-
-    def _gives_way(self) -> bool:
-        """Check whether another kproxy at the same ports accepts the clients now."""
-        return self.claims is not None and monotonic() < self._one_process_until and not self.claims.is_first("serves")
-
     def claim_route(self) -> str:
         """Claim the present route of clients among the kproxies that share the ports; return why that fails, or ""."""
-        routes = f"{self.active} {sorted(item for item in self.parts.items() if item[1] != self.active)}"
-        if self.claims is None:
-            return ""
-        self.claims.retract("leads")
-        if self.claims.agree("leads", meaning := short_hash(routes)) == meaning:
+        if self.sharing.claim_route(self.active, self.parts):
             return ""
         return (
             f"cluster {self.config.name}: another kproxy that shares port {self.listen.port} routes clients to another"
             f" upstream than {self.active}: set active to that one, or use a copy of its state-dir"
         )
-
-    def retract_route(self) -> None:
-        """Withdraw the claim of `claim_route`: a switch is under way."""
-        if self.claims is not None:
-            self.claims.retract("leads")
-
-    def _agree(self, upstream: str, cluster_id: str) -> str:
-        """Return the id of the Kafka cluster that all kproxies which share the ports serve as this upstream."""
-        return cluster_id if self.claims is None else self.claims.agree(f"id of {upstream}", cluster_id)
 
     # The active upstream
 
@@ -222,11 +161,6 @@ class Gateway:
     def dialer(self) -> NodeDialer:
         """The active upstream's dialer."""
         return self.upstreams[self.active].dialer
-
-    @property
-    def explorer(self) -> Explorer:
-        """The active upstream's explorer."""
-        return self.upstreams[self.active].explorer
 
     def upstream_of_part(self, part: str) -> Upstream:
         """Return the upstream that the clients of a part are routed to, or, for "", all others."""
@@ -249,10 +183,6 @@ class Gateway:
         """Check whether any metadata named the node, once the bootstrap servers have been asked."""
         await self.dialer.bootstrap_asked.wait()
         return any(upstream.knows_node(key) for upstream in self.upstreams.values())
-
-    async def _connect(self, address: Address) -> socket.socket:
-        """Connect to something that is no broker, through the hops to the active upstream. Raises UpstreamError."""
-        return await self.dialer.connect(address)
 
     def activation_problem(self, to: str, part: str = "") -> str | None:
         """Return why this upstream cannot become active now, for a part or for all other clients; None if it can.
@@ -298,11 +228,8 @@ class Gateway:
 
     def kept_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, str]:
         """Return which upstreams another configuration keeps, and under which name; the active one is its first."""
-        present_configs = [
-            self.config,
-            *(upstream.config for upstream in self.upstreams.values() if upstream.config is not self.config),
-        ]
-        return successors(present_configs, configs)
+        others = [upstream.config for upstream in self.upstreams.values() if upstream.config is not self.config]
+        return successors([self.config, *others], configs)
 
     def prepare_upstreams(self, configs: Sequence[ClusterConfig]) -> Mapping[str, Upstream]:
         """Return the upstreams that another configuration adds, for `reconfigure`. Raises ConfigError.
@@ -328,15 +255,13 @@ class Gateway:
         for name in former.keys() - new_names.keys():
             self._nodes.remove_upstream(former[name])
             former[name].dialer.end(seconds)
-            if self.claims is not None:
-                self.claims.retract(f"id of {name}")
+            self.sharing.forget_upstream(name)
         kept_upstreams = {later: former[name] for name, later in new_names.items()}
-        concerns = {}
-        for config in configs:
-            if config.upstream in kept_upstreams:
-                concerns[config.upstream] = kept_upstreams[config.upstream].reconfigure(
-                    config, tls[config.upstream], seconds
-                )
+        concerns = {
+            config.upstream: kept_upstreams[config.upstream].reconfigure(config, tls[config.upstream], seconds)
+            for config in configs
+            if config.upstream in kept_upstreams
+        }
         # In place: `NodePorts` has the same mapping.
         self.upstreams.clear()
         self.upstreams.update(
@@ -391,7 +316,7 @@ class Gateway:
         change = upstream.topology.learn(endpoints, monotonic())
         if change != TopologyChange():
             upstream.explorer.notify_change()
-            self._log_changes(upstream, change)
+            _log_changes(upstream, change)
             self._on_change()
         # Another response may have named some of them, whose listeners are not bound yet.
         named = [NodeKey(endpoint.kind, endpoint.node_id) for endpoint in endpoints.nodes]
@@ -407,27 +332,9 @@ class Gateway:
     def _log_new(self, upstream: Upstream, nodes: Sequence[Node]) -> None:
         # At start they are all new, and shown together.
         level = logging.INFO if upstream.dialer.reachability.exploration.searched else logging.DEBUG
-        local_host = self.local_host()
-        _log_nodes(
-            level,
-            upstream,
-            f"{_upstream_prefix(upstream)}%s: %s is at local port %d",
-            [
-                (node, node.advertised, self.local_address(node, local_host).port)
-                for node in filter(self.is_bound, nodes)
-            ],
-        )
-
-    def _log_changes(self, upstream: Upstream, change: TopologyChange) -> None:
-        prefix = _upstream_prefix(upstream)
-        _log_nodes(
-            logging.INFO,
-            upstream,
-            f"{prefix}%s moved from %s to %s; its local port stays %d",
-            [(node, before, node.advertised, node.port) for node, before in change.moved],
-        )
-        for text, nodes in (("%s (%s) is no longer in the metadata", change.gone), ("%s (%s) is back", change.back)):
-            _log_nodes(logging.INFO, upstream, prefix + text, [(node, node.advertised) for node in nodes])
+        host = self.local_host()
+        bound = [(node, node.advertised, self.local_address(node, host).port) for node in filter(self.is_bound, nodes)]
+        _log_nodes(level, upstream, "%s: %s is at local port %d", bound)
 
     def localise(self, host: str, endpoints: Endpoints, part: str = "") -> Sequence[Address]:
         """Return the bound local addresses of a response's endpoints. Raises WireError and ListenersPending."""
@@ -489,8 +396,7 @@ class Gateway:
     def stop_accepting(self) -> None:
         """Close the listeners, and the connections that have sent nothing yet."""
         self._nodes.close_all()
-        if self.claims is not None:
-            self.claims.end()
+        self.sharing.end()
         self.forwards.stop_accepting()
         self.slots.close_silent()
 
@@ -499,22 +405,25 @@ class Gateway:
         return self._nodes.is_bound(node.key)
 
 
-def _upstream_prefix(upstream: Upstream) -> str:
-    return f"{upstream.config.upstream}: " if upstream.config.upstream else ""
-
-
 def _not_served() -> WireError:
     return WireError("not-localised", "a new node of a cluster that kproxy no longer serves has no local port")
+
+
+def _log_changes(upstream: Upstream, change: TopologyChange) -> None:
+    moved = [(node, before, node.advertised, node.port) for node, before in change.moved]
+    _log_nodes(logging.INFO, upstream, "%s moved from %s to %s; its local port stays %d", moved)
+    for text, nodes in (("%s (%s) is no longer in the metadata", change.gone), ("%s (%s) is back", change.back)):
+        _log_nodes(logging.INFO, upstream, text, [(node, node.advertised) for node in nodes])
 
 
 def _log_nodes(
     level: int, upstream: Upstream, text: str, node_lines: Sequence[tuple[Node, *tuple[object, ...]]]
 ) -> None:
     """Log a line for each node; if there are many, one line for all of them, with the first."""
-    title = upstream.config.title
+    title, name, further = upstream.config.title, upstream.config.upstream, len(node_lines) - 1
+    text = f"{name}: {text}" if name else text
     if len(node_lines) > _LINES_AT_ONCE:
-        (node, *arguments), further = node_lines[0], len(node_lines) - 1
-        text += ", and so on: %d more nodes"
+        (node, *arguments), text = node_lines[0], f"{text}, and so on: %d more nodes"
         log.log(level, text, node.key, *arguments, further, extra=about(title))
         return
     for node, *arguments in node_lines:
@@ -522,42 +431,13 @@ def _log_nodes(
         log.log(level, text, node.key, *arguments, extra=about(title, node.key.node_id % NODES_LOGGED_APART))
 
 
-def _claim_ports(
-    sharing: ProcessClaims, config: ClusterConfig, others: Sequence[ClusterConfig], hosts: Sequence[str]
-) -> ClusterClaims:
-    """Claim the cluster's ports. Raises ConfigError if another kproxy gives one of them another meaning."""
-    window = config.effective_node_ports()
-    upstreams = sorted(upstream_config.upstream for upstream_config in (config, *others))
-    tls = config.client_tls_cert is not None
-    shared_settings = f"{window}, {config.sni}, {config.advertise}, {upstreams}, {tls}"
-    ports = [(config.listen.port, config.listen.port, f"bootstrap {shared_settings}")]
-    if config.sni is None:
-        ports.append((window.first, window.last, f"nodes {shared_settings}"))
-    for forward in config.forward:
-        port = forward.listen(config.listen).port
-        ports.append((port, port, f"forward {forward.to}"))
-    return ClusterClaims(sharing, config.name, hosts, ports)
-
-
-def _other_cluster_text(config: ClusterConfig, other_id: str) -> str:
-    return (
-        f"cluster {config.title}: cluster-id is {config.cluster_id}, and another kproxy that shares port"
-        f" {config.listen.port} (--reuse-port) serves the Kafka cluster with the id {other_id}"
-    )
-
-
 def _bind_problem(listen: Address, error: OSError, *, shared: bool) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"--listen {listen}: {error.strerror}"
-    peer = find_connection(listen.port)
-    if peer is None and shared:
-        return (
-            f"--listen {listen}: the port is taken by a process that does not share it (--reuse-port), or of another"
-            " user; choose another with --listen HOST:PORT"
-        )
-    if peer is None:
-        return f"--listen {listen}: the port is taken by another process; choose another with --listen HOST:PORT"
-    return (
-        f"--listen {listen}: the port is the local end of a connection to {peer};"
-        " choose another with --listen HOST:PORT"
-    )
+    if (peer := find_connection(listen.port)) is not None:
+        problem = f"the port is the local end of a connection to {peer}"
+    elif shared:
+        problem = "the port is taken by a process that does not share it (--reuse-port), or of another user"
+    else:
+        problem = "the port is taken by another process"
+    return f"--listen {listen}: {problem}; choose another with --listen HOST:PORT"

@@ -6,7 +6,7 @@ end with the process, however it ends, and /proc/net/unix lists them. So no file
 and containers that share a network but no file system see each other.
 
 A claim states that on this host, these ports have this meaning. Claims of one topic whose ports overlap must have the
-same meaning. The later one gives way.
+same meaning. The later one gives way. The claims also decide which kproxy accepts clients while only one does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from kproxy.base.errors import ConfigError
+from kproxy.config import ClusterConfig
+from kproxy.proxy.cluster.listeners import Listeners
 
 _PREFIX = "kproxy/1/"
 _LONGEST = 107  # bytes of an abstract name (unix(7))
@@ -172,75 +175,187 @@ def _is_of_this_user(name: bytes) -> bool:
     return bool(user == os.geteuid())
 
 
-class ClusterClaims:
-    """The claims of one cluster of the configuration, on all addresses of its host."""
+# How often kproxies that share ports check which of them accepts clients, while only one does, in seconds.
+_CHOOSE_AGAIN = 1.0
+
+
+class PortSharing:
+    """The claims of one cluster on all addresses of its host, and its turns to listen.
+
+    `process`: None if the ports are not shared. Then nothing is claimed, and the cluster always listens. `is_answered`
+    returns whether a bootstrap server of the active upstream has answered: until then, the others get the clients.
+    """
 
     def __init__(
-        self, sharing: ProcessClaims, title: str, hosts: Iterable[str], ports: Iterable[tuple[int, int, str]]
+        self,
+        process: ProcessClaims | None,
+        configs: Sequence[ClusterConfig],
+        listeners: Listeners,
+        tasks: asyncio.TaskGroup,
+        is_answered: Callable[[], bool],
     ) -> None:
-        """Claim these ports: first port, last port, meaning. Raises ConfigError if another kproxy contradicts."""
-        self._sharing = sharing
+        """Claim the ports, and the ids of the upstreams' clusters. Raises ConfigError if another kproxy contradicts."""
+        self._process = process
+        self._listeners = listeners
+        self._tasks = tasks
+        self._is_answered = is_answered
         self._claims: list[PortClaim] = []
-        hosts, ports = list(hosts), list(ports)
-        self._addresses = [(host, ports[0][0]) for host in hosts]  # of the bootstrap listener
-        for host in hosts:
-            for first, last, meaning in ports:
+        self._listen = configs[0].listen
+        self._one_process_until = float("-inf")  # until then, only one of the kproxies accepts clients
+        self._choosing: asyncio.Task[None] | None = None
+        if process is not None:
+            try:
+                self._claim_ports(configs)
+                for config in configs:
+                    self._claim_cluster_id(config)
+            except ConfigError:
+                self.end()
+                raise
+
+    def _claim_ports(self, configs: Sequence[ClusterConfig]) -> None:
+        config, port = configs[0], self._listen.port
+        window, upstreams = config.effective_node_ports(), sorted(upstream.upstream for upstream in configs)
+        settings = f"{window}, {config.sni}, {config.advertise}, {upstreams}, {config.client_tls_cert is not None}"
+        meanings = [(port, port, f"bootstrap {settings}")]
+        if config.sni is None:
+            meanings.append((window.first, window.last, f"nodes {settings}"))
+        for forward in config.forward:
+            forward_port = forward.listen(config.listen).port
+            meanings.append((forward_port, forward_port, f"forward {forward.to}"))
+        for host in self._listeners.hosts:
+            for first, last, meaning in meanings:
                 other = self._claim(PortClaim.of(host, first, last, "ports", meaning))
                 if other is not None:
-                    self.end()
-                    both = f"{max(first, other.first)}-{min(last, other.last)}"
                     raise ConfigError(
-                        f"cluster {title}: another kproxy shares port {both} and means something else by it: all that"
-                        " share a port (--reuse-port) need the same listen, node-ports, advertise, sni, forward and"
-                        " upstreams"
+                        f"cluster {config.name}: another kproxy shares port {max(first, other.first)}-"
+                        f"{min(last, other.last)} and means something else by it: all that share a port (--reuse-port)"
+                        " need the same listen, node-ports, advertise, sni, forward and upstreams"
                     )
 
-    def _claim(self, claim: PortClaim) -> PortClaim | None:
-        if claim in self._claims:
-            return None
-        other = self._sharing.claim(claim)
-        if other is None:
-            self._claims.append(claim)
-        return other
+    def _claim_cluster_id(self, config: ClusterConfig) -> None:
+        cluster_id = config.cluster_id
+        if cluster_id is not None and (agreed := self.agree_on_cluster(config.upstream, cluster_id)) != cluster_id:
+            raise ConfigError(
+                f"cluster {config.title}: cluster-id is {cluster_id}, and another kproxy that shares port"
+                f" {self._listen.port} (--reuse-port) serves the Kafka cluster with the id {agreed}"
+            )
 
-    def agree(self, topic: str, meaning: str) -> str:
-        """Claim a meaning of this topic; return that of another kproxy which has claimed a different one before."""
-        claims: list[PortClaim] = []
-        for host, port in self._addresses:
-            claim = PortClaim.of(host, port, port, short_hash(topic)[:9], meaning)
-            other = self._claim(claim)
-            if other is not None:
-                for claim in claims:
-                    self._withdraw(claim)
-                return other.meaning
-            claims.append(claim)
-        return meaning
+    # Claims
 
-    def retract(self, topic: str) -> None:
-        """Withdraw the claims of this topic."""
-        for claim in [claim for claim in self._claims if claim.topic == short_hash(topic)[:9]]:
-            self._withdraw(claim)
+    @property
+    def is_shared(self) -> bool:
+        """True if other kproxies may have the same ports."""
+        return self._process is not None
 
-    def _withdraw(self, claim: PortClaim) -> None:
-        self._claims.remove(claim)
-        self._sharing.withdraw(claim)
+    @property
+    def instance(self) -> str:
+        """The name of this kproxy; "" if it shares no ports."""
+        return "" if self._process is None else self._process.instance
+
+    @property
+    def others(self) -> list[str]:
+        """The other kproxies that share a port, in the order in which they started."""
+        return self._peers("ports")
+
+    def agree_on_cluster(self, upstream: str, cluster_id: str) -> str:
+        """Return the id of the Kafka cluster that all kproxies which share the ports serve as this upstream."""
+        return self._agree(f"id of {upstream}", cluster_id)
+
+    def forget_upstream(self, upstream: str) -> None:
+        """Withdraw what this kproxy has claimed of an upstream."""
+        self._retract(f"id of {upstream}")
+
+    def claim_route(self, active: str, parts: dict[str, str]) -> bool:
+        """Claim that clients are routed so; return whether the other kproxies route them so too."""
+        routes = f"{active} {sorted(item for item in parts.items() if item[1] != active)}"
+        self.retract_route()
+        return self._agree("leads", meaning := short_hash(routes)) == meaning
+
+    def retract_route(self) -> None:
+        """Withdraw the claim of `claim_route`: a switch is under way."""
+        self._retract("leads")
 
     def end(self) -> None:
         """Withdraw all claims."""
         for claim in list(self._claims):
             self._withdraw(claim)
 
-    @property
-    def instance(self) -> str:
-        """The name of this kproxy."""
-        return self._sharing.instance
+    def _claim(self, claim: PortClaim) -> PortClaim | None:
+        """Make a claim; return another kproxy's that contradicts it, if there is one."""
+        if self._process is None or claim in self._claims:
+            return None
+        other = self._process.claim(claim)
+        if other is None:
+            self._claims.append(claim)
+        return other
 
-    @property
-    def others(self) -> list[str]:
-        """The other kproxies that share a port, in the order in which they started."""
-        return self._sharing.peers(claim for claim in self._claims if claim.topic == "ports")
+    def _agree(self, topic: str, meaning: str) -> str:
+        """Claim a meaning of this topic; return that of another kproxy which has claimed a different one before."""
+        claims: list[PortClaim] = []
+        for host in self._listeners.hosts:
+            claim = PortClaim.of(host, self._listen.port, self._listen.port, _short(topic), meaning)
+            other = self._claim(claim)
+            if other is not None:
+                for earlier in claims:
+                    self._withdraw(earlier)
+                return other.meaning
+            claims.append(claim)
+        return meaning
 
-    def is_first(self, topic: str) -> bool:
-        """Check whether this kproxy started before all others that claim a meaning of this topic."""
-        peers = self._sharing.peers(claim for claim in self._claims if claim.topic == short_hash(topic)[:9])
-        return not peers or self.instance < peers[0]
+    def _retract(self, topic: str) -> None:
+        for claim in [claim for claim in self._claims if claim.topic == _short(topic)]:
+            self._withdraw(claim)
+
+    def _withdraw(self, claim: PortClaim) -> None:
+        self._claims.remove(claim)
+        if self._process is not None:
+            self._process.withdraw(claim)
+
+    def _peers(self, topic: str) -> list[str]:
+        claims = [claim for claim in self._claims if claim.topic == topic]
+        return [] if self._process is None else self._process.peers(claims)
+
+    # Listening
+
+    def serve(self) -> None:
+        """Listen, as a bootstrap server has answered, unless another kproxy accepts the clients now."""
+        self._agree("serves", "yes")
+        if not self._gives_way():
+            self._listeners.resume()
+
+    def accept_in_one_process(self, seconds: float, over: Callable[[], None]) -> None:
+        """Let only the first of the kproxies that share the ports accept clients for a while; then call `over`.
+
+        Only the kproxy that has answered a consumer since a switch knows its position.
+        """
+        if self._process is None:
+            return
+        self._one_process_until = monotonic() + seconds
+        if self._choosing is not None:
+            self._choosing.cancel()
+        self._choose()
+        self._choosing = self._tasks.create_task(self._choose_until_over(over))
+
+    async def _choose_until_over(self, over: Callable[[], None]) -> None:
+        while monotonic() < self._one_process_until:
+            await asyncio.sleep(_CHOOSE_AGAIN)
+            self._choose()
+        self._choosing = None
+        over()
+
+    def _choose(self) -> None:
+        if self._gives_way():
+            self._listeners.pause()
+        elif self._is_answered():
+            self._listeners.resume()
+
+    def _gives_way(self) -> bool:
+        """Check whether another kproxy at the same ports accepts the clients now: the first that serves."""
+        if monotonic() >= self._one_process_until:
+            return False
+        peers = self._peers(_short("serves"))
+        return bool(peers) and peers[0] < self.instance
+
+
+def _short(topic: str) -> str:
+    return short_hash(topic)[:9]

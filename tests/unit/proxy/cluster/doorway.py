@@ -47,7 +47,9 @@ class Doorway:
         self.tasks = SupervisedTaskGroup("cluster default")
         self._here = AllSessions(selector, self.metrics, self.tasks)
         carry, changed = partial(self._here.handle_client, config.name), self._here.wake
-        self.gateway = Gateway(config, self.metrics, self.tasks, self.connection_limit, carry, changed, sharing=sharing)
+        self.gateway = Gateway(
+            config, self.metrics, self.tasks, self.connection_limit, carry, changed, process_claims=sharing
+        )
         self.gateway.dialer.note(ExplorationState(bootstrap_asked=True, answered=True, searched=True, problem=None))
         self._here.add_clusters([self.gateway])
 

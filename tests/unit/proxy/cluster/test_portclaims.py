@@ -8,17 +8,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
+from kproxy.config import ClusterConfig
 from kproxy.config.values import Forward, PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
-from kproxy.proxy.cluster import gateway
+from kproxy.proxy.cluster import portclaims
 from kproxy.proxy.cluster.listeners import Listener, Listeners
-from kproxy.proxy.cluster.portclaims import ClusterClaims, PortClaim, ProcessClaims, short_hash
+from kproxy.proxy.cluster.portclaims import PortClaim, PortSharing, ProcessClaims, short_hash
+from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.cluster.topology import LocalPorts, NodeKey
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.process import free_window
@@ -190,16 +193,23 @@ def test_a_name_that_accepts_no_connection_is_no_claim() -> None:
     in_loop(scenario)
 
 
+def sharing(hosts: list[str], port: int, window: PortRange) -> PortSharing:
+    """What a kproxy claims that listens there."""
+    config = ClusterConfig(bootstrap_servers=(Address(HOST, 1),), listen=Address(HOST, port), node_ports=window)
+    listeners: Any = SimpleNamespace(hosts=hosts)
+    return PortSharing(ProcessClaims(), (config,), listeners, SupervisedTaskGroup("a test"), lambda: True)
+
+
 def test_a_meaning_is_claimed_at_all_addresses_or_at_none() -> None:
     async def scenario() -> None:
-        port = free_window(1)
+        port = free_window(2)
         one, both, third = (
-            ClusterClaims(ProcessClaims(), "c", hosts, [(port, port, "x")])
+            sharing(hosts, port, PortRange(port + 1, port + 1))
             for hosts in (["127.0.0.2"], [HOST, "127.0.0.2"], [HOST])
         )
-        assert one.agree("id", "A") == "A"
-        assert both.agree("id", "B") == "A"
-        assert third.agree("id", "C") == "C"
+        assert one.agree_on_cluster("id", "A") == "A"
+        assert both.agree_on_cluster("id", "B") == "A"
+        assert third.agree_on_cluster("id", "C") == "C"
         for each in (one, both, third):
             each.end()
 
@@ -208,21 +218,21 @@ def test_a_meaning_is_claimed_at_all_addresses_or_at_none() -> None:
 
 def test_they_agree_on_what_the_first_one_says() -> None:
     async def scenario() -> None:
-        first = free_window(12)
-        ports = [(first, first, "x"), (first + 1, first + 11, "y")]
-        one, other = (ClusterClaims(ProcessClaims(), "c", [HOST], ports) for _ in range(2))
-        assert one.agree("id", "A") == "A"
-        assert other.agree("id", "B") == "A"
-        assert other.agree("another id", "B") == "B"
-        assert one.others == [other.instance]
-        assert one.is_first("id"), "the other one says nothing of it"
-        assert other.agree("id", "A") == "A"
-        assert [one.is_first("id"), other.is_first("id")].count(True) == 1
+        first = free_window(22)
+        one, other = (sharing([HOST], first, PortRange(first + 1, first + 11)) for _ in range(2))
+        assert one.agree_on_cluster("blue", "A") == "A"
+        assert other.agree_on_cluster("blue", "B") == "A"
+        assert other.agree_on_cluster("green", "B") == "B"
+        assert (one.others, other.others) == ([other.instance], [one.instance])
+        assert other.claim_route("blue", {})
+        assert not one.claim_route("green", {"part": "blue"})
+        other.retract_route()
+        assert one.claim_route("green", {"part": "blue"})
         one.end()
-        other.retract("id")
-        assert other.agree("id", "B") == "B"
+        other.forget_upstream("blue")
+        assert other.agree_on_cluster("blue", "B") == "B"
         with pytest.raises(ConfigError, match=f"another kproxy shares port {first + 11}-{first + 11}"):
-            ClusterClaims(ProcessClaims(), "c", [HOST], [(first + 11, first + 20, "z")])
+            sharing([HOST], first + 21, PortRange(first + 11, first + 20))
         other.end()
 
     in_loop(scenario)
@@ -435,7 +445,7 @@ def test_a_gateway_that_must_not_begin_claims_nothing() -> None:
 def test_a_removed_upstream_no_longer_claims_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(_: RelaySelector) -> None:
         two, other = Two(monkeypatch, ProcessClaims()), ProcessClaims()
-        assert two.gateway._agree("green", "A") == "A"
+        assert two.gateway.sharing.agree_on_cluster("green", "A") == "A"
         port = two.gateway.listen.port
         another = PortClaim.of(HOST, port, port, short_hash("id of green")[:9], "B")
         assert other.claim(another) is not None
@@ -452,7 +462,7 @@ def test_a_removed_upstream_no_longer_claims_its_cluster(monkeypatch: pytest.Mon
 
 def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until it ends, or the time is over."""
-    monkeypatch.setattr(gateway, "_CHOOSE_AGAIN", 0.01)
+    monkeypatch.setattr(portclaims, "_CHOOSE_AGAIN", 0.01)
     port = free_window(12)
 
     async def scenario(selector: RelaySelector) -> None:
@@ -463,7 +473,7 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
         both, over = (one.gateway._listeners, other.gateway._listeners), list[str]()
         assert [each._listening for each in both] == [True, True], "a bootstrap server has answered"
         for each in (one, other):
-            each.gateway.accept_in_one_process(3600.0, lambda: over.append("never"))
+            each.gateway.sharing.accept_in_one_process(3600.0, lambda: over.append("never"))
         assert [each._listening for each in both] == [True, False]
         other.learn((3, "b:1"))
         with pytest.raises(ConnectionRefusedError):
@@ -472,9 +482,9 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
         await until(lambda: other.gateway._listeners._listening, "the other one accepts clients")
         socket.create_connection((HOST, port + 4)).close()
         third = Doorway(selector, "127.0.0.1:1", sharing=ProcessClaims(), **options)
-        third.gateway.accept_in_one_process(3600.0, lambda: over.append("never"))
+        third.gateway.sharing.accept_in_one_process(3600.0, lambda: over.append("never"))
         assert not third.gateway._listeners._listening
-        third.gateway.accept_in_one_process(0.0, lambda: over.append("over"))
+        third.gateway.sharing.accept_in_one_process(0.0, lambda: over.append("over"))
         await until(lambda: over, "the time is over")
         assert over == ["over"]
         assert third.gateway._listeners._listening
@@ -485,5 +495,4 @@ def test_after_a_switch_the_one_that_began_first_accepts_clients(monkeypatch: py
 
 
 def instance(door: Doorway) -> str:
-    assert door.gateway.claims is not None
-    return door.gateway.claims.instance
+    return door.gateway.sharing.instance

@@ -65,7 +65,7 @@ def test_nothing_is_learned_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_news_wakes_the_explorer() -> None:
     def scenario(door: Doorway) -> None:
-        stirred, said = door.gateway.explorer._changed, named(1, 2)
+        stirred, said = door.gateway.upstreams[""].explorer._changed, named(1, 2)
         for endpoints, news in ((said, True), (said, False), (deepcopy(said), False), (named(1), True), (said, True)):
             stirred.clear()
             door.gateway.localise(HOST, endpoints)

@@ -36,7 +36,7 @@ class Two:
         self.tasks = SupervisedTaskGroup("cluster default")
         self.gateway = Gateway(
             blue, Metrics(), self.tasks, ConnectionLimit(), lambda *_: None, partial(self._changed), others=(green,),
-            sharing=sharing,
+            process_claims=sharing,
         )  # fmt: skip
         self.dialled: list[tuple[str, NodeKey | None]] = []
         for name, upstream in self.gateway.upstreams.items():

@@ -10,16 +10,16 @@ Confluent CLI's pkg/config (kafka_cluster_config.go, kafka_cluster_context.go).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from kproxy.advice.lint.source import SourceFile, UnreadableError, read_source
-from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
+from kproxy.advice.lint.tree import MalformedError, parse_documents
 from kproxy.base.address import Address
 from kproxy.base.printable import one_line
+from kproxy.base.yamltree import as_values
 from kproxy.inspect.discover import files
 from kproxy.inspect.discover.results import ClusterCandidate, PlaceResult
 
@@ -45,50 +45,6 @@ class _ToolCluster:
     any_certificate: bool = False
 
 
-class _YamlValue:
-    """A value of a YAML or JSON file. Missing values, and those of another kind, are empty.
-
-    Keys are in lower case: kafkactl takes them in any.
-    """
-
-    def __init__(self, tree: YamlTree, node: yaml.Node | None) -> None:
-        self._tree, self._node = tree, node
-
-    def __getitem__(self, name: str) -> _YamlValue:
-        return self.values().get(name, _YamlValue(self._tree, None))
-
-    def values(self) -> dict[str, _YamlValue]:
-        mapping = self._tree.mapping(self._node)
-        return {key.lower(): _YamlValue(self._tree, value) for key, (_, value) in mapping.items()}
-
-    def names(self) -> Iterator[tuple[str, _YamlValue]]:
-        """Yield keys, as they are written, and values."""
-        for key, (_, value) in self._tree.mapping(self._node).items():
-            yield key, _YamlValue(self._tree, value)
-
-    def items(self) -> Iterator[_YamlValue]:
-        if isinstance(self._node, yaml.SequenceNode):
-            for node in self._node.value:
-                yield _YamlValue(self._tree, node)
-
-    @property
-    def text(self) -> str:
-        node = self._node
-        return node.value if isinstance(node, yaml.ScalarNode) and node.tag != "tag:yaml.org,2002:null" else ""
-
-    @property
-    def is_true(self) -> bool:
-        return self.text.lower() in ("true", "yes", "on")
-
-    @property
-    def is_mapping(self) -> bool:
-        return isinstance(self._node, yaml.MappingNode)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(item.text for item in self.items() if item.text)
-
-
 def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) -> PlaceResult | None:
     """Search the configurations of this user's tools; None if there is none.
 
@@ -96,7 +52,7 @@ def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) ->
     """
     candidates: list[ClusterCandidate] = []
     problems: list[str] = []
-    paths = [(tool, path) for tool, path in _paths(home, directory, environment) if path.is_file()]
+    paths = list(_paths(home, directory, environment))
     for tool, path in paths:
         at = _shown(path, home)
         try:
@@ -116,35 +72,21 @@ def search_tools(home: Path, directory: Path, environment: Mapping[str, str]) ->
 
 def _paths(home: Path, directory: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Yield the configuration file of each tool; for tools that read one only, the first that exists."""
-
-    def first(*candidates: str | Path) -> Path:
-        existing = [Path(candidate) for candidate in candidates if str(candidate) and Path(candidate).is_file()]
-        return existing[0] if existing else Path(candidates[-1])
-
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    get_variable = environment.get
-    yield (
-        "kcat",
-        first(
-            get_variable("KCAT_CONFIG", ""),
-            get_variable("KAFKACAT_CONFIG", ""),
-            home / ".config" / "kcat.conf",
-            home / ".config" / "kafkacat.conf",
-        ),
-    )
-    yield "rpk", first(config / "rpk" / "rpk.yaml", home / "Library" / "Application Support" / "rpk" / "rpk.yaml")
-    yield "kaf", home / ".kaf" / "config"
-    yield (
-        "kafkactl",
-        first(
-            get_variable("KAFKA_CTL_CONFIG", ""),
-            directory / "kafkactl.yml",
-            directory / ".kafkactl.yml",
-            home / ".config" / "kafkactl" / "config.yml",
-            home / ".kafkactl" / "config.yml",
-        ),
-    )
-    yield "Confluent CLI", home / ".confluent" / "config.json"
+    kcat = [environment.get(name, "") for name in ("KCAT_CONFIG", "KAFKACAT_CONFIG")]
+    candidates: Mapping[str, Sequence[str | Path]] = {
+        "kcat": [*kcat, home / ".config/kcat.conf", home / ".config/kafkacat.conf"],
+        "rpk": [config / "rpk/rpk.yaml", home / "Library/Application Support/rpk/rpk.yaml"],
+        "kaf": [home / ".kaf/config"],
+        "kafkactl": [
+            environment.get("KAFKA_CTL_CONFIG", ""),
+            *(directory / name for name in ("kafkactl.yml", ".kafkactl.yml")),
+            *(home / name for name in (".config/kafkactl/config.yml", ".kafkactl/config.yml")),
+        ],
+        "Confluent CLI": [home / ".confluent/config.json"],
+    }
+    for tool, paths in candidates.items():
+        yield from [(tool, Path(path)) for path in paths if str(path) and Path(path).is_file()][:1]
 
 
 def _shown(path: Path, home: Path) -> str:
@@ -153,11 +95,10 @@ def _shown(path: Path, home: Path) -> str:
 
 def _of(tool: str, at: str, source: SourceFile) -> Iterator[ClusterCandidate]:
     roots = parse_documents(source)
-    if not roots:
-        return
-    for tool_cluster in _READERS[tool](_YamlValue(YamlTree(source), roots[0])):
-        title = f"{tool}, {one_line(tool_cluster.name, 70)}" if tool_cluster.name else tool
-        yield _found(f"{title}: {one_line(','.join(tool_cluster.brokers), 100)}", at, tool_cluster)
+    for cluster in _READERS[tool](as_values(roots[0])) if roots else ():
+        if cluster.brokers:
+            title = f"{tool}, {one_line(cluster.name, 70)}" if cluster.name else tool
+            yield _found(f"{title}: {one_line(','.join(cluster.brokers), 100)}", at, cluster)
 
 
 def _found(description: str, at: str, tool_cluster: _ToolCluster) -> ClusterCandidate:
@@ -185,90 +126,105 @@ def _found(description: str, at: str, tool_cluster: _ToolCluster) -> ClusterCand
     return ClusterCandidate(description, tuple(words), tuple(notes))
 
 
-def _of_rpk(root: _YamlValue) -> Iterator[_ToolCluster]:
-    for profile in root["profiles"].items():
-        api = profile["kafka_api"]
-        tls, sasl = api["tls"], api["sasl"]
-        if not api["brokers"].texts:
-            continue
-        files_of = {
-            "--tls-ca": (tls["ca_file"].text or tls["truststore_file"].text),
-            "--tls-cert": tls["cert_file"].text,
-            "--tls-key": tls["key_file"].text,
-        }
+# Values of a YAML or JSON file, as `as_values` returns them. Missing ones, and those of another kind, count as empty.
+
+
+def _within(value: Any, *keys: str) -> Any:
+    """Return the value under these keys, which stand there in any case: so kafkactl takes them."""
+    for key in keys:
+        mapping = value if isinstance(value, dict) else {}
+        value = next((item for name, item in mapping.items() if name.lower() == key), None)
+    return value
+
+
+def _text(value: Any, *keys: str) -> str:
+    text = _within(value, *keys)
+    return text if isinstance(text, str) else ""
+
+
+def _is_true(value: Any, *keys: str) -> bool:
+    return _text(value, *keys).lower() in ("true", "yes", "on")
+
+
+def _texts(value: Any, *keys: str) -> tuple[str, ...]:
+    items = _within(value, *keys)
+    return tuple(item for item in items if isinstance(item, str) and item) if isinstance(items, list) else ()
+
+
+def _mappings(value: Any, *keys: str) -> list[tuple[str, Any]]:
+    """Return the names and values of a mapping, or the items of a list without names."""
+    items = _within(value, *keys)
+    return list(items.items()) if isinstance(items, dict) else [("", item) for item in items or ()]
+
+
+def _files(tls: Any, ca: str, cert: str, key: str) -> dict[str, str]:
+    return {"--tls-ca": _text(tls, ca), "--tls-cert": _text(tls, cert), "--tls-key": _text(tls, key)}
+
+
+def _of_rpk(root: Any) -> Iterator[_ToolCluster]:
+    for _, profile in _mappings(root, "profiles"):
+        api = _within(profile, "kafka_api")
+        tls, sasl = _within(api, "tls"), _within(api, "sasl")
+        ca = "ca_file" if _text(tls, "ca_file") else "truststore_file"
+        # An empty mapping is TLS too.
+        is_tls = isinstance(tls, dict) and _text(tls, "enabled").lower() != "false"
+        login = _text(sasl, "mechanism") or _text(sasl, "type") or "SASL"
         yield _ToolCluster(
-            profile["name"].text,
-            api["brokers"].texts,
-            # An empty mapping is TLS too.
-            files_of if tls.is_mapping and tls["enabled"].text.lower() != "false" else None,
-            (sasl["mechanism"].text or sasl["type"].text or "SASL") if sasl.is_mapping else "",
-            any_certificate=tls["insecure_skip_verify"].is_true,
+            _text(profile, "name"),
+            _texts(api, "brokers"),
+            _files(tls, ca, "cert_file", "key_file") if is_tls else None,
+            login if isinstance(sasl, dict) else "",
+            any_certificate=_is_true(tls, "insecure_skip_verify"),
         )
 
 
-def _of_kaf(root: _YamlValue) -> Iterator[_ToolCluster]:
-    for cluster in root["clusters"].items():
-        tls, sasl = cluster["tls"], cluster["sasl"]
-        if not cluster["brokers"].texts:
-            continue
-        files_of = {
-            "--tls-ca": tls["cafile"].text,
-            "--tls-cert": tls["clientfile"].text,
-            "--tls-key": tls["clientkeyfile"].text,
-        }
-        is_tls = tls.is_mapping or "SSL" in cluster["security-protocol"].text.upper()
+def _of_kaf(root: Any) -> Iterator[_ToolCluster]:
+    for _, cluster in _mappings(root, "clusters"):
+        tls, sasl = _within(cluster, "tls"), _within(cluster, "sasl")
+        is_tls = isinstance(tls, dict) or "SSL" in _text(cluster, "security-protocol").upper()
         yield _ToolCluster(
-            cluster["name"].text,
-            cluster["brokers"].texts,
-            files_of if is_tls else None,
-            (sasl["mechanism"].text or "SASL") if sasl.is_mapping else "",
-            any_certificate=tls["insecure"].is_true,
+            _text(cluster, "name"),
+            _texts(cluster, "brokers"),
+            _files(tls, "cafile", "clientfile", "clientkeyfile") if is_tls else None,
+            (_text(sasl, "mechanism") or "SASL") if isinstance(sasl, dict) else "",
+            any_certificate=_is_true(tls, "insecure"),
         )
 
 
-def _of_kafkactl(root: _YamlValue) -> Iterator[_ToolCluster]:
-    for name, context in root["contexts"].names():
-        tls, sasl, kubernetes = context["tls"], context["sasl"], context["kubernetes"]
-        if not context["brokers"].texts:
-            continue
-        via = ""
-        if kubernetes["enabled"].is_true:
-            place = [kubernetes["kubecontext"].text, kubernetes["namespace"].text or "default"]
-            via = f"k8s://{'/'.join(one for one in place if one)}"
-        files_of = {"--tls-ca": tls["ca"].text, "--tls-cert": tls["cert"].text, "--tls-key": tls["certkey"].text}
+def _of_kafkactl(root: Any) -> Iterator[_ToolCluster]:
+    for name, context in _mappings(root, "contexts"):
+        tls, sasl, kubernetes = (_within(context, key) for key in ("tls", "sasl", "kubernetes"))
+        place = [_text(kubernetes, "kubecontext"), _text(kubernetes, "namespace") or "default"]
+        via = f"k8s://{'/'.join(part for part in place if part)}" if _is_true(kubernetes, "enabled") else ""
         yield _ToolCluster(
             name,
-            context["brokers"].texts,
-            files_of if tls["enabled"].is_true else None,
-            (sasl["mechanism"].text or "PLAIN") if sasl["enabled"].is_true else "",
+            _texts(context, "brokers"),
+            _files(tls, "ca", "cert", "certkey") if _is_true(tls, "enabled") else None,
+            (_text(sasl, "mechanism") or "PLAIN") if _is_true(sasl, "enabled") else "",
             one_line(via, 200),
-            tls["insecure"].is_true,
+            _is_true(tls, "insecure"),
         )
 
 
-def _of_confluent(root: _YamlValue) -> Iterator[_ToolCluster]:
-    for context in root["contexts"].values().values():
-        settings = context["kafka_cluster_context"]
-        groups = [settings["kafka_cluster_configs"]]
-        groups += [
-            setting["kafka_cluster_infos"] for setting in settings["kafka_environment_contexts"].values().values()
-        ]
-        for cluster in (entry for group in groups for entry in group.values().values()):
-            scheme, _, servers = cluster["bootstrap_servers"].text.rpartition("://")
+def _of_confluent(root: Any) -> Iterator[_ToolCluster]:
+    for _, context in _mappings(root, "contexts"):
+        settings = _within(context, "kafka_cluster_context")
+        clusters = _mappings(settings, "kafka_cluster_configs")
+        for _, environment in _mappings(settings, "kafka_environment_contexts"):
+            clusters += _mappings(environment, "kafka_cluster_infos")
+        for _, cluster in clusters:
+            scheme, _, servers = _text(cluster, "bootstrap_servers").rpartition("://")
             brokers = tuple(item.strip() for item in servers.split(",") if item.strip())
-            if not brokers:
-                continue
             is_cloud = any(broker.partition(":")[0].endswith(_CONFLUENT_CLOUD) for broker in brokers)
-            is_tls = is_cloud or "SSL" in scheme.upper()
             yield _ToolCluster(
-                cluster["name"].text or cluster["id"].text,
+                _text(cluster, "name") or _text(cluster, "id"),
                 brokers,
-                {} if is_tls else None,
+                {} if is_cloud or "SSL" in scheme.upper() else None,
                 "PLAIN, an API key" if is_cloud else "",
             )
 
 
-_READERS: Mapping[str, Callable[[_YamlValue], Iterator[_ToolCluster]]] = {
+_READERS: Mapping[str, Callable[[Any], Iterator[_ToolCluster]]] = {
     "rpk": _of_rpk,
     "kaf": _of_kaf,
     "kafkactl": _of_kafkactl,

@@ -27,14 +27,4 @@ from kproxy.config.loader import LoadedConfig, load, read
 from kproxy.config.options import ClusterConfig, Config
 from kproxy.config.values import Advertise, Map, PortRange
 
-__all__ = [
-    "Advertise",
-    "ClusterConfig",
-    "Config",
-    "Hop",
-    "LoadedConfig",
-    "Map",
-    "PortRange",
-    "load",
-    "read",
-]
+__all__ = ["Advertise", "ClusterConfig", "Config", "Hop", "LoadedConfig", "Map", "PortRange", "load", "read"]

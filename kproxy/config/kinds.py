@@ -212,11 +212,7 @@ _FORWARD = "[HOST:]PORT=HOST:PORT"
 ADVERTISE = _of(Advertise, "HOST[:FIRST_PORT]", "HOST[:FIRST_PORT]", r"^[^\s,/@]+$")
 PORT_RANGE = _of(PortRange, "FIRST[-LAST]", "FIRST-LAST, or FIRST for the 200 ports that start there", _PORTS, int)
 ROUTE_MAP = _of(
-    Map,
-    "ADVERTISED=DIAL",
-    "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
-    r"^[^=\s]+\s*=\s*[^=\s]+$",
-    optional=False,
+    Map, "ADVERTISED=DIAL", "HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL", r"^[^=\s]+\s*=\s*[^=\s]+$", optional=False
 )
 SNI = _of(Sni, "NAME", "a host name with {node} before its first dot", r"^[A-Za-z0-9-]*\{node\}[A-Za-z0-9._-]+$")
 FORWARD = _of(Forward, _FORWARD, _FORWARD, r"^[^=\s]+\s*=\s*[^=\s]+:\d+$", optional=False)
@@ -250,10 +246,7 @@ def duration(least: float, most: float) -> ValueKind[float]:
         return seconds
 
     schema = {
-        "anyOf": [
-            string(r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"),
-            {"type": "number", "minimum": least, "maximum": most},
-        ]
+        "anyOf": [string(r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"), {"type": "number", "minimum": least, "maximum": most}]
     }
     return ValueKind("DURATION", allowed, (int, float), parse, show_duration, schema)
 

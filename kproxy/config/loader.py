@@ -21,15 +21,7 @@ from kproxy.config.checks import OptionPath, Violation
 from kproxy.config.declarations import Setting, kebab
 from kproxy.config.hop import mask
 from kproxy.config.options import ClusterConfig, Config, cluster_settings, process_settings, upstream_settings
-from kproxy.config.sources import (
-    CONFIG_VARIABLE,
-    UPSTREAMS,
-    Layer,
-    mistake,
-    read_environment,
-    read_flags,
-    setting_loc,
-)
+from kproxy.config.sources import CONFIG_VARIABLE, UPSTREAMS, Layer, mistake, read_environment, read_flags, setting_loc
 
 # Replaces bootstrap servers that are missing or wrong, so that the other checks can run.
 _PLACEHOLDER = (Address("missing.invalid", 1),)

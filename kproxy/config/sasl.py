@@ -42,9 +42,7 @@ class SaslOptions(Options):
         WEB_URL, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.", "none"
     )
     oauth_scope: str | None = _login(
-        text("SCOPE"),
-        "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.",
-        "none",
+        text("SCOPE"), "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.", "none"
     )
     oauth_ca: Path | None = _login(
         FILE, "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.", "the system's"

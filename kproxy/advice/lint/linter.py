@@ -11,7 +11,7 @@ from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules import clients, cluster, containers, images, kraft, listeners, security
 from kproxy.advice.lint.rules import operators as operator_rules
-from kproxy.advice.lint.rules.table import new_finding
+from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import BOM, Edit, SourceFile
 from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
 from kproxy.base.diagnostic import Severity
@@ -69,10 +69,8 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
         findings += operator_rules.check(operator_cluster, setup)
     order = {source.name: number for number, source in enumerate(sources)}
     # Services may share a part of the file: a mistake there is reported once.
-    unique = {
-        (finding.rule, finding.file, finding.location.index, finding.text): finding for finding in reversed(findings)
-    }
-    ordered = sorted(unique.values(), key=lambda finding: (order[finding.file], finding.location.index, finding.rule))
+    unique = {(one.rule, one.file, one.location.index, one.text): one for one in reversed(findings)}
+    ordered = sorted(unique.values(), key=lambda one: (order[one.file], one.location.index, one.rule))
     if len(ordered) > _MAX_FINDINGS:
         setup.add_unchecked(f"{len(ordered) - _MAX_FINDINGS} more mistakes: fix the first {_MAX_FINDINGS}")
         del ordered[_MAX_FINDINGS:]
@@ -108,7 +106,7 @@ class _SetupReader:
         try:
             roots = parse_documents(source)
         except MalformedError as error:
-            self.findings.append(new_finding("syntax", error.location, source.name, str(error)))
+            self.findings.append(finding("syntax", error.location, source, str(error)))
             return
         tree = YamlTree(source)
         if kind is FileKind.KUBERNETES:
@@ -129,9 +127,7 @@ class _SetupReader:
                 if kind is FileKind.COMPOSE
                 else ""
             )
-            self.findings.append(
-                new_finding("duplicate-key", duplicate.location, source.name, text, severity=severity, why=why)
-            )
+            self.findings.append(finding("duplicate-key", duplicate.location, source, text, severity=severity, why=why))
 
     def read_properties(self, source: SourceFile, kind: FileKind) -> None:
         read = properties.parse(source)
@@ -141,7 +137,7 @@ class _SetupReader:
                 edits, rule = mistake.overridden.remove(), "duplicate-key"
             elif source.text.startswith(BOM) and mistake.location.index == 0:
                 edits, rule = [Edit(source.name, 0, 1, "")], "byte-order-mark"
-            self.findings.append(new_finding(rule, mistake.location, source.name, mistake.text, edits))
+            self.findings.append(finding(rule, mistake.location, source, mistake.text, edits))
         if kind is FileKind.SERVER:
             location = min(
                 (value.location for value in read.values.values()), key=lambda location: location.index, default=None

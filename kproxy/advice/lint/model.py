@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
-from kproxy.advice.lint.source import SourceFile, SourceLocation
+from kproxy.advice.lint.source import Edit, SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue
 
 _MOST_SERVERS = 1000
@@ -93,6 +93,21 @@ class BrokerConfig:
             return key
         prefix = "KAFKA_CFG_" if self.family is ImageFamily.BITNAMI else "KAFKA_"
         return prefix + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+    def line(self, key: str, text: str) -> str:
+        """Return the line for a setting where no other line shows the layout."""
+        return f"{key}={text}" if self.family is ImageFamily.PROPERTIES else f"{self.variable_for(key)}: {text}"
+
+    def set_or_add(self, key: str, text: str, *beside: str) -> list[Edit] | None:
+        """Return edits that change a setting, or add it after one of the settings `beside`; None if none can."""
+        if key in self.settings:
+            return self.settings[key].replace(text)
+        added = (
+            self.settings[other].insert_after([(self.variable_for(key), text)])
+            for other in beside
+            if other in self.settings
+        )
+        return next((edits for edits in added if edits is not None), None)
 
     @cached_property
     def roles(self) -> list[str]:

@@ -72,9 +72,7 @@ class TopicSelection:
     include: tuple[str, ...] = key(_TOPICS, "Globs of the topics to copy.", default=("*",), repeatable=True)
     exclude: tuple[str, ...] = key(_TOPICS, "Globs of topics to leave out.", repeatable=True)
     rename: Mapping[str, str] = key(
-        PairsKind(_parse_rename),
-        "A name, or a glob with one *, to a name, or to a name with one *.",
-        factory=dict,
+        PairsKind(_parse_rename), "A name, or a glob with one *, to a name, or to a name with one *.", factory=dict
     )
     replication: int | None = key(
         kinds.count(1, 32767), "Replicas of created topics; by default, the target's default."
@@ -98,9 +96,7 @@ class GroupSelection:
     )
     exclude: tuple[str, ...] = key(_GROUPS, "Globs of groups to leave out.", repeatable=True)
     as_end: tuple[str, ...] = key(
-        _GROUPS,
-        "Names of groups whose positions beyond the end of a log are translated as its end.",
-        repeatable=True,
+        _GROUPS, "Names of groups whose positions beyond the end of a log are translated as its end.", repeatable=True
     )
 
 

@@ -80,8 +80,7 @@ def test_the_window_of_node_ports_gives_way_to_the_admin_port(
 
 
 @pytest.mark.parametrize(
-    ("advertise", "port"),
-    [(None, 19095), (Advertise("proxy"), 19095), (Advertise("proxy", 29000), 29002)],
+    ("advertise", "port"), [(None, 19095), (Advertise("proxy"), 19095), (Advertise("proxy", 29000), 29002)]
 )
 def test_the_advertised_port_of_a_node(advertise: Advertise | None, port: int) -> None:
     assert cluster(advertise=advertise).advertised_port(19095) == port

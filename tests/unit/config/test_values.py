@@ -163,20 +163,12 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (
-            DURATION,
-            "5 parsecs",
-            "'5 parsecs' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
-        ),
+        (DURATION, "5 parsecs", "'5 parsecs' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, "0", "'0' is out of range; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, "2h", "'2h' is out of range; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, "-1", "'-1' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, -1.0, "'-1.0' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
-        (
-            DURATION,
-            float("nan"),
-            "'nan' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d",
-        ),
+        (DURATION, float("nan"), "'nan' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, "٣", "'٣' is not a duration; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (DURATION, True, "True is not allowed here; allowed: 1ms to 1h, as seconds or with ms, s, m, h, d"),
         (
@@ -232,26 +224,14 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
             "kafka:0",
             "'kafka:0' has port 0, to which no client can connect; allowed: 1 to 65535",
         ),
-        (
-            kinds.ADVERTISE,
-            "0.0.0.0",
-            "'0.0.0.0' means every interface; allowed: a host that clients can reach",
-        ),
-        (
-            kinds.ADVERTISE,
-            "[::]:9092",
-            "'[::]:9092' means every interface; allowed: a host that clients can reach",
-        ),
+        (kinds.ADVERTISE, "0.0.0.0", "'0.0.0.0' means every interface; allowed: a host that clients can reach"),
+        (kinds.ADVERTISE, "[::]:9092", "'[::]:9092' means every interface; allowed: a host that clients can reach"),
         (
             kinds.ADVERTISE,
             Advertise("*", 9092),
             "'*:9092' means every interface; allowed: a host that clients can reach",
         ),
-        (
-            kinds.ADVERTISE,
-            "proxy:0",
-            "'proxy:0' has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to 65535",
-        ),
+        (kinds.ADVERTISE, "proxy:0", "'proxy:0' has port 0; allowed: HOST or HOST:FIRST_PORT with 1 to 65535"),
         (kinds.NAME, "Orders", "'Orders' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
         (kinds.NAME, "a\nb", "'a\\nb' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
         (kinds.NAME, "", "'' is not a name; allowed: 1 to 63 of a-z, 0-9 and -"),
@@ -259,21 +239,9 @@ NO_URL = "not a URL that kproxy can request; allowed: http://HOST[:PORT]/PATH or
         (kinds.choice("a", "b"), "c", "'c' is not known; allowed: a, b"),
         (kinds.ROUTE_MAP, "a", "'a' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
         (kinds.ROUTE_MAP, "=b", "'=b' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
-        (
-            kinds.ROUTE_MAP,
-            "a=b=c",
-            "'a=b=c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL",
-        ),
-        (
-            kinds.ROUTE_MAP,
-            "a=*.b:1",
-            "'*.b:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
-        ),
-        (
-            kinds.ROUTE_MAP,
-            "a={host}:1",
-            "'{host}:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}",
-        ),
+        (kinds.ROUTE_MAP, "a=b=c", "'a=b=c' is not a map; allowed: HOST[:PORT]=DIAL, GLOB=DIAL, node:ID=DIAL"),
+        (kinds.ROUTE_MAP, "a=*.b:1", "'*.b:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
+        (kinds.ROUTE_MAP, "a={host}:1", "'{host}:1' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
         (kinds.ROUTE_MAP, "a=b:0", "'b:0' cannot be dialled; allowed: HOST, HOST:PORT or HOST:{port}"),
         (kinds.ROUTE_MAP, "a:0=b", "'a:0' has port 0; allowed: 1 to 65535, or no port for any"),
         (kinds.ROUTE_MAP, "node:x=b", "'x' is not a node id; allowed: 0 to 2147483647, or controller-ID"),

@@ -16,7 +16,7 @@ from kproxy.advice.lint.model import (
     ComposeService,
     Setup,
 )
-from kproxy.advice.lint.rules.table import new_finding
+from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
 from kproxy.base.faults import Fault
@@ -31,9 +31,9 @@ def check(client: ClientConfig, setup: Setup) -> Iterator[LintDiagnostic]:
         if host_kind(server.host) is HostKind.UNKNOWN or server.port is None:
             setup.add_unchecked(f"{client.name}: {server.text}: a variable without a value here")
             continue
-        listener, finding = _BootstrapLookup(client, server, setup).find_listener()
-        if finding is not None:
-            yield finding
+        listener, problem = _BootstrapLookup(client, server, setup).find_listener()
+        if problem is not None:
+            yield problem
         if listener is not None:
             reached.append(listener)
     for broker, endpoint in reached[:1]:
@@ -47,9 +47,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
         word = client.protocol
         likely = ("SASL_" if "SASL" in word else "") + ("SSL" if "SSL" in word or "TLS" in word else "PLAINTEXT")
         text = f"security.protocol is '{protocol_setting.text}'"
-        yield new_finding(
-            "client-protocol-unknown", protocol_setting, client.name, text, protocol_setting.replace(likely)
-        )
+        yield finding("client-protocol-unknown", protocol_setting, client, text, protocol_setting.replace(likely))
     servers = client.settings.get("bootstrap.servers") or client.settings.get("metadata.broker.list")
     if servers is not None and servers.is_known:
         valid_indexes = {server.index for server in client.servers}
@@ -58,7 +56,7 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
                 text = f"'{entry}' is not HOST:PORT"
                 plain = ":" not in entry and "/" not in entry
                 edits = servers.replace_entry(index, f"{entry}:9092") if plain else None
-                yield new_finding("bootstrap-syntax", servers, client.name, text, edits, f"{servers.key}=HOST:9092")
+                yield finding("bootstrap-syntax", servers, client, text, edits, f"{servers.key}=HOST:9092")
     mechanism = client.settings.get("sasl.mechanism") or client.settings.get("sasl.jaas.config")
     if (
         mechanism is not None
@@ -69,10 +67,10 @@ def check_settings(client: ClientConfig) -> Iterator[LintDiagnostic]:
         edits = None
         if protocol_setting is not None:
             edits = protocol_setting.replace(f"SASL_{client.protocol}")
-        yield new_finding(
+        yield finding(
             "client-protocol",
             mechanism,
-            client.name,
+            client,
             text,
             edits,
             "security.protocol=SASL_SSL",
@@ -131,7 +129,7 @@ class _BootstrapLookup:
                 return None, None
             client_networks, networks = _describe_networks(client_service), _describe_networks(service)
             text = f"{self.client.name} is in {client_networks}, and service {service.name} in {networks}"
-            return None, self.new_finding(
+            return None, self.finding(
                 "bootstrap-network", text, None, "networks: [" + ", ".join(sorted(service.networks)) + "]"
             )
         listener = next((endpoint for endpoint in broker.listeners if endpoint.port == self.server.port), None)
@@ -163,7 +161,7 @@ class _BootstrapLookup:
                     f"{self.server.host}:{self.server.port}",
                     f"{brokers[0].service.name}:{best.port}",
                 )
-            return None, self.new_finding(
+            return None, self.finding(
                 "bootstrap-loopback", f"{self.client.name} looks for a broker at {self.server.text}", edits, ""
             )
         contained = [broker for broker in self.setup.brokers if broker.service is not None]
@@ -212,10 +210,10 @@ class _BootstrapLookup:
             edits = self.server.value.change_entry(self.server.index, f":{self.server.port}", f":{best.port}")
         choices = ", ".join(f"{endpoint.name} {endpoint.port}" for endpoint in usable) or "none for clients there"
         text = f"{self.client.name} looks for a broker at {self.server.text}, but {broker.name} has {choices}"
-        return self.new_finding(rule, text, edits, "")
+        return self.finding(rule, text, edits, "")
 
-    def new_finding(self, rule: str, text: str, edits: list[Edit] | None, suggestion: str) -> LintDiagnostic:
-        return new_finding(rule, self.server.value, self.client.name, text, edits, suggestion)
+    def finding(self, rule: str, text: str, edits: list[Edit] | None, suggestion: str) -> LintDiagnostic:
+        return finding(rule, self.server.value, self.client, text, edits, suggestion)
 
 
 def _describe_networks(service: ComposeService) -> str:
@@ -245,10 +243,10 @@ def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: Listene
         if protocol_setting is None and client.servers[0].value.key == "bootstrap.servers":
             edits = setting.insert_after([("security.protocol", protocol)])
         text = f"{client.name} speaks {client.protocol}, but {endpoint.name} of {broker.name} speaks {protocol}"
-        yield new_finding(
+        yield finding(
             "client-protocol",
             setting,
-            client.name,
+            client,
             text,
             edits,
             f"security.protocol={protocol}",
@@ -263,7 +261,7 @@ def check_protocol(client: ClientConfig, broker: BrokerConfig, endpoint: Listene
             setting = mechanism or setting
             edits = mechanism.replace(enabled[0]) if mechanism is not None and len(enabled) == 1 else None
             text = f"{client.name} logs in with {asked}, but {endpoint.name} of {broker.name} has {', '.join(enabled)}"
-            yield new_finding("client-mechanism", setting, client.name, text, edits, f"sasl.mechanism={enabled[0]}")
+            yield finding("client-mechanism", setting, client, text, edits, f"sasl.mechanism={enabled[0]}")
 
 
 def _protocol_fault(client: str, listener: str) -> Fault:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
-from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
 
@@ -93,13 +92,8 @@ def check_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
         text = f"{broker.name} has id {broker.node_id}, and so has {first[broker.node_id].name}"
         edits = value.replace(free_id) if value is not None else None
         taken.add(free_id)
-        yield new_finding(
-            "duplicate-node-id",
-            value or broker.location,
-            broker.name,
-            text,
-            edits,
-            setting_line(broker, "node.id", free_id),
+        yield finding(
+            "duplicate-node-id", value or broker.location, broker, text, edits, broker.line("node.id", free_id)
         )
 
 
@@ -114,7 +108,7 @@ def check_quorum(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
         if text != majority:
             value = broker.settings[_VOTERS]
             message = f"{broker.name} has other voters than {reference.name}"
-            yield new_finding("quorum-differs", value, broker.name, message, value.replace(reference.get(_VOTERS)))
+            yield finding("quorum-differs", value, broker, message, value.replace(reference.get(_VOTERS)))
     for index, (node, address) in enumerate(reference.voters):
         yield from _check_voter(reference, index, node, address, group)
 
@@ -142,7 +136,7 @@ def _check_voter(
             text = f"voter {node} is at {host}, but {host} is node {named.node_id}"
             if len(reference.voters) > 1 or named is not reference:  # else voter-missing reports it
                 edits = _change_all_voters(group, reference, index, f"{node}@", f"{named.node_id}@")
-                yield new_finding("voter-address", value, reference.name, text, edits)
+                yield finding("voter-address", value, reference, text, edits)
         return
     if controller.service is not None and not controller.service.uses_host_network:
         usable = controller.service.names
@@ -152,12 +146,12 @@ def _check_voter(
         ):
             edits = _change_all_voters(group, reference, index, f"@{host}:", f"@{controller.service.name}:")
             text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(usable))}"
-            yield new_finding("voter-address", value, reference.name, text, edits)
+            yield finding("voter-address", value, reference, text, edits)
     listening = [endpoint for endpoint in controller.listeners if endpoint.name in controller.controller_names]
     if listening and port.isdigit() and all(endpoint.port not in (None, int(port)) for endpoint in listening):
         edits = _change_all_voters(group, reference, index, f":{port}", f":{listening[0].port}")
         text = f"voter {node} is at port {port}, but {listening[0].name} has port {listening[0].port}"
-        yield new_finding("voter-address", value, reference.name, text, edits)
+        yield finding("voter-address", value, reference, text, edits)
 
 
 def _change_all_voters(
@@ -194,7 +188,7 @@ def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     for broker, value in cluster_id_values:
         if value.text != majority:
             text = f"{broker.name} has another CLUSTER_ID than {cluster_id_values[texts.index(majority)][0].name}"
-            yield new_finding("cluster-id-differs", value, broker.name, text, value.replace(majority))
+            yield finding("cluster-id-differs", value, broker, text, value.replace(majority))
 
 
 def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
@@ -215,8 +209,8 @@ def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
             if before[0] is not broker:
                 edits = _use_published_port(broker, endpoint)
                 text = f"{broker.name} and {before[0].name} both advertise {endpoint.host}:{endpoint.port}"
-                yield new_finding(
-                    "same-address-twice", endpoint.value, broker.name, text, edits, endpoint.with_host("<its own host>")
+                yield finding(
+                    "same-address-twice", endpoint.value, broker, text, edits, endpoint.with_host("<its own host>")
                 )
 
 
@@ -249,7 +243,7 @@ def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintDiag
             value = broker.settings.get(key)
             if value is not None and value.text.isdigit() and int(value.text) > count:
                 text = f"{key} is {value.text}, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
-                yield new_finding("replication-factor", value, broker.name, text, value.replace(str(count)))
+                yield finding("replication-factor", value, broker, text, value.replace(str(count)))
         needs_factors = (
             broker.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT) and broker.settings and broker.complete
         )
@@ -257,12 +251,12 @@ def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintDiag
         if needs_factors and count < 3 and missing:
             for key in missing:
                 neighbours = _settings_from_last(broker)
-                edits = set_or_add(broker, key, str(count), *neighbours)
+                edits = broker.set_or_add(key, str(count), *neighbours)
                 text = f"{key} is 3 by default, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
                 severity = Severity.WARNING if key == _FACTORS[0] else Severity.NOTE
                 where = broker.settings[neighbours[0]] if neighbours else broker.location
-                line = setting_line(broker, key, str(count))
-                yield new_finding("replication-factor", where, broker.name, text, edits, line, severity=severity)
+                line = broker.line(key, str(count))
+                yield finding("replication-factor", where, broker, text, edits, line, severity=severity)
 
 
 def _settings_from_last(broker: BrokerConfig) -> list[str]:

@@ -8,8 +8,7 @@ from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BootstrapServer, BrokerConfig, ClientConfig, ComposeService, PublishedPort, Setup
 from kproxy.advice.lint.rules.cluster import group_by_cluster
-from kproxy.advice.lint.rules.listeners import set_or_add
-from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
 from kproxy.base.diagnostic import Severity
 
@@ -67,7 +66,7 @@ class _ContainerCheck:
         if listener.kind is HostKind.LOOPBACK and not alone and listener.value is not None:
             edits = listener.value.change_entry(listener.index, f"//{listener.host}:", "//0.0.0.0:")
             text = f"{listener.name} listens on {listener.host} only"
-            yield new_finding("bound-to-loopback", listener.value, self.broker.name, text, edits)
+            yield finding("bound-to-loopback", listener.value, self.broker, text, edits)
 
     def clients_using(self, listener: ListenerEndpoint) -> list[ClientConfig]:
         return [client for client, _, to in self.users if to.name == listener.name]
@@ -106,7 +105,7 @@ class _ContainerCheck:
             edits = self._add_container_listener(
                 advertised, self.service.name, self._free_port(), clients, listener, for_brokers
             )
-        yield new_finding("loopback-advertised", advertised.value, self.broker.name, text, edits)
+        yield finding("loopback-advertised", advertised.value, self.broker, text, edits)
 
     def _use_inner_listener(
         self, inner: ListenerEndpoint, clients: list[ClientConfig], listener: ListenerEndpoint, for_brokers: bool
@@ -115,7 +114,7 @@ class _ContainerCheck:
         port = self.broker.listener(inner.name)
         groups: list[Sequence[Edit] | None] = []
         if for_brokers:
-            groups.append(set_or_add(self.broker, "inter.broker.listener.name", inner.name, "advertised.listeners"))
+            groups.append(self.broker.set_or_add("inter.broker.listener.name", inner.name, "advertised.listeners"))
         for client in dict.fromkeys(id(client) for client in clients):
             groups += self._change_ports(client, listener, port.port if port is not None else inner.port)
         return combine(*groups)
@@ -141,7 +140,7 @@ class _ContainerCheck:
         groups = self._add_listener(advertised, name, f"{host}:{port}", port)
         if for_brokers:
             keys = (_MAP, "advertised.listeners")
-            groups.append(set_or_add(self.broker, "inter.broker.listener.name", name, *keys))
+            groups.append(self.broker.set_or_add("inter.broker.listener.name", name, *keys))
         for client in dict.fromkeys(id(client) for client in clients):
             groups += self._change_ports(client, listener, port)
         return combine(*groups)
@@ -168,7 +167,7 @@ class _ContainerCheck:
             }
             text = ",".join(f"{listener_name}:{protocol}" for listener_name, protocol in protocols.items())
             groups.append(
-                set_or_add(self.broker, _MAP, text, "advertised.listeners") if all(protocols.values()) else None
+                self.broker.set_or_add(_MAP, text, "advertised.listeners") if all(protocols.values()) else None
             )
         return groups
 
@@ -202,10 +201,10 @@ class _ContainerCheck:
             other_service = next(service for service in self.setup.services if advertised.host in service.names)
             text = f"{advertised.name} advertises {advertised.host}, which is service {other_service.name}"
             edits = advertised.value.change_entry(advertised.index, f"//{advertised.host}:", f"//{self.service.name}:")
-            yield new_finding(
+            yield finding(
                 "container-name-advertised",
                 advertised.value,
-                self.broker.name,
+                self.broker,
                 text,
                 edits,
                 why="Clients that ask for this broker come to another container.",
@@ -222,7 +221,7 @@ class _ContainerCheck:
         if ports:
             text = f"{advertised.name} advertises port {advertised.port}, but is published at port {ports[0].host_port}"
             edits = advertised.value.change_entry(advertised.index, f":{advertised.port}", f":{ports[0].host_port}")
-            yield new_finding("published-port-differs", advertised.value, self.broker.name, text, edits)
+            yield finding("published-port-differs", advertised.value, self.broker, text, edits)
             return
         yield from self._check_unpublished(advertised, listener)
 
@@ -243,7 +242,7 @@ class _ContainerCheck:
             edits = None
             if wrong.is_single and serves_containers:
                 edits = _change_published_port(wrong, listener.port)
-            yield new_finding("published-port-differs", wrong.value, self.broker.name, text, edits)
+            yield finding("published-port-differs", wrong.value, self.broker, text, edits)
         elif (
             advertised.kind is HostKind.LOOPBACK
             and not self.clients_using(listener)
@@ -252,10 +251,10 @@ class _ContainerCheck:
             address = f"{advertised.host}:{advertised.port}"
             text = f"{advertised.name} advertises {address}, and port {listener.port} is not published"
             edits = self._publish_port(advertised, listener)
-            yield new_finding(
+            yield finding(
                 "port-not-published",
                 advertised.value or self.broker.location,
-                self.broker.name,
+                self.broker,
                 text,
                 edits,
                 f'- "{advertised.port}:{listener.port}"',
@@ -298,9 +297,7 @@ class _ContainerCheck:
             line = f"(without the published port {port or ports[0].container_port})"
             why = "The host has a listener of its own. Through this port, its clients get a name of the containers."
             setting, note = advertised.value, Severity.NOTE
-            yield new_finding(
-                "container-name-advertised", setting, self.broker.name, text, None, line, severity=note, why=why
-            )
+            yield finding("container-name-advertised", setting, self.broker, text, None, line, severity=note, why=why)
             return
         edits = None
         if port is not None and not ports[0].value.key and ports[0].is_single:
@@ -316,7 +313,7 @@ class _ContainerCheck:
                 edits = advertised.value.change_entry(
                     advertised.index, f"//{advertised.host}:{advertised.port_text}", f"//{host}:{port}"
                 )
-        yield new_finding("container-name-advertised", advertised.value, self.broker.name, text, edits)
+        yield finding("container-name-advertised", advertised.value, self.broker, text, edits)
 
     def _is_published_as_advertised(self, advertised: ListenerEndpoint) -> bool:
         """Check whether this listener is published at the port that it advertises."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from kproxy.advice.lint import images
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ComposeService, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import set_or_add
-from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
@@ -70,7 +69,7 @@ def check_spelling(broker: BrokerConfig, service: ComposeService) -> Iterator[Li
             continue
         edits = value.remove() if likely in service.environment else value.rename_key(likely)
         text = f"the image does not know {word}; it knows {likely}"
-        yield new_finding("variable-spelling", value, broker.name, text, edits)
+        yield finding("variable-spelling", value, broker, text, edits)
 
 
 def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> str | None:
@@ -112,7 +111,7 @@ def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[L
             (port_.host_port for port_ in service.published_ports if str(port_.container_port) == port), None
         )
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
-        edits = set_or_add(broker, "advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
+        edits = broker.set_or_add("advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
         yield _missing_variable(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)
     if broker.roles:
         if "CLUSTER_ID" not in service.environment:
@@ -129,14 +128,14 @@ def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[L
 def _missing_variable(broker: BrokerConfig, variable: str, text: str, edits: object) -> LintDiagnostic:
     assert edits is None or isinstance(edits, list)
     message = f"{variable} is missing"
-    return new_finding("variable-missing", broker.location, broker.name, message, edits, f"{variable}: {text}")
+    return finding("variable-missing", broker.location, broker, message, edits, f"{variable}: {text}")
 
 
 def check_refused(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     value = broker.settings.get("advertised.listeners")
     if value is not None and broker.roles == ["controller"] and value.text:
         text = f"the image refuses {value.key} on a node that is only a controller"
-        yield new_finding("variable-refused", value, broker.name, text, value.remove())
+        yield finding("variable-refused", value, broker, text, value.remove())
     if broker.family is not ImageFamily.CONFLUENT:
         return
     for name in ("advertised.host.name", "advertised.host", "advertised.port", "host.name", "host", "port"):
@@ -154,7 +153,7 @@ def check_refused(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
                     old.rename_key("KAFKA_ADVERTISED_LISTENERS"), old.replace(f"PLAINTEXT://{host}:{port or 9092}")
                 )
             severity = Severity.WARNING if name.endswith(".name") else None
-            yield new_finding("variable-refused", old, broker.name, text, edits, severity=severity)
+            yield finding("variable-refused", old, broker, text, edits, severity=severity)
 
 
 def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -175,8 +174,8 @@ def check_apache(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         if "advertised.listeners" not in broker.settings:
             lines.append(("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost:9092"))
     text = f"{first.key} is set, and KAFKA_PROCESS_ROLES is not"
-    yield new_finding(
-        "image-defaults-lost", first, broker.name, text, first.insert_after(lines), [f"{k}: {v}" for k, v in lines]
+    yield finding(
+        "image-defaults-lost", first, broker, text, first.insert_after(lines), [f"{k}: {v}" for k, v in lines]
     )
 
 
@@ -186,7 +185,7 @@ def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[Lin
     if broker.is_controller and "controller.listener.names" in broker.settings and "listeners" not in broker.settings:
         name = broker.controller_names[0] if broker.controller_names else "CONTROLLER"
         text = f"PLAINTEXT://:9092,{name}://:9093" if broker.is_broker else f"{name}://:9093"
-        edits = set_or_add(broker, "listeners", text, "controller.listener.names")
+        edits = broker.set_or_add("listeners", text, "controller.listener.names")
         yield _missing_variable(broker, "KAFKA_CFG_LISTENERS", text, edits)
     allow_setting = service.environment.get("ALLOW_PLAINTEXT_LISTENER")
     if broker.version is None or broker.version >= (3, 5):
@@ -202,11 +201,6 @@ def check_bitnami(broker: BrokerConfig, service: ComposeService) -> Iterator[Lin
                 setting.replace("yes") if allow_setting else setting.insert_after([("ALLOW_PLAINTEXT_LISTENER", "yes")])
             )
         text = "ALLOW_PLAINTEXT_LISTENER is not yes, and a listener has PLAINTEXT"
-        yield new_finding(
-            "plaintext-not-allowed",
-            setting or broker.location,
-            broker.name,
-            text,
-            edits,
-            "ALLOW_PLAINTEXT_LISTENER: 'yes'",
+        yield finding(
+            "plaintext-not-allowed", setting or broker.location, broker, text, edits, "ALLOW_PLAINTEXT_LISTENER: 'yes'"
         )

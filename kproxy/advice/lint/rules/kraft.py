@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kproxy.advice.lint.endpoint import ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
-from kproxy.advice.lint.rules.table import new_finding
+from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
 
 _NAMES = "controller.listener.names"
@@ -56,18 +55,16 @@ def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             value = broker.settings[key]
             # A broker without roles needs more than the removal of a line.
             edits = value.remove() if broker.roles else None
-            suggestion = setting_line(broker, "process.roles", "broker,controller") if index == 0 else ()
+            suggestion = broker.line("process.roles", "broker,controller") if index == 0 else ()
             severity = None if key == "zookeeper.connect" else Severity.WARNING
             text = f"{value.key} is a setting for ZooKeeper, but {why}"
-            yield new_finding("zookeeper-on-kraft", value, broker.name, text, edits, suggestion, severity=severity)
+            yield finding("zookeeper-on-kraft", value, broker, text, edits, suggestion, severity=severity)
     if broker.version is not None and broker.version >= (4, 0):
         for key in _REMOVED_IN_4:
             if key in broker.settings:
                 value = broker.settings[key]
                 text = f"Kafka 4 has no setting {value.key}"
-                yield new_finding(
-                    "zookeeper-on-kraft", value, broker.name, text, value.remove(), severity=Severity.WARNING
-                )
+                yield finding("zookeeper-on-kraft", value, broker, text, value.remove(), severity=Severity.WARNING)
 
 
 def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -76,8 +73,8 @@ def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if wrong and value is not None:
         likely = [role.lower() for role in broker.roles if role.lower() in ("broker", "controller")]
         edits = value.replace(",".join(likely)) if len(likely) == len(broker.roles) else None
-        suggestion = setting_line(broker, "process.roles", "broker,controller")
-        yield new_finding("process-roles", value, broker.name, f"process.roles has '{wrong[0]}'", edits, suggestion)
+        suggestion = broker.line("process.roles", "broker,controller")
+        yield finding("process-roles", value, broker, f"process.roles has '{wrong[0]}'", edits, suggestion)
 
 
 def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -91,9 +88,9 @@ def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         node = (
             own_ids[0] if own_ids else broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
         )
-        edits = set_or_add(broker, "node.id", node, "process.roles") if node else None
+        edits = broker.set_or_add("node.id", node, "process.roles") if node else None
         text = f"{broker.variable_for('node.id')} is missing"
-        yield new_finding("node-id-missing", setting, broker.name, text, edits, setting_line(broker, "node.id", "1"))
+        yield finding("node-id-missing", setting, broker, text, edits, broker.line("node.id", "1"))
     if not broker.get(_VOTERS) and not broker.get("controller.quorum.bootstrap.servers"):
         controller = next((endpoint for endpoint in broker.listeners if endpoint.name in broker.controller_names), None)
         edits = None
@@ -101,16 +98,14 @@ def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         port = controller.port_text if controller is not None else "9093"
         text = f"{broker.node_id or 1}@{host or 'HOST'}:{port}"
         if host and controller is not None and broker.node_id and broker.is_broker:
-            edits = set_or_add(broker, _VOTERS, text, "process.roles")
+            edits = broker.set_or_add(_VOTERS, text, "process.roles")
         message = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
-        yield new_finding("quorum-missing", setting, broker.name, message, edits, setting_line(broker, _VOTERS, text))
+        yield finding("quorum-missing", setting, broker, message, edits, broker.line(_VOTERS, text))
     if not broker.controller_names:
         name = _likely_controller(broker)
-        edits = set_or_add(broker, _NAMES, name, "listeners", "process.roles")
+        edits = broker.set_or_add(_NAMES, name, "listeners", "process.roles")
         message = f"{broker.variable_for(_NAMES)} is missing"
-        yield new_finding(
-            "controller-names-missing", setting, broker.name, message, edits, setting_line(broker, _NAMES, name)
-        )
+        yield finding("controller-names-missing", setting, broker, message, edits, broker.line(_NAMES, name))
 
 
 def _host_of(address: str) -> str:
@@ -144,15 +139,13 @@ def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintDiagnostic]
         for endpoint in listening:
             value = broker.settings["listeners"]
             text = f"{endpoint.name} is in listeners, but the node is no controller"
-            yield new_finding("controller-on-broker", value, broker.name, text, value.remove_entry(endpoint.index))
+            yield finding("controller-on-broker", value, broker, text, value.remove_entry(endpoint.index))
     if broker.is_controller and not broker.is_broker and listening and "listeners" in broker.settings:
         value = broker.settings["listeners"]
         for endpoint in broker.listeners:
             if endpoint.name not in names:
                 text = f"{endpoint.name} is in listeners, but the node is no broker"
-                yield new_finding(
-                    "broker-listener-on-controller", value, broker.name, text, value.remove_entry(endpoint.index)
-                )
+                yield finding("broker-listener-on-controller", value, broker, text, value.remove_entry(endpoint.index))
     yield from _check_advertised(broker, names, listening)
 
 
@@ -180,10 +173,10 @@ def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[Li
         edits = value.add_entry(entry)
     else:
         entries = [*(f"{endpoint.name}://:{endpoint.port_text}" for endpoint in broker.listeners), entry]
-        edits = set_or_add(broker, "listeners", ",".join(entries), *beside)
+        edits = broker.set_or_add("listeners", ",".join(entries), *beside)
     text = f"{name} is in {_NAMES}, but not in listeners"
-    line = setting_line(broker, "listeners", entry)
-    yield new_finding("controller-listener-missing", setting or broker.location, broker.name, text, edits, line)
+    line = broker.line("listeners", entry)
+    yield finding("controller-listener-missing", setting or broker.location, broker, text, edits, line)
 
 
 def _check_advertised(
@@ -204,7 +197,7 @@ def _check_advertised(
             edits = value.remove()
         text = f"the controllers' listener {endpoint.name} is in advertised.listeners"
         severity = None if old else Severity.WARNING
-        yield new_finding("controller-advertised", value, broker.name, text, edits, severity=severity)
+        yield finding("controller-advertised", value, broker, text, edits, severity=severity)
 
 
 def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -223,7 +216,7 @@ def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             text = f"{endpoint.name} listens on 0.0.0.0, and the image is {reference}"
             why = "Kafka 3.9.0 takes this for an advertised address and does not start (KAFKA-18281)."
             edits = value.change_entry(endpoint.index, "//0.0.0.0:", "//:")
-            yield new_finding("advertised-wildcard", value, broker.name, text, edits, why=why)
+            yield finding("advertised-wildcard", value, broker, text, edits, why=why)
 
 
 def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -239,9 +232,9 @@ def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             edits = value.change_entry(0, f"{ids[0]}@", f"{broker.node_id}@")
         text = f"node {broker.node_id} is a controller, but the voters are {', '.join(ids)}"
         address = broker.voters[0][1] if len(ids) == 1 else "HOST:PORT"
-        line = setting_line(broker, _VOTERS, f"{value.text},{broker.node_id}@{address}")
-        yield new_finding("voter-missing", value, broker.name, text, edits, line)
+        line = broker.line(_VOTERS, f"{value.text},{broker.node_id}@{address}")
+        yield finding("voter-missing", value, broker, text, edits, line)
     if not broker.is_controller and broker.node_id in ids:
         text = f"node {broker.node_id} is only a broker, but a voter has this id"
-        line = setting_line(broker, "node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
-        yield new_finding("voter-broker", broker.settings.get("node.id", value), broker.name, text, None, line)
+        line = broker.line("node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
+        yield finding("voter-broker", broker.settings.get("node.id", value), broker, text, None, line)

@@ -8,32 +8,13 @@ from itertools import combinations
 from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, parse_endpoints
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import PROTOCOLS, BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
 _PLACEHOLDER = "<host that clients reach>"
 _REMOVED_SETTINGS = ("advertised.host.name", "advertised.port", "host.name", "port")
-
-
-def setting_line(broker: BrokerConfig, key: str, text: str) -> str:
-    """Return the line for a setting where no other line shows the layout."""
-    if broker.family is ImageFamily.PROPERTIES:
-        return f"{key}={text}"
-    return f"{broker.variable_for(key)}: {text}"
-
-
-def set_or_add(broker: BrokerConfig, key: str, text: str, *beside: str) -> list[Edit] | None:
-    """Change the value of a setting, or add the setting after one of the settings `beside`."""
-    if key in broker.settings:
-        return broker.settings[key].replace(text)
-    for neighbour in beside:
-        if neighbour in broker.settings:
-            edits = broker.settings[neighbour].insert_after([(broker.variable_for(key), text)])
-            if edits is not None:
-                return edits
-    return None
 
 
 def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -55,9 +36,9 @@ def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             edits = None
             if value is not None and entry.count(":") == 2 and ":/" in entry and "://" not in entry:
                 edits = value.replace_entry(index, f"{name}://{entry.partition('/')[2].strip('/')}")
-            suggestion = setting_line(broker, key, f"{name}://HOST:PORT")
+            suggestion = broker.line(key, f"{name}://HOST:PORT")
             assert value is not None
-            yield new_finding("listener-syntax", value, broker.name, f"'{entry}' is no listener", edits, suggestion)
+            yield finding("listener-syntax", value, broker, f"'{entry}' is no listener", edits, suggestion)
 
 
 def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
@@ -66,7 +47,7 @@ def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnosti
         if endpoint.kind is HostKind.WILDCARD and setting is not None:
             edits, suggestion = _replace_wildcard(broker, setup, endpoint, setting)
             text = f"{endpoint.name} advertises {endpoint.host}"
-            yield new_finding("advertised-wildcard", setting, broker.name, text, edits, suggestion)
+            yield finding("advertised-wildcard", setting, broker, text, edits, suggestion)
     listeners = broker.settings.get("listeners")
     if setting is None and listeners is not None and "advertised.listeners" not in broker.defaults:
         yield from _check_unadvertised(broker, setup, listeners)
@@ -103,14 +84,12 @@ def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigVal
         pair = (broker.variable_for("advertised.listeners"), text)
         edits = listeners.insert_after([pair]) if host else None
         message = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
-        yield new_finding(
-            "advertised-wildcard", listeners, broker.name, message, edits, listeners.line_beside(*pair) or ""
-        )
+        yield finding("advertised-wildcard", listeners, broker, message, edits, listeners.line_beside(*pair) or "")
     elif broker.is_broker and any(endpoint.kind is HostKind.EMPTY for endpoint in broker.advertised):
         text = ",".join(endpoint.with_host(setup.advertise or _PLACEHOLDER) for endpoint in broker.advertised)
         beside = listeners.line_beside(broker.variable_for("advertised.listeners"), text)
         message = "advertised.listeners is missing, and listeners has no host"
-        yield new_finding("canonical-host-name", listeners, broker.name, message, None, beside or "")
+        yield finding("canonical-host-name", listeners, broker, message, None, beside or "")
 
 
 def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -143,9 +122,7 @@ def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         else:
             edits = setting.remove_entry(endpoint.index)
         text = f"{endpoint.name} is advertised, but listeners has only {', '.join(known_names)}"
-        yield new_finding(
-            "advertised-unknown-listener", setting, broker.name, text, edits, setting_line(broker, setting.key, "")
-        )
+        yield finding("advertised-unknown-listener", setting, broker, text, edits, broker.line(setting.key, ""))
 
 
 def _written_name(endpoint: ListenerEndpoint) -> str:
@@ -162,9 +139,7 @@ def check_protocols(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         assert setting is not None
         likely = _likely_protocol(protocol or name)
         text = f"'{entry}' has no protocol that Kafka knows"
-        yield new_finding(
-            "protocol-unknown", setting, broker.name, text, setting.replace_entry(index, f"{name}:{likely}")
-        )
+        yield finding("protocol-unknown", setting, broker, text, setting.replace_entry(index, f"{name}:{likely}"))
     if (setting is not None and not setting.is_known) or ("listeners" not in broker.settings and not broker.complete):
         return
     used = [endpoint.name for endpoint in broker.listeners] + (broker.controller_names if broker.roles else [])
@@ -180,11 +155,11 @@ def check_protocols(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         text = ",".join(f"{name}:{protocol_map.get(name) or _likely_protocol(name)}" for name in names)
         key = "listener.security.protocol.map"
         beside = ("listeners", "advertised.listeners", "controller.listener.names")
-        edits = set_or_add(broker, key, text, *beside)
+        edits = broker.set_or_add(key, text, *beside)
         location = next((broker.settings[key] for key in beside if key in broker.settings), None)
     text = f"listener.security.protocol.map has no protocol for {', '.join(missing)}"
-    suggestion = setting_line(broker, "listener.security.protocol.map", ",".join(needed))
-    yield new_finding("protocol-map-missing", location or broker.location, broker.name, text, edits, suggestion)
+    suggestion = broker.line("listener.security.protocol.map", ",".join(needed))
+    yield finding("protocol-map-missing", location or broker.location, broker, text, edits, suggestion)
 
 
 def _likely_protocol(text: str) -> str:
@@ -206,7 +181,7 @@ def check_ports(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             continue
         if first.name == second.name:
             text = f"listeners has {first.name} twice"
-            yield new_finding("duplicate-listener-name", setting, broker.name, text, setting.remove_entry(second.index))
+            yield finding("duplicate-listener-name", setting, broker, text, setting.remove_entry(second.index))
         elif first.port is not None and first.port == second.port and first.port:
             advertised = broker.advertised_endpoint(second.name)
             port = advertised.port if advertised is not None and advertised.port not in taken else None
@@ -220,7 +195,7 @@ def check_ports(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
             ):
                 edits = combine(edits, advertised.value.change_entry(advertised.index, f":{second.port}", f":{port}"))
             text = f"{first.name} and {second.name} both have port {first.port}"
-            yield new_finding("duplicate-port", setting, broker.name, text, edits)
+            yield finding("duplicate-port", setting, broker, text, edits)
 
 
 def _is_dual_stack_pair(first: ListenerEndpoint, second: ListenerEndpoint) -> bool:
@@ -235,24 +210,24 @@ def check_inter_broker(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     name_setting, protocol_setting = broker.settings.get(name), broker.settings.get(protocol)
     if name_setting is not None and protocol_setting is not None:
         text = f"{name} and {protocol} are both set"
-        yield new_finding("inter-broker-twice", protocol_setting, broker.name, text, protocol_setting.remove())
+        yield finding("inter-broker-twice", protocol_setting, broker, text, protocol_setting.remove())
     choices = [endpoint.name for endpoint in broker.client_endpoints if broker.listener(endpoint.name)]
     if not choices or broker.inter_broker in choices or "{" in broker.inter_broker:
         return
     best = _best_inter_broker_listener(broker, choices)
     if name_setting is not None:
         text = f"{name} is {name_setting.text}, but advertised.listeners has {', '.join(choices)}"
-        yield new_finding("inter-broker-unknown", name_setting, broker.name, text, name_setting.replace(best))
+        yield finding("inter-broker-unknown", name_setting, broker, text, name_setting.replace(best))
     elif protocol_setting is not None:
         text = f"{protocol} is {protocol_setting.text}, and no listener is called so"
         edits = combine(protocol_setting.rename_key(broker.variable_for(name)), protocol_setting.replace(best))
-        yield new_finding("inter-broker-unknown", protocol_setting, broker.name, text, edits)
+        yield finding("inter-broker-unknown", protocol_setting, broker, text, edits)
     else:
-        edits = set_or_add(broker, name, best, "listener.security.protocol.map", "advertised.listeners", "listeners")
+        edits = broker.set_or_add(name, best, "listener.security.protocol.map", "advertised.listeners", "listeners")
         keys = ("advertised.listeners", "listeners")
         location = next((broker.settings[key] for key in keys if key in broker.settings), broker.location)
         text = f"{name} is missing, and no listener is called PLAINTEXT"
-        yield new_finding("inter-broker-missing", location, broker.name, text, edits, setting_line(broker, name, best))
+        yield finding("inter-broker-missing", location, broker, text, edits, broker.line(name, best))
 
 
 def _best_inter_broker_listener(broker: BrokerConfig, choices: list[str]) -> str:
@@ -284,6 +259,6 @@ def check_removed_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintD
             edits = None
         text = f"Kafka has no setting {value.key} any more"
         severity = Severity.ERROR if value.key.startswith("advertised") and key not in broker.settings else None
-        yield new_finding(
-            "removed-setting", value, broker.name, text, edits, f"{key}=PLAINTEXT://HOST:{port}", severity=severity
+        yield finding(
+            "removed-setting", value, broker, text, edits, f"{key}=PLAINTEXT://HOST:{port}", severity=severity
         )

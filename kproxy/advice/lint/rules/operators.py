@@ -9,7 +9,7 @@ from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.operators import STRIMZI, OperatorCluster, OperatorListener
-from kproxy.advice.lint.rules.table import combine, new_finding
+from kproxy.advice.lint.rules.table import combine, finding
 from kproxy.base.diagnostic import Severity
 
 _STRIMZI_TYPES = ("internal", "route", "loadbalancer", "nodeport", "ingress", "cluster-ip")
@@ -47,7 +47,7 @@ def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintDiagnostic]:
         line = "listeners: [{name: plain, port: 9092, type: internal, tls: false}]"
         why = "The operator refuses a Kafka without a list of listeners."
         text = "listeners is missing or no list"
-        yield new_finding("operator-listener-name", cluster.location, cluster.name, text, None, line, why=why)
+        yield finding("operator-listener-name", cluster.location, cluster, text, None, line, why=why)
     if strimzi and cluster.zookeeper is not None:
         v1 = cluster.api is not None and cluster.api.text.endswith("/v1")
         text = "spec.zookeeper is set"
@@ -55,7 +55,7 @@ def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintDiagnostic]:
         line = "(without this section, and with a KafkaNodePool)"
         why = "Strimzi has no ZooKeeper since 0.46: brokers and controllers are KafkaNodePools."
         location = cluster.zookeeper
-        yield new_finding("operator-version", location, cluster.name, text, None, line, severity=severity, why=why)
+        yield finding("operator-version", location, cluster, text, None, line, severity=severity, why=why)
 
 
 def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
@@ -68,9 +68,7 @@ def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
             edits = None
             if listener.name_value is not None:
                 edits = listener.name_value.replace(f"{listener.name}2")
-            yield new_finding(
-                "operator-listener-name", listener.name_value or listener.location, cluster.name, text, edits
-            )
+            yield finding("operator-listener-name", listener.name_value or listener.location, cluster, text, edits)
         names.setdefault(listener.name, listener)
         if listener.port is None:
             continue
@@ -78,10 +76,10 @@ def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
             free_port = next(str(port) for port in range(9092, 65536) if str(port) not in taken)
             taken.add(free_port)
             text = f"{ports[listener.port.text].name} and {listener.name} both have port {listener.port.text}"
-            yield new_finding(
+            yield finding(
                 "duplicate-port",
                 listener.port,
-                cluster.name,
+                cluster,
                 text,
                 listener.port.replace(free_port),
                 why="The operator refuses this.",
@@ -97,36 +95,31 @@ def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener)
         long = re.fullmatch(r"[a-z0-9]{12,25}", listener.name)
         if not long:  # newer versions of the operator allow 25 characters
             text = f"'{listener.name}' is not 1 to 25 lower-case letters and digits"
-            yield new_finding("operator-listener-name", location, cluster.name, text, edits, "name: plain")
+            yield finding("operator-listener-name", location, cluster, text, edits, "name: plain")
     port = listener.port.text if listener.port is not None else ""
     if listener.port is None:
-        yield new_finding(
-            "operator-listener-port",
-            listener.location,
-            cluster.name,
-            f"{listener.name} has no port",
-            None,
-            "port: 9092",
+        yield finding(
+            "operator-listener-port", listener.location, cluster, f"{listener.name} has no port", None, "port: 9092"
         )
     elif not port.isdigit() or int(port) < 9092 or int(port) in _STRIMZI_PORTS:
         taken = {listener.port.text for listener in cluster.listeners if listener.port is not None}
         free_port = next(str(number) for number in range(9092, 9404) if str(number) not in taken)
         text = f"{listener.name} has port {port}; allowed are 9092 and above, without 9404 and 9999"
-        yield new_finding("operator-listener-port", listener.port, cluster.name, text, listener.port.replace(free_port))
+        yield finding("operator-listener-port", listener.port, cluster, text, listener.port.replace(free_port))
     if listener.kind not in _STRIMZI_TYPES:
         likely = listener.kind.lower().replace("_", "-").replace("clusterip", "cluster-ip")
         edits = listener.type.replace(likely) if listener.type is not None and likely in _STRIMZI_TYPES else None
         text = f"{listener.name} has the type '{listener.kind}'; allowed: {', '.join(_STRIMZI_TYPES)}"
-        yield new_finding(
-            "operator-listener-type", listener.type or listener.location, cluster.name, text, edits, "type: internal"
+        yield finding(
+            "operator-listener-type", listener.type or listener.location, cluster, text, edits, "type: internal"
         )
     if listener.tls is None:
         why = "The operator refuses a listener without tls: true or tls: false."
         text = f"{listener.name} does not say tls"
-        yield new_finding("operator-listener-tls", listener.location, cluster.name, text, None, "tls: false", why=why)
+        yield finding("operator-listener-tls", listener.location, cluster, text, None, "tls: false", why=why)
     elif listener.kind in ("route", "ingress") and not listener.has_tls:
         text = f"{listener.name} is of type {listener.kind} and has no TLS"
-        yield new_finding("operator-listener-tls", listener.tls, cluster.name, text, listener.tls.replace("true"))
+        yield finding("operator-listener-tls", listener.tls, cluster, text, listener.tls.replace("true"))
     if (
         listener.authentication is not None
         and listener.authentication.text == "tls"
@@ -134,17 +127,15 @@ def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener)
         and not listener.has_tls
     ):
         text = f"{listener.name} has authentication of type tls, but no TLS"
-        yield new_finding("operator-authentication", listener.tls, cluster.name, text, listener.tls.replace("true"))
+        yield finding("operator-authentication", listener.tls, cluster, text, listener.tls.replace("true"))
     if listener.kind == "ingress":
         if listener.bootstrap_host is None:
             text = f"{listener.name} is of type ingress, and configuration.bootstrap.host is missing"
-            yield new_finding(
-                "operator-host-missing", listener.location, cluster.name, text, None, "bootstrap: {host: <name>}"
-            )
+            yield finding("operator-host-missing", listener.location, cluster, text, None, "bootstrap: {host: <name>}")
         if cluster.replicas is not None and len(listener.hosts) < cluster.replicas:
             text = f"{listener.name} has hosts for {len(listener.hosts)} of {cluster.replicas} brokers"
             lines = [f"- {{broker: {number}, host: <name>}}" for number in range(len(listener.hosts), cluster.replicas)]
-            yield new_finding("operator-host-missing", listener.location, cluster.name, text, None, lines)
+            yield finding("operator-host-missing", listener.location, cluster, text, None, lines)
 
 
 def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
@@ -154,14 +145,14 @@ def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> 
     ):
         location = listener.name_value or listener.location
         text = f"'{listener.name}' is not a name for a custom listener"
-        yield new_finding("operator-listener-name", location, cluster.name, text, None, "name: customer")
+        yield finding("operator-listener-name", location, cluster, text, None, "name: customer")
     if not is_builtin:
         port = listener.port.text if listener.port is not None else ""
         if not port.isdigit() or int(port) < 9093:
             text = f"{listener.name} has port {port or 'none'}; allowed are 9093 and above"
             edits = listener.port.replace("9094") if listener.port is not None else None
-            yield new_finding(
-                "operator-listener-port", listener.port or listener.location, cluster.name, text, edits, "port: 9094"
+            yield finding(
+                "operator-listener-port", listener.port or listener.location, cluster, text, edits, "port: 9094"
             )
     if listener.type is None:
         return
@@ -169,24 +160,22 @@ def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> 
         likely = next((kind for kind in _CFK_TYPES if kind.lower() == listener.kind.lower()), None)
         text = f"{listener.name} has externalAccess of type '{listener.kind}'; allowed: {', '.join(_CFK_TYPES)}"
         edits = listener.type.replace(likely) if likely else None
-        yield new_finding("operator-listener-type", listener.type, cluster.name, text, edits, "type: loadBalancer")
+        yield finding("operator-listener-type", listener.type, cluster, text, edits, "type: loadBalancer")
     elif listener.kind == "nodePort":
         if listener.bootstrap_host is None:
             text = f"{listener.name} is of type nodePort, and nodePort.host is missing"
-            yield new_finding(
-                "operator-host-missing", listener.type, cluster.name, text, None, "nodePort: {host: <name>}"
-            )
+            yield finding("operator-host-missing", listener.type, cluster, text, None, "nodePort: {host: <name>}")
     elif listener.domain is None and (listener.kind != "staticForPortBasedRouting" or listener.bootstrap_host is None):
         word = "host" if listener.kind == "staticForPortBasedRouting" else "domain"
         text = f"{listener.name} is of type {listener.kind}, and {listener.kind}.{word} is missing"
-        yield new_finding(
-            "operator-host-missing", listener.type, cluster.name, text, None, f"{listener.kind}: {{{word}: <name>}}"
+        yield finding(
+            "operator-host-missing", listener.type, cluster, text, None, f"{listener.kind}: {{{word}: <name>}}"
         )
     if listener.kind in ("route", "staticForHostBasedRouting") and not listener.has_tls:
         text = f"{listener.name} is of type {listener.kind} and has no TLS"
         edits = listener.tls.replace("true") if listener.tls is not None else None
-        yield new_finding(
-            "operator-listener-tls", listener.tls or listener.type, cluster.name, text, edits, "tls: {enabled: true}"
+        yield finding(
+            "operator-listener-tls", listener.tls or listener.type, cluster, text, edits, "tls: {enabled: true}"
         )
 
 
@@ -198,9 +187,7 @@ def check_advertised(cluster: OperatorCluster, listener: OperatorListener) -> It
     ):
         if host_kind(host.text) in (HostKind.LOOPBACK, HostKind.WILDCARD):
             text = f"{listener.name} advertises {host.text}"
-            yield new_finding(
-                "operator-advertised", host, cluster.name, text, None, f"{host.key}: <name that clients reach>"
-            )
+            yield finding("operator-advertised", host, cluster, text, None, f"{host.key}: <name that clients reach>")
 
 
 def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
@@ -209,9 +196,9 @@ def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
         if (_STRIMZI_SETTINGS if strimzi else _CFK_SETTINGS).fullmatch(key):
             text = f"{key} is a setting that {cluster.operator} makes"
             why = "" if strimzi else "This overrides what the operator makes: its listeners and services no longer fit."
-            yield new_finding("operator-setting-ignored", value, cluster.name, text, value.remove(), why=why)
+            yield finding("operator-setting-ignored", value, cluster, text, value.remove(), why=why)
         elif key in _FACTORS and value.text.isdigit() and int(value.text) > (cluster.replicas or int(value.text)):
             phrase = "is 1 broker" if cluster.replicas == 1 else f"are {cluster.replicas} brokers"
             text = f"{key} is {value.text}, but there {phrase}"
             edits = combine(value.replace(str(cluster.replicas)))
-            yield new_finding("replication-factor", value, cluster.name, text, edits)
+            yield finding("replication-factor", value, cluster, text, edits)

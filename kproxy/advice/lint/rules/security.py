@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kproxy.advice.lint.endpoint import ListenerEndpoint
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
-from kproxy.advice.lint.rules.listeners import set_or_add, setting_line
-from kproxy.advice.lint.rules.table import new_finding
+from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import SourceLocation
 from kproxy.advice.lint.value import ConfigValue
 
@@ -29,8 +28,8 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     if missing and broker.family is not ImageFamily.BITNAMI:
         location = _listener_location(broker)
         text = f"{', '.join(missing)} has TLS, but ssl.keystore.location is missing"
-        line = setting_line(broker, "ssl.keystore.location", "<path of the key store>")
-        yield new_finding("ssl-keystore-missing", location, broker.name, text, None, line)
+        line = broker.line("ssl.keystore.location", "<path of the key store>")
+        yield finding("ssl-keystore-missing", location, broker, text, None, line)
 
 
 def _listener_location(broker: BrokerConfig) -> ConfigValue | SourceLocation:
@@ -54,15 +53,15 @@ def check_mechanisms(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iter
     ]
     if without and not kerberos:
         likely = _likely_mechanism(broker)
-        edits = set_or_add(broker, _ENABLED, likely, "listener.security.protocol.map", "listeners") if likely else None
+        edits = broker.set_or_add(_ENABLED, likely, "listener.security.protocol.map", "listeners") if likely else None
         text = f"{without[0].name} has SASL, but {_ENABLED} is missing"
-        yield new_finding(
+        yield finding(
             "sasl-mechanism-missing",
             _listener_location(broker),
-            broker.name,
+            broker,
             text,
             edits,
-            setting_line(broker, _ENABLED, likely or "SCRAM-SHA-512"),
+            broker.line(_ENABLED, likely or "SCRAM-SHA-512"),
         )
     broker_listener = next((endpoint for endpoint in sasl if endpoint.name == broker.inter_broker), None)
     if broker_listener is None or not broker.is_broker:
@@ -70,19 +69,14 @@ def check_mechanisms(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iter
     enabled = broker.mechanisms(broker_listener.name)
     mechanism = (broker.get(_INTER_BROKER_MECHANISM) or "GSSAPI").upper()
     if enabled and mechanism not in enabled and "{" not in mechanism:
-        edits = set_or_add(broker, _INTER_BROKER_MECHANISM, enabled[0], _ENABLED, "inter.broker.listener.name")
+        edits = broker.set_or_add(_INTER_BROKER_MECHANISM, enabled[0], _ENABLED, "inter.broker.listener.name")
         phrase = f"is {mechanism}" if broker.get(_INTER_BROKER_MECHANISM) else "is missing, which means GSSAPI"
         text = f"{_INTER_BROKER_MECHANISM} {phrase}, but {broker_listener.name} has {', '.join(enabled)}"
         location = (
             broker.settings.get(_INTER_BROKER_MECHANISM) or broker.settings.get(_ENABLED) or _listener_location(broker)
         )
-        yield new_finding(
-            "inter-broker-mechanism",
-            location,
-            broker.name,
-            text,
-            edits,
-            setting_line(broker, _INTER_BROKER_MECHANISM, enabled[0]),
+        yield finding(
+            "inter-broker-mechanism", location, broker, text, edits, broker.line(_INTER_BROKER_MECHANISM, enabled[0])
         )
 
 
@@ -112,4 +106,4 @@ def check_jaas(broker: BrokerConfig, sasl: list[ListenerEndpoint]) -> Iterator[L
             key = f"{prefix}{mechanism}.sasl.jaas.config"
             text = f"{endpoint.name} has SASL, but there is no JAAS entry for it"
             line = f"{broker.variable_for(key)}: <login module> required …;"
-            yield new_finding("sasl-jaas-missing", _listener_location(broker), broker.name, text, None, line)
+            yield finding("sasl-jaas-missing", _listener_location(broker), broker, text, None, line)

@@ -151,11 +151,7 @@ def test_nothing_from_a_file_moves_the_cursor() -> None:
     found = report({f"a{evil}.properties": text.replace("node.id=1", f"node.id={evil}")}, kind=FileKind.SERVER)
     found = type(found)(found.sources, found.findings, found.reachability, [*found.unchecked, evil], {evil: evil})
     assert found.findings
-    for lines in (
-        printed(found),
-        "\n".join(output.annotations_of(found)),
-        output.as_json(found),
-    ):
+    for lines in (printed(found), "\n".join(output.annotations_of(found)), output.as_json(found)):
         assert "\x1b" not in lines
         assert "\u202e" not in lines
 

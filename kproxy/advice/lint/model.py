@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -109,6 +109,20 @@ class BrokerConfig:
         )
         return next((edits for edits in added if edits is not None), None)
 
+    def first_setting(self, *keys: str) -> ConfigValue | SourceLocation:
+        """Return the first of these settings that is configured; without any, the location of the broker."""
+        return next((self.settings[key] for key in keys if key in self.settings), self.location)
+
+    @property
+    def container_names(self) -> frozenset[str]:
+        """The names that other containers have for this one; none outside of a container."""
+        return self.service.names if self.service else frozenset()
+
+    def published(self, listener: ListenerEndpoint | None) -> list[PublishedPort]:
+        """Return the published ports that lead to this listener."""
+        ports = self.service.published_ports if self.service and listener and listener.port else ()
+        return [port for port in ports if listener and port.container_port == listener.port]
+
     @cached_property
     def roles(self) -> list[str]:
         return [role.strip() for role in self.get("process.roles").split(",") if role.strip()]
@@ -149,20 +163,17 @@ class BrokerConfig:
     @cached_property
     def advertised(self) -> list[ListenerEndpoint]:
         """The entries of `advertised.listeners`; without this setting, those of `listeners`."""
-        if "advertised.listeners" in self.settings:
-            return parse_endpoints(self.settings["advertised.listeners"])[0]
-        if "advertised.listeners" in self.defaults:
-            return parse_endpoints(self.defaults["advertised.listeners"])[0]
-        return [endpoint for endpoint in self.listeners if endpoint.name not in self.controller_names]
+        value = self.settings.get("advertised.listeners") or self.defaults.get("advertised.listeners")
+        return parse_endpoints(value)[0] if value is not None else self.for_clients(self.listeners)
 
     @property
     def client_endpoints(self) -> list[ListenerEndpoint]:
         """The advertised endpoints without the controllers' listeners."""
-        return (
-            [endpoint for endpoint in self.advertised if endpoint.name not in self.controller_names]
-            if self.is_broker
-            else []
-        )
+        return self.for_clients(self.advertised) if self.is_broker else []
+
+    def for_clients(self, endpoints: Iterable[ListenerEndpoint]) -> list[ListenerEndpoint]:
+        """Return the endpoints that are not the controllers'."""
+        return [endpoint for endpoint in endpoints if endpoint.name not in self.controller_names]
 
     def listener(self, name: str) -> ListenerEndpoint | None:
         return next((endpoint for endpoint in self.listeners if endpoint.name == name), None)

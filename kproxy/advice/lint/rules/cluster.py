@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
+from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.rules.table import combine, finding
@@ -29,35 +29,27 @@ def group_by_cluster(setup: Setup) -> list[list[BrokerConfig]]:
     for broker in setup.brokers:
         marks = _cluster_marks(broker)
         joined = [group for group in groups if group[0] & marks]
-        merged = (
-            marks.union(*(group[0] for group in joined)),
-            [broker for group in joined for broker in group[1]] + [broker],
-        )
-        groups = [group for group in groups if group not in joined] + [merged]
+        groups = [group for group in groups if group not in joined]
+        brokers = [*(member for _, members in joined for member in members), broker]
+        groups.append((marks.union(*(others for others, _ in joined)), brokers))
     return [brokers for _, brokers in groups]
 
 
 def _cluster_marks(broker: BrokerConfig) -> set[tuple[object, ...]]:
     """Return the marks that two brokers of one cluster have in common."""
-    source = id(broker.location.source)
+    source, service = id(broker.location.source), broker.service
     marks: set[tuple[object, ...]] = {(source, broker.name)}
-    scope = source if broker.service is not None else 0
+    scope = source if service is not None else 0
     for _, address in broker.voters:
-        host = address.rpartition(":")[0]
-        own_name = (
-            broker.name
-            if host_kind(host) is HostKind.LOOPBACK and broker.service and not broker.service.uses_host_network
-            else ""
+        is_own = (
+            host_kind(address.rpartition(":")[0]) is HostKind.LOOPBACK and service and not service.uses_host_network
         )
-        marks.add(("voter", scope, own_name, address.lower()))
+        marks.add(("voter", scope, broker.name if is_own else "", address.lower()))
     for name in ("zookeeper.connect", "controller.quorum.bootstrap.servers"):
-        text = broker.get(name)
-        root = text.partition("/")[2]
-        for part in text.partition("/")[0].split(","):
-            if part.strip():
-                marks.add((name, scope, part.strip().lower(), root))
-    if broker.service is not None and "CLUSTER_ID" in broker.service.environment:
-        marks.add(("id", scope, broker.service.environment["CLUSTER_ID"].text))
+        servers, _, root = broker.get(name).partition("/")
+        marks |= {(name, scope, part.strip().lower(), root) for part in servers.split(",") if part.strip()}
+    if service is not None and "CLUSTER_ID" in service.environment:
+        marks.add(("id", scope, service.environment["CLUSTER_ID"].text))
     return marks
 
 
@@ -67,7 +59,7 @@ def check(setup: Setup) -> Iterator[LintDiagnostic]:
         yield from check_quorum(group)
         yield from check_cluster_ids(group)
         yield from check_addresses(group)
-        yield from check_replicas(group, setup)
+        yield from check_replicas(group)
 
 
 def check_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
@@ -76,25 +68,17 @@ def check_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     for broker in group:
         if not broker.node_id.isdigit() or (broker.node_id == "0" and not broker.settings):
             continue
-        if broker.node_id not in first:
-            first[broker.node_id] = broker
+        before = first.setdefault(broker.node_id, broker)
+        if before is broker:
             continue
-        key = "node.id" if "node.id" in broker.settings else "broker.id"
-        value = broker.settings.get(key)
-        own_ids = [
-            node for node, address in broker.voters if broker.service and address.split(":")[0] in broker.service.names
-        ]
-        free_id = (
-            own_ids[0]
-            if own_ids and own_ids[0] not in taken
-            else next(str(number) for number in range(1, 9999) if str(number) not in taken)
-        )
-        text = f"{broker.name} has id {broker.node_id}, and so has {first[broker.node_id].name}"
-        edits = value.replace(free_id) if value is not None else None
-        taken.add(free_id)
-        yield finding(
-            "duplicate-node-id", value or broker.location, broker, text, edits, broker.line("node.id", free_id)
-        )
+        value = broker.settings.get("node.id") or broker.settings.get("broker.id")
+        own = next((node for node, address in broker.voters if address.split(":")[0] in broker.container_names), None)
+        free = next(node for node in (own, *map(str, range(1, 9999))) if node is not None and node not in taken)
+        text = f"{broker.name} has id {broker.node_id}, and so has {before.name}"
+        edits = value.replace(free) if value is not None else None
+        taken.add(free)
+        line = broker.line("node.id", free)
+        yield finding("duplicate-node-id", value or broker.location, broker, text, edits, line)
 
 
 def check_quorum(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
@@ -110,153 +94,106 @@ def check_quorum(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
             message = f"{broker.name} has other voters than {reference.name}"
             yield finding("quorum-differs", value, broker, message, value.replace(reference.get(_VOTERS)))
     for index, (node, address) in enumerate(reference.voters):
-        yield from _check_voter(reference, index, node, address, group)
+        for text, old, new in _wrong_voter(reference, node, address, group):
+            edits = _change_all_voters(group, reference, index, old, new)
+            yield finding("voter-address", reference.settings[_VOTERS], reference, text, edits)
 
 
-def _check_voter(
-    reference: BrokerConfig, index: int, node: str, address: str, group: list[BrokerConfig]
-) -> Iterator[LintDiagnostic]:
-    """Check that the node with this id listens for controllers at this address."""
-    value = reference.settings[_VOTERS]
+def _wrong_voter(
+    reference: BrokerConfig, node: str, address: str, group: list[BrokerConfig]
+) -> Iterator[tuple[str, str, str]]:
+    """Check that the node with this id listens for controllers at this address.
+
+    Yields what is wrong, and which part of the voter must be replaced by what.
+    """
     host, _, port = address.rpartition(":")
-    controller = next(
-        (node_config for node_config in group if node_config.node_id == node and node_config.is_controller), None
-    )
+    controller = next((one for one in group if one.node_id == node and one.is_controller), None)
     if controller is None:
-        named = next(
-            (
-                node_config
-                for node_config in group
-                if node_config.service is not None and host in node_config.service.names
-            ),
-            None,
-        )
-        is_duplicate = named is not None and sum(node_config.node_id == named.node_id for node_config in group) > 1
-        if named is not None and not is_duplicate and named.is_controller and named.node_id.isdigit():
-            text = f"voter {node} is at {host}, but {host} is node {named.node_id}"
-            if len(reference.voters) > 1 or named is not reference:  # else voter-missing reports it
-                edits = _change_all_voters(group, reference, index, f"{node}@", f"{named.node_id}@")
-                yield finding("voter-address", value, reference, text, edits)
+        named = next((one for one in group if host in one.container_names), None)
+        if named is None or not named.is_controller or not named.node_id.isdigit():
+            return
+        is_unique = sum(one.node_id == named.node_id for one in group) == 1
+        if is_unique and (len(reference.voters) > 1 or named is not reference):  # else voter-missing reports it
+            yield f"voter {node} is at {host}, but {host} is node {named.node_id}", f"{node}@", f"{named.node_id}@"
         return
     if controller.service is not None and not controller.service.uses_host_network:
-        usable = controller.service.names
-        alone = len(group) == 1 and host_kind(host) is HostKind.LOOPBACK
-        if (host_kind(host) is HostKind.LOOPBACK and not alone) or (
-            host_kind(host) is HostKind.NAME and host in _other_names(group, controller)
-        ):
-            edits = _change_all_voters(group, reference, index, f"@{host}:", f"@{controller.service.name}:")
-            text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(usable))}"
-            yield finding("voter-address", value, reference, text, edits)
+        own_names = controller.container_names
+        others = {name for one in group for name in one.container_names} - own_names
+        is_loopback = host_kind(host) is HostKind.LOOPBACK and len(group) > 1
+        if is_loopback or (host_kind(host) is HostKind.NAME and host in others):
+            text = f"voter {node} is at {host}, but node {node} is {' or '.join(sorted(own_names))}"
+            yield text, f"@{host}:", f"@{controller.service.name}:"
     listening = [endpoint for endpoint in controller.listeners if endpoint.name in controller.controller_names]
     if listening and port.isdigit() and all(endpoint.port not in (None, int(port)) for endpoint in listening):
-        edits = _change_all_voters(group, reference, index, f":{port}", f":{listening[0].port}")
         text = f"voter {node} is at port {port}, but {listening[0].name} has port {listening[0].port}"
-        yield finding("voter-address", value, reference, text, edits)
+        yield text, f":{port}", f":{listening[0].port}"
 
 
 def _change_all_voters(
     group: list[BrokerConfig], reference: BrokerConfig, index: int, old: str, new: str
 ) -> list[Edit] | None:
     """Make the same change in the voters of all nodes, because these must be equal."""
-    values = {
-        id(node_config.settings[_VOTERS]): node_config.settings[_VOTERS]
-        for node_config in group
-        if node_config.get(_VOTERS) == reference.get(_VOTERS)
-    }
+    equal = [broker for broker in group if broker.get(_VOTERS) == reference.get(_VOTERS)]
+    values = {id(broker.settings[_VOTERS]): broker.settings[_VOTERS] for broker in equal}
     edits = combine(*(value.change_entry(index, old, new) for value in values.values()))
     return None if edits is None else list(dict.fromkeys(edits))
 
 
-def _other_names(group: list[BrokerConfig], controller: BrokerConfig) -> set[str]:
-    own_names = controller.service.names if controller.service else frozenset()
-    return {
-        name for node_config in group if node_config.service is not None for name in node_config.service.names
-    } - own_names
-
-
 def check_cluster_ids(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
-    cluster_id_values = [
-        (broker, broker.service.environment["CLUSTER_ID"])
-        for broker in group
-        if broker.service and "CLUSTER_ID" in broker.service.environment
-    ]
-    cluster_id_values = [(broker, value) for broker, value in cluster_id_values if value.is_known]
-    if not cluster_id_values:
-        return
-    texts = [value.text for _, value in cluster_id_values]
-    majority = max(texts, key=texts.count)
-    for broker, value in cluster_id_values:
+    values = [(broker, broker.service.environment.get("CLUSTER_ID")) for broker in group if broker.service]
+    ids = [(broker, value) for broker, value in values if value is not None and value.is_known]
+    texts = [value.text for _, value in ids]
+    majority = max(texts, key=texts.count, default="")
+    for broker, value in ids:
         if value.text != majority:
-            text = f"{broker.name} has another CLUSTER_ID than {cluster_id_values[texts.index(majority)][0].name}"
+            text = f"{broker.name} has another CLUSTER_ID than {ids[texts.index(majority)][0].name}"
             yield finding("cluster-id-differs", value, broker, text, value.replace(majority))
 
 
 def check_addresses(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
-    first: dict[tuple[str, int], tuple[BrokerConfig, ListenerEndpoint]] = {}
+    first: dict[tuple[str, int], BrokerConfig] = {}
     for broker in group:
         for endpoint in broker.client_endpoints:
-            if (
-                endpoint.port is None
-                or endpoint.kind in (HostKind.UNKNOWN, HostKind.EMPTY, HostKind.WILDCARD)
-                or endpoint.value is None
-            ):
+            nowhere = endpoint.kind in (HostKind.UNKNOWN, HostKind.EMPTY, HostKind.WILDCARD)
+            if endpoint.port is None or nowhere or endpoint.value is None:
                 continue
-            listener = broker.listener(endpoint.name)
-            if endpoint.kind is HostKind.LOOPBACK and not _is_on_host(broker, listener):
+            in_container = broker.service is not None and not broker.service.uses_host_network
+            published = broker.published(broker.listener(endpoint.name))
+            if endpoint.kind is HostKind.LOOPBACK and in_container and not published:
                 continue  # each container has a localhost of its own
-            address = (endpoint.host.lower(), endpoint.port)
-            before = first.setdefault(address, (broker, endpoint))
-            if before[0] is not broker:
-                edits = _use_published_port(broker, endpoint)
-                text = f"{broker.name} and {before[0].name} both advertise {endpoint.host}:{endpoint.port}"
-                yield finding(
-                    "same-address-twice", endpoint.value, broker, text, edits, endpoint.with_host("<its own host>")
-                )
+            before = first.setdefault((endpoint.host.lower(), endpoint.port), broker)
+            if before is not broker:
+                # Advertise the port at which this broker is published, if it differs.
+                ports = (port.host_port for port in published if port.host_port not in (None, endpoint.port))
+                port = next(ports, None)
+                edits = endpoint.value.change_entry(endpoint.index, f":{endpoint.port}", f":{port}") if port else None
+                text = f"{broker.name} and {before.name} both advertise {endpoint.host}:{endpoint.port}"
+                line = endpoint.with_host("<its own host>")
+                yield finding("same-address-twice", endpoint.value, broker, text, edits, line)
 
 
-def _is_on_host(broker: BrokerConfig, listener: ListenerEndpoint | None) -> bool:
-    """Check whether this listener is at an address of the host, and not only of a container."""
-    if broker.service is None or broker.service.uses_host_network:
-        return True
-    return listener is not None and any(port.container_port == listener.port for port in broker.service.published_ports)
-
-
-def _use_published_port(broker: BrokerConfig, endpoint: ListenerEndpoint) -> list[Edit] | None:
-    """Advertise the port at which this broker is published, if it differs."""
-    listener = broker.listener(endpoint.name)
-    if broker.service is None or listener is None or endpoint.value is None:
-        return None
-    for port in broker.service.published_ports:
-        if port.container_port == listener.port and port.host_port not in (None, endpoint.port):
-            return endpoint.value.change_entry(endpoint.index, f":{endpoint.port}", f":{port.host_port}")
-    return None
-
-
-def check_replicas(group: list[BrokerConfig], setup: Setup) -> Iterator[LintDiagnostic]:
+def check_replicas(group: list[BrokerConfig]) -> Iterator[LintDiagnostic]:
     """Check replication factors, where one Compose file has all brokers of the cluster."""
     brokers = [broker for broker in group if broker.is_broker]
     if not brokers or any(broker.service is None for broker in brokers):
         return
     count = sum(broker.service.count for broker in brokers if broker.service)
+    there = "but there is 1 broker" if count == 1 else f"but there are {count} brokers"
     for broker in brokers:
         for key in (*_FACTORS, *_OTHER_FACTORS):
             value = broker.settings.get(key)
             if value is not None and value.text.isdigit() and int(value.text) > count:
-                text = f"{key} is {value.text}, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
+                text = f"{key} is {value.text}, {there}"
                 yield finding("replication-factor", value, broker, text, value.replace(str(count)))
-        needs_factors = (
-            broker.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT) and broker.settings and broker.complete
-        )
-        missing = [key for key in _FACTORS if key not in broker.settings]
-        if needs_factors and count < 3 and missing:
-            for key in missing:
+        has_defaults = broker.family in (ImageFamily.APACHE, ImageFamily.CONFLUENT) and broker.settings
+        for key in _FACTORS if has_defaults and broker.complete and count < 3 else ():
+            if key not in broker.settings:
                 neighbours = _settings_from_last(broker)
                 edits = broker.set_or_add(key, str(count), *neighbours)
-                text = f"{key} is 3 by default, but there {'is 1 broker' if count == 1 else f'are {count} brokers'}"
                 severity = Severity.WARNING if key == _FACTORS[0] else Severity.NOTE
-                where = broker.settings[neighbours[0]] if neighbours else broker.location
-                line = broker.line(key, str(count))
-                yield finding("replication-factor", where, broker, text, edits, line, severity=severity)
+                location, line = broker.first_setting(*neighbours), broker.line(key, str(count))
+                text = f"{key} is 3 by default, {there}"
+                yield finding("replication-factor", location, broker, text, edits, line, severity=severity)
 
 
 def _settings_from_last(broker: BrokerConfig) -> list[str]:

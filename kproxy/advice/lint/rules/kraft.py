@@ -45,26 +45,20 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
 def check_zookeeper_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     migrating = broker.get("zookeeper.metadata.migration.enable").lower() == "true"
     if (broker.roles or broker.kraft_only) and not (migrating and not broker.kraft_only):
+        why = f"process.roles is {broker.get('process.roles')}" if broker.roles else "this image has no ZooKeeper mode"
         keys = [key for key in (*_ZOOKEEPER_SETTINGS, "zookeeper.metadata.migration.enable") if key in broker.settings]
         for index, key in enumerate(keys):
-            why = (
-                f"process.roles is {broker.get('process.roles')}"
-                if broker.roles
-                else "this image has no ZooKeeper mode"
-            )
             value = broker.settings[key]
             # A broker without roles needs more than the removal of a line.
             edits = value.remove() if broker.roles else None
-            suggestion = broker.line("process.roles", "broker,controller") if index == 0 else ()
+            line = broker.line("process.roles", "broker,controller") if index == 0 else ()
             severity = None if key == "zookeeper.connect" else Severity.WARNING
             text = f"{value.key} is a setting for ZooKeeper, but {why}"
-            yield finding("zookeeper-on-kraft", value, broker, text, edits, suggestion, severity=severity)
+            yield finding("zookeeper-on-kraft", value, broker, text, edits, line, severity=severity)
     if broker.version is not None and broker.version >= (4, 0):
-        for key in _REMOVED_IN_4:
-            if key in broker.settings:
-                value = broker.settings[key]
-                text = f"Kafka 4 has no setting {value.key}"
-                yield finding("zookeeper-on-kraft", value, broker, text, value.remove(), severity=Severity.WARNING)
+        for value in (broker.settings[key] for key in _REMOVED_IN_4 if key in broker.settings):
+            text = f"Kafka 4 has no setting {value.key}"
+            yield finding("zookeeper-on-kraft", value, broker, text, value.remove(), severity=Severity.WARNING)
 
 
 def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -73,39 +67,34 @@ def check_roles(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if wrong and value is not None:
         likely = [role.lower() for role in broker.roles if role.lower() in ("broker", "controller")]
         edits = value.replace(",".join(likely)) if len(likely) == len(broker.roles) else None
-        suggestion = broker.line("process.roles", "broker,controller")
-        yield finding("process-roles", value, broker, f"process.roles has '{wrong[0]}'", edits, suggestion)
+        line = broker.line("process.roles", "broker,controller")
+        yield finding("process-roles", value, broker, f"process.roles has '{wrong[0]}'", edits, line)
 
 
 def check_required_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
-    setting = broker.settings.get("process.roles", broker.location)
+    setting = broker.first_setting("process.roles")
     if not broker.node_id:
-        own_ids = [
-            node for node, address in broker.voters if broker.service and _host_of(address) in broker.service.names
-        ]
-        node = (
-            own_ids[0] if own_ids else broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
-        )
+        own_ids = [node for node, address in broker.voters if _host_of(address) in broker.container_names]
+        only = broker.voters[0][0] if len(broker.voters) == 1 and broker.is_controller else ""
+        node = own_ids[0] if own_ids else only
         edits = broker.set_or_add("node.id", node, "process.roles") if node else None
         text = f"{broker.variable_for('node.id')} is missing"
         yield finding("node-id-missing", setting, broker, text, edits, broker.line("node.id", "1"))
     if not broker.get(_VOTERS) and not broker.get("controller.quorum.bootstrap.servers"):
         controller = next((endpoint for endpoint in broker.listeners if endpoint.name in broker.controller_names), None)
-        edits = None
         host = (broker.service.name if broker.service else "localhost") if broker.is_controller else ""
-        port = controller.port_text if controller is not None else "9093"
-        text = f"{broker.node_id or 1}@{host or 'HOST'}:{port}"
-        if host and controller is not None and broker.node_id and broker.is_broker:
-            edits = broker.set_or_add(_VOTERS, text, "process.roles")
-        message = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
-        yield finding("quorum-missing", setting, broker, message, edits, broker.line(_VOTERS, text))
+        voter = f"{broker.node_id or 1}@{host or 'HOST'}:{controller.port_text if controller is not None else '9093'}"
+        is_sure = host and controller is not None and broker.node_id and broker.is_broker
+        edits = broker.set_or_add(_VOTERS, voter, "process.roles") if is_sure else None
+        text = f"neither {_VOTERS} nor controller.quorum.bootstrap.servers is set"
+        yield finding("quorum-missing", setting, broker, text, edits, broker.line(_VOTERS, voter))
     if not broker.controller_names:
         name = _likely_controller(broker)
         edits = broker.set_or_add(_NAMES, name, "listeners", "process.roles")
-        message = f"{broker.variable_for(_NAMES)} is missing"
-        yield finding("controller-names-missing", setting, broker, message, edits, broker.line(_NAMES, name))
+        text = f"{broker.variable_for(_NAMES)} is missing"
+        yield finding("controller-names-missing", setting, broker, text, edits, broker.line(_NAMES, name))
 
 
 def _host_of(address: str) -> str:
@@ -114,90 +103,71 @@ def _host_of(address: str) -> str:
 
 def _likely_controller(broker: BrokerConfig) -> str:
     ports = {address.rpartition(":")[2] for _, address in broker.voters}
-    advertised_names = (
-        {endpoint.name for endpoint in broker.advertised} if "advertised.listeners" in broker.settings else set()
-    )
+    advertised = {one.name for one in broker.advertised} if "advertised.listeners" in broker.settings else set()
     for endpoint in broker.listeners:
-        if (
-            endpoint.port_text in ports
-            or "CONTROLLER" in endpoint.name
-            or (advertised_names and endpoint.name not in advertised_names)
-        ):
+        is_hidden = advertised and endpoint.name not in advertised
+        if endpoint.port_text in ports or "CONTROLLER" in endpoint.name or is_hidden:
             return endpoint.name
     return next((name for name in broker.protocol_map if "CONTROLLER" in name), "CONTROLLER")
 
 
 def check_controller_listeners(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    names = broker.controller_names
+    names, value = broker.controller_names, broker.settings.get("listeners")
     if not names or any("{" in name for name in names):
         return
     listening = [endpoint for endpoint in broker.listeners if endpoint.name in names]
-    if broker.is_controller:
-        if not listening:
-            yield from _missing_controller_listener(broker, names[0])
-    elif "listeners" in broker.settings:
+    if broker.is_controller and not listening:
+        yield from _missing_controller_listener(broker, names[0])
+    if value is not None and not broker.is_controller:
         for endpoint in listening:
-            value = broker.settings["listeners"]
             text = f"{endpoint.name} is in listeners, but the node is no controller"
             yield finding("controller-on-broker", value, broker, text, value.remove_entry(endpoint.index))
-    if broker.is_controller and not broker.is_broker and listening and "listeners" in broker.settings:
-        value = broker.settings["listeners"]
-        for endpoint in broker.listeners:
-            if endpoint.name not in names:
-                text = f"{endpoint.name} is in listeners, but the node is no broker"
-                yield finding("broker-listener-on-controller", value, broker, text, value.remove_entry(endpoint.index))
+    if value is not None and broker.is_controller and not broker.is_broker and listening:
+        for endpoint in broker.for_clients(broker.listeners):
+            text = f"{endpoint.name} is in listeners, but the node is no broker"
+            yield finding("broker-listener-on-controller", value, broker, text, value.remove_entry(endpoint.index))
     yield from _check_advertised(broker, names, listening)
 
 
 def _missing_controller_listener(broker: BrokerConfig, name: str) -> Iterator[LintDiagnostic]:
-    if broker.family is ImageFamily.BITNAMI and "listeners" not in broker.settings:
-        return  # the rules for images report it
     value = broker.settings.get("listeners")
-    ports = [address.rpartition(":")[2] for node, address in broker.voters if node == broker.node_id]
-    port = ports[0] if ports else "9093"
-    candidate = next(
-        (
-            endpoint
-            for endpoint in broker.listeners
-            if endpoint.port_text == port and not broker.advertised_endpoint(endpoint.name)
-        ),
-        None,
-    )
+    if broker.family is ImageFamily.BITNAMI and value is None:
+        return  # the rules for images report it
+    port = next((address.rpartition(":")[2] for node, address in broker.voters if node == broker.node_id), "9093")
+    at_port = (endpoint for endpoint in broker.listeners if endpoint.port_text == port)
+    candidate = next((endpoint for endpoint in at_port if not broker.advertised_endpoint(endpoint.name)), None)
     entry = f"{name}://:{port}"
     beside = ("advertised.listeners", _NAMES, "process.roles")
-    setting = value or next((broker.settings[key] for key in beside if key in broker.settings), None)
+    location = broker.first_setting("listeners", *beside)
     if candidate is not None and value is not None and "advertised.listeners" in broker.settings:
-        setting = broker.settings.get(_NAMES, value)
-        edits = setting.replace(candidate.name) if setting is not value else None
+        names = broker.settings.get(_NAMES)
+        location, edits = names or value, names.replace(candidate.name) if names is not None else None
     elif value is not None:
         edits = value.add_entry(entry)
     else:
         entries = [*(f"{endpoint.name}://:{endpoint.port_text}" for endpoint in broker.listeners), entry]
         edits = broker.set_or_add("listeners", ",".join(entries), *beside)
     text = f"{name} is in {_NAMES}, but not in listeners"
-    line = broker.line("listeners", entry)
-    yield finding("controller-listener-missing", setting or broker.location, broker, text, edits, line)
+    yield finding("controller-listener-missing", location, broker, text, edits, broker.line("listeners", entry))
 
 
 def _check_advertised(
     broker: BrokerConfig, names: list[str], listening: list[ListenerEndpoint]
 ) -> Iterator[LintDiagnostic]:
     """Report advertised controller listeners before Kafka 3.9; later brokers ignore them."""
-    value = broker.settings.get("advertised.listeners")
+    value, old = broker.settings.get("advertised.listeners"), broker.version is not None
     if value is None or (broker.version is not None and broker.version >= (3, 9)):
         return
-    old = broker.version is not None
+    if broker.is_controller and not (listening and old):
+        return  # without a listener, _missing_controller_listener reports it
     for endpoint in broker.advertised:
-        if endpoint.name not in names or (broker.is_controller and listening and not old):
-            continue
-        if broker.is_controller and not listening:
-            continue  # _missing_controller_listener reports it
-        edits = value.remove_entry(endpoint.index)
-        if edits is None and not broker.is_broker:
-            edits = value.remove()
-        text = f"the controllers' listener {endpoint.name} is in advertised.listeners"
-        severity = None if old else Severity.WARNING
-        yield finding("controller-advertised", value, broker, text, edits, severity=severity)
+        if endpoint.name in names:
+            edits = value.remove_entry(endpoint.index)
+            if edits is None and not broker.is_broker:
+                edits = value.remove()
+            text = f"the controllers' listener {endpoint.name} is in advertised.listeners"
+            severity = None if old else Severity.WARNING
+            yield finding("controller-advertised", value, broker, text, edits, severity=severity)
 
 
 def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -208,11 +178,8 @@ def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if value is None or tag not in reference:
         return
     for endpoint in broker.listeners:
-        if (
-            endpoint.name in broker.controller_names
-            and endpoint.host == "0.0.0.0"
-            and not broker.advertised_endpoint(endpoint.name)
-        ):
+        is_advertised = broker.advertised_endpoint(endpoint.name) is not None
+        if endpoint.name in broker.controller_names and endpoint.host == "0.0.0.0" and not is_advertised:
             text = f"{endpoint.name} listens on 0.0.0.0, and the image is {reference}"
             why = "Kafka 3.9.0 takes this for an advertised address and does not start (KAFKA-18281)."
             edits = value.change_entry(endpoint.index, "//0.0.0.0:", "//:")
@@ -220,21 +187,19 @@ def check_wildcard_in_3_9_0(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
 
 
 def check_voters(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    value = broker.settings.get(_VOTERS)
-    if value is None or not broker.voters or not broker.node_id.isdigit():
-        return
+    value, own = broker.settings.get(_VOTERS), broker.node_id
     ids = [node for node, _ in broker.voters]
-    if any("{" in node for node in ids):
+    if value is None or not ids or not own.isdigit() or any("{" in node for node in ids):
         return
-    if broker.is_controller and broker.node_id not in ids:
-        edits = None
-        if len(ids) == 1:
-            edits = value.change_entry(0, f"{ids[0]}@", f"{broker.node_id}@")
-        text = f"node {broker.node_id} is a controller, but the voters are {', '.join(ids)}"
+    if broker.is_controller and own not in ids:
+        edits = value.change_entry(0, f"{ids[0]}@", f"{own}@") if len(ids) == 1 else None
+        text = f"node {own} is a controller, but the voters are {', '.join(ids)}"
         address = broker.voters[0][1] if len(ids) == 1 else "HOST:PORT"
-        line = broker.line(_VOTERS, f"{value.text},{broker.node_id}@{address}")
-        yield finding("voter-missing", value, broker, text, edits, line)
-    if not broker.is_controller and broker.node_id in ids:
-        text = f"node {broker.node_id} is only a broker, but a voter has this id"
-        line = broker.line("node.id", str(max(int(node) for node in ids if node.isdigit()) + 1))
-        yield finding("voter-broker", broker.settings.get("node.id", value), broker, text, None, line)
+        yield finding(
+            "voter-missing", value, broker, text, edits, broker.line(_VOTERS, f"{value.text},{own}@{address}")
+        )
+    if not broker.is_controller and own in ids:
+        text = f"node {own} is only a broker, but a voter has this id"
+        free = str(max(int(node) for node in ids if node.isdigit()) + 1)
+        location = broker.settings.get("node.id", value)
+        yield finding("voter-broker", location, broker, text, None, broker.line("node.id", free))

@@ -13,6 +13,7 @@ from kproxy.advice.lint.source import Edit
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
+_MAP = "listener.security.protocol.map"
 _PLACEHOLDER = "<host that clients reach>"
 _REMOVED_SETTINGS = ("advertised.host.name", "advertised.port", "host.name", "port")
 
@@ -25,32 +26,33 @@ def check(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
     yield from check_ports(broker)
     if broker.is_broker and (broker.complete or "inter.broker.listener.name" in broker.settings):
         yield from check_inter_broker(broker)
-    yield from check_removed_settings(broker, setup)
+    yield from check_removed_settings(broker)
 
 
 def check_syntax(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     for key in ("listeners", "advertised.listeners"):
         value = broker.settings.get(key)
-        for index, entry in parse_endpoints(value)[1] if value is not None else ():
-            name = entry.partition(":")[0] or "PLAINTEXT"
-            edits = None
-            if value is not None and entry.count(":") == 2 and ":/" in entry and "://" not in entry:
+        if value is None:
+            continue
+        for index, entry in parse_endpoints(value)[1]:
+            name, edits = entry.partition(":")[0] or "PLAINTEXT", None
+            if entry.count(":") == 2 and ":/" in entry and "://" not in entry:
                 edits = value.replace_entry(index, f"{name}://{entry.partition('/')[2].strip('/')}")
-            suggestion = broker.line(key, f"{name}://HOST:PORT")
-            assert value is not None
-            yield finding("listener-syntax", value, broker, f"'{entry}' is no listener", edits, suggestion)
+            line = broker.line(key, f"{name}://HOST:PORT")
+            yield finding("listener-syntax", value, broker, f"'{entry}' is no listener", edits, line)
 
 
 def check_wildcard(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
-    setting = broker.settings.get("advertised.listeners")
+    setting, listeners = broker.settings.get("advertised.listeners"), broker.settings.get("listeners")
+    if setting is None:
+        if listeners is not None and "advertised.listeners" not in broker.defaults:
+            yield from _check_unadvertised(broker, setup, listeners)
+        return
     for endpoint in broker.advertised:
-        if endpoint.kind is HostKind.WILDCARD and setting is not None:
-            edits, suggestion = _replace_wildcard(broker, setup, endpoint, setting)
+        if endpoint.kind is HostKind.WILDCARD:
+            edits, line = _replace_wildcard(broker, setup, endpoint, setting)
             text = f"{endpoint.name} advertises {endpoint.host}"
-            yield finding("advertised-wildcard", setting, broker, text, edits, suggestion)
-    listeners = broker.settings.get("listeners")
-    if setting is None and listeners is not None and "advertised.listeners" not in broker.defaults:
-        yield from _check_unadvertised(broker, setup, listeners)
+            yield finding("advertised-wildcard", setting, broker, text, edits, line)
 
 
 def _replace_wildcard(
@@ -62,104 +64,83 @@ def _replace_wildcard(
     if not host and listener is not None and listener.kind in (HostKind.IP, HostKind.NAME, HostKind.LOOPBACK):
         host = listener.host
     if not host and broker.service is not None:
-        outside = listener is not None and any(
-            port.container_port == listener.port for port in broker.service.published_ports
-        )
-        host = "localhost" if outside else broker.service.name
+        host = "localhost" if broker.published(listener) else broker.service.name
     if host:
         return setting.replace_entry(endpoint.index, endpoint.with_host(host)), ""
     entries = [*setting.entries]
     entries[endpoint.index] = endpoint.with_host(_PLACEHOLDER)
-    return None, setting.line_beside(setting.key, ",".join(entries)) or setting_line(
-        broker, "advertised.listeners", entries[0]
-    )
+    line = setting.line_beside(setting.key, ",".join(entries))
+    return None, line or broker.line("advertised.listeners", entries[0])
 
 
 def _check_unadvertised(broker: BrokerConfig, setup: Setup, listeners: ConfigValue) -> Iterator[LintDiagnostic]:
     """Check `listeners` where advertised.listeners is missing: the broker then advertises these."""
     wild = [endpoint for endpoint in broker.advertised if endpoint.kind is HostKind.WILDCARD]
-    if wild and broker.is_broker:
-        host = setup.advertise or (broker.service.name if broker.service else "")
-        text = ",".join(endpoint.with_host(host or _PLACEHOLDER) for endpoint in broker.advertised)
-        pair = (broker.variable_for("advertised.listeners"), text)
+    is_empty = any(endpoint.kind is HostKind.EMPTY for endpoint in broker.advertised)
+    if not broker.is_broker or not (wild or is_empty):
+        return
+    host = setup.advertise or (broker.service.name if broker.service and wild else "")
+    entries = ",".join(endpoint.with_host(host or _PLACEHOLDER) for endpoint in broker.advertised)
+    pair = (broker.variable_for("advertised.listeners"), entries)
+    line = listeners.line_beside(*pair) or ""
+    if wild:
         edits = listeners.insert_after([pair]) if host else None
-        message = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
-        yield finding("advertised-wildcard", listeners, broker, message, edits, listeners.line_beside(*pair) or "")
-    elif broker.is_broker and any(endpoint.kind is HostKind.EMPTY for endpoint in broker.advertised):
-        text = ",".join(endpoint.with_host(setup.advertise or _PLACEHOLDER) for endpoint in broker.advertised)
-        beside = listeners.line_beside(broker.variable_for("advertised.listeners"), text)
-        message = "advertised.listeners is missing, and listeners has no host"
-        yield finding("canonical-host-name", listeners, broker, message, None, beside or "")
+        text = f"{wild[0].name} listens on {wild[0].host} and is not advertised otherwise"
+        yield finding("advertised-wildcard", listeners, broker, text, edits, line)
+    else:
+        text = "advertised.listeners is missing, and listeners has no host"
+        yield finding("canonical-host-name", listeners, broker, text, None, line)
 
 
 def check_names(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    setting = broker.settings.get("advertised.listeners")
-    known_names = [endpoint.name for endpoint in broker.listeners]
-    if setting is None or not known_names or ("listeners" not in broker.settings and not broker.complete):
+    setting, listeners = broker.settings.get("advertised.listeners"), broker.settings.get("listeners")
+    names = [endpoint.name for endpoint in broker.listeners]
+    if setting is None or not names or (listeners is None and not broker.complete):
         return
-    for endpoint in broker.advertised:
-        if endpoint.name in known_names:
+    free = [one for one in broker.for_clients(broker.listeners) if broker.advertised_endpoint(one.name) is None]
+    for endpoint in broker.for_clients(broker.advertised):  # the rules for controllers report theirs
+        if endpoint.name in names:
             continue
-        if endpoint.name in broker.controller_names:
-            continue  # the rules for controllers report it
-        free_names = [
-            name
-            for name in known_names
-            if broker.advertised_endpoint(name) is None and name not in broker.controller_names
-        ]
-        candidates = [other for other in broker.listeners if other.port == endpoint.port and other.name in free_names]
-        edits = None
-        listeners = broker.settings.get("listeners")
-        meant = candidates[0].name if len(candidates) == 1 else free_names[0] if len(free_names) == 1 else ""
-        if meant:
-            edits = setting.change_entry(endpoint.index, _written_name(endpoint), meant)
-        elif (
-            listeners is not None
-            and endpoint.port is not None
-            and all(other.port != endpoint.port for other in broker.listeners)
-        ):
+        meant = [other.name for other in free if other.port == endpoint.port]
+        if len(meant) != 1:
+            meant = [other.name for other in free]
+        is_port_free = endpoint.port is not None and all(other.port != endpoint.port for other in broker.listeners)
+        if len(meant) == 1:
+            edits = setting.change_entry(endpoint.index, endpoint.text.partition("://")[0], meant[0])
+        elif listeners is not None and is_port_free:
             edits = listeners.add_entry(f"{endpoint.name}://:{endpoint.port}")
         else:
             edits = setting.remove_entry(endpoint.index)
-        text = f"{endpoint.name} is advertised, but listeners has only {', '.join(known_names)}"
-        yield finding("advertised-unknown-listener", setting, broker, text, edits, broker.line(setting.key, ""))
-
-
-def _written_name(endpoint: ListenerEndpoint) -> str:
-    return endpoint.text.partition("://")[0]
+        text = f"{endpoint.name} is advertised, but listeners has only {', '.join(names)}"
+        line = broker.line(setting.key, "")
+        yield finding("advertised-unknown-listener", setting, broker, text, edits, line)
 
 
 def check_protocols(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    setting = broker.settings.get("listener.security.protocol.map")
-    protocol_map = broker.protocol_map
-    for index, entry in enumerate(setting.entries[:100] if setting is not None else ()):
+    setting, protocol_map = broker.settings.get(_MAP), broker.protocol_map
+    for index, entry in enumerate(setting.entries[:100]) if setting is not None else ():
         name, sign, protocol = (part.strip() for part in entry.partition(":"))
-        if "{" in entry or (sign and protocol.upper() in PROTOCOLS):
-            continue
-        assert setting is not None
-        likely = _likely_protocol(protocol or name)
-        text = f"'{entry}' has no protocol that Kafka knows"
-        yield finding("protocol-unknown", setting, broker, text, setting.replace_entry(index, f"{name}:{likely}"))
+        if setting is not None and "{" not in entry and not (sign and protocol.upper() in PROTOCOLS):
+            text = f"'{entry}' has no protocol that Kafka knows"
+            edits = setting.replace_entry(index, f"{name}:{_likely_protocol(protocol or name)}")
+            yield finding("protocol-unknown", setting, broker, text, edits)
     if (setting is not None and not setting.is_known) or ("listeners" not in broker.settings and not broker.complete):
         return
     used = [endpoint.name for endpoint in broker.listeners] + (broker.controller_names if broker.roles else [])
-    missing = [name for name in dict.fromkeys(used) if name not in protocol_map]
-    if not missing:
+    names = list(dict.fromkeys(used))
+    needed = [f"{name}:{_likely_protocol(name)}" for name in names if name not in protocol_map]
+    if not needed:
         return
-    needed = [f"{name}:{_likely_protocol(name)}" for name in missing]
+    beside = ("listeners", "advertised.listeners", "controller.listener.names")
     if setting is not None:
         edits = setting.add_entry(",".join(needed))
-        location: ConfigValue | None = setting
     else:
-        names = list(dict.fromkeys(used))
-        text = ",".join(f"{name}:{protocol_map.get(name) or _likely_protocol(name)}" for name in names)
-        key = "listener.security.protocol.map"
-        beside = ("listeners", "advertised.listeners", "controller.listener.names")
-        edits = broker.set_or_add(key, text, *beside)
-        location = next((broker.settings[key] for key in beside if key in broker.settings), None)
-    text = f"listener.security.protocol.map has no protocol for {', '.join(missing)}"
-    suggestion = broker.line("listener.security.protocol.map", ",".join(needed))
-    yield finding("protocol-map-missing", location or broker.location, broker, text, edits, suggestion)
+        pairs = ",".join(f"{name}:{protocol_map.get(name) or _likely_protocol(name)}" for name in names)
+        edits = broker.set_or_add(_MAP, pairs, *beside)
+    missing = ", ".join(pair.rpartition(":")[0] for pair in needed)
+    text = f"listener.security.protocol.map has no protocol for {missing}"
+    location, line = broker.first_setting(_MAP, *beside), broker.line(_MAP, ",".join(needed))
+    yield finding("protocol-map-missing", location, broker, text, edits, line)
 
 
 def _likely_protocol(text: str) -> str:
@@ -170,9 +151,7 @@ def _likely_protocol(text: str) -> str:
 
 
 def check_ports(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
-    setting = broker.settings.get("listeners")
-    if setting is None:
-        setting = broker.settings.get("advertised.listeners") if broker.listeners_derived else None
+    setting = broker.settings.get("advertised.listeners" if broker.listeners_derived else "listeners")
     if setting is None:
         return
     taken = {endpoint.port for endpoint in broker.listeners}
@@ -182,27 +161,23 @@ def check_ports(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
         if first.name == second.name:
             text = f"listeners has {first.name} twice"
             yield finding("duplicate-listener-name", setting, broker, text, setting.remove_entry(second.index))
-        elif first.port is not None and first.port == second.port and first.port:
+        elif first.port and first.port == second.port:
             advertised = broker.advertised_endpoint(second.name)
             port = advertised.port if advertised is not None and advertised.port not in taken else None
             port = port or next(number for number in range(first.port + 1, 65536) if number not in taken)
             edits = setting.change_entry(second.index, f":{second.port}", f":{port}")
-            if (
-                advertised is not None
-                and advertised.port == second.port
-                and advertised.value is not None
-                and advertised.value is not setting
-            ):
-                edits = combine(edits, advertised.value.change_entry(advertised.index, f":{second.port}", f":{port}"))
+            value = advertised.value if advertised is not None and advertised.port == second.port else None
+            if advertised is not None and value is not None and value is not setting:
+                edits = combine(edits, value.change_entry(advertised.index, f":{second.port}", f":{port}"))
             text = f"{first.name} and {second.name} both have port {first.port}"
             yield finding("duplicate-port", setting, broker, text, edits)
 
 
 def _is_dual_stack_pair(first: ListenerEndpoint, second: ListenerEndpoint) -> bool:
     """Check whether these are the IPv4 and the IPv6 address of one port."""
-    return ({":" in first.host, ":" in second.host} == {True, False} and HostKind.IP in (first.kind, second.kind)) or (
-        {first.host.strip("[]"), second.host.strip("[]")} in ({"0.0.0.0", "::"}, {"127.0.0.1", "::1"})
-    )
+    hosts = {first.host.strip("[]"), second.host.strip("[]")}
+    is_mixed = (":" in first.host) != (":" in second.host) and HostKind.IP in (first.kind, second.kind)
+    return is_mixed or hosts in ({"0.0.0.0", "::"}, {"127.0.0.1", "::1"})
 
 
 def check_inter_broker(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
@@ -211,54 +186,47 @@ def check_inter_broker(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     if name_setting is not None and protocol_setting is not None:
         text = f"{name} and {protocol} are both set"
         yield finding("inter-broker-twice", protocol_setting, broker, text, protocol_setting.remove())
-    choices = [endpoint.name for endpoint in broker.client_endpoints if broker.listener(endpoint.name)]
-    if not choices or broker.inter_broker in choices or "{" in broker.inter_broker:
+    choices = [endpoint for endpoint in broker.client_endpoints if broker.listener(endpoint.name)]
+    names = [endpoint.name for endpoint in choices]
+    if not choices or broker.inter_broker in names or "{" in broker.inter_broker:
         return
-    best = _best_inter_broker_listener(broker, choices)
+    best = min(choices, key=lambda endpoint: _inter_broker_rank(broker, endpoint)).name
     if name_setting is not None:
-        text = f"{name} is {name_setting.text}, but advertised.listeners has {', '.join(choices)}"
+        text = f"{name} is {name_setting.text}, but advertised.listeners has {', '.join(names)}"
         yield finding("inter-broker-unknown", name_setting, broker, text, name_setting.replace(best))
     elif protocol_setting is not None:
         text = f"{protocol} is {protocol_setting.text}, and no listener is called so"
         edits = combine(protocol_setting.rename_key(broker.variable_for(name)), protocol_setting.replace(best))
         yield finding("inter-broker-unknown", protocol_setting, broker, text, edits)
     else:
-        edits = broker.set_or_add(name, best, "listener.security.protocol.map", "advertised.listeners", "listeners")
-        keys = ("advertised.listeners", "listeners")
-        location = next((broker.settings[key] for key in keys if key in broker.settings), broker.location)
+        edits = broker.set_or_add(name, best, _MAP, "advertised.listeners", "listeners")
+        location = broker.first_setting("advertised.listeners", "listeners")
         text = f"{name} is missing, and no listener is called PLAINTEXT"
         yield finding("inter-broker-missing", location, broker, text, edits, broker.line(name, best))
 
 
-def _best_inter_broker_listener(broker: BrokerConfig, choices: list[str]) -> str:
-    """Return the listener that is best for brokers: no localhost, and in a container not a published one."""
-    inner_names = broker.service.names if broker.service else ()
-
-    def rank(name: str) -> tuple[bool, bool]:
-        endpoint = broker.advertised_endpoint(name)
-        assert endpoint is not None
-        return (endpoint.kind is HostKind.LOOPBACK, bool(inner_names) and endpoint.host not in inner_names)
-
-    return min(choices, key=rank)
+def _inter_broker_rank(broker: BrokerConfig, endpoint: ListenerEndpoint) -> tuple[bool, bool]:
+    """Return how bad a listener is for brokers: localhost is worst, and in a container one for other machines."""
+    is_outside = broker.service is not None and endpoint.host not in broker.container_names
+    return (endpoint.kind is HostKind.LOOPBACK, is_outside)
 
 
-def check_removed_settings(broker: BrokerConfig, setup: Setup) -> Iterator[LintDiagnostic]:
+def check_removed_settings(broker: BrokerConfig) -> Iterator[LintDiagnostic]:
     old = [broker.settings[key] for key in _REMOVED_SETTINGS if key in broker.settings]
-    if not old or (broker.version is not None and broker.version < (3, 0)) or broker.family is ImageFamily.WURSTMEISTER:
+    if broker.version is not None and broker.version < (3, 0):
         return
-    if broker.family is ImageFamily.CONFLUENT:
-        return  # the image refuses it; the rules for images report it
+    if broker.family in (ImageFamily.WURSTMEISTER, ImageFamily.CONFLUENT):
+        return  # wurstmeister's still have them; Confluent's image refuses them, and the rules for images report it
     host = broker.get("advertised.host.name") or broker.get("host.name")
     port = broker.get("advertised.port") or broker.get("port") or "9092"
     key = "advertised.listeners"
+    is_missing = key not in broker.settings
     for index, value in enumerate(old):
         edits = value.remove()
-        if index == 0 and key not in broker.settings and host:
+        if index == 0 and is_missing and host:
             edits = combine(value.rename_key(broker.variable_for(key)), value.replace(f"PLAINTEXT://{host}:{port}"))
-        elif index and key not in broker.settings and not host:
+        elif index and is_missing and not host:
             edits = None
-        text = f"Kafka has no setting {value.key} any more"
-        severity = Severity.ERROR if value.key.startswith("advertised") and key not in broker.settings else None
-        yield finding(
-            "removed-setting", value, broker, text, edits, f"{key}=PLAINTEXT://HOST:{port}", severity=severity
-        )
+        text, line = f"Kafka has no setting {value.key} any more", f"{key}=PLAINTEXT://HOST:{port}"
+        severity = Severity.ERROR if value.key.startswith("advertised") and is_missing else None
+        yield finding("removed-setting", value, broker, text, edits, line, severity=severity)

@@ -66,7 +66,7 @@ def lint(sources: Sequence[SourceFile], options: LintOptions | None = None) -> L
         findings += clients.check(client, setup)
     for operator_cluster in setup.clusters:
         assert isinstance(operator_cluster, operators.OperatorCluster)
-        findings += operator_rules.check(operator_cluster, setup)
+        findings += operator_rules.check(operator_cluster)
     order = {source.name: number for number, source in enumerate(sources)}
     # Services may share a part of the file: a mistake there is reported once.
     unique = {(one.rule, one.file, one.location.index, one.text): one for one in reversed(findings)}

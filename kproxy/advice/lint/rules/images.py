@@ -14,35 +14,16 @@ from kproxy.advice.lint.value import ConfigValue
 from kproxy.base.diagnostic import Severity
 
 # The settings whose spelling matters here. Any other name may be a plugin's.
-KNOWN = (
-    "listeners",
-    "advertised.listeners",
-    "listener.security.protocol.map",
-    "inter.broker.listener.name",
-    "controller.listener.names",
-    "controller.quorum.voters",
-    "controller.quorum.bootstrap.servers",
-    "process.roles",
-    "node.id",
-    "broker.id",
-    "zookeeper.connect",
-    "security.inter.broker.protocol",
-    "sasl.enabled.mechanisms",
-    "sasl.mechanism.inter.broker.protocol",
-    "sasl.mechanism.controller.protocol",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-    "transaction.state.log.min.isr",
-    "log.dirs",
-    "auto.create.topics.enable",
-    "num.partitions",
-    "default.replication.factor",
-    "min.insync.replicas",
-    "ssl.keystore.location",
-    "ssl.truststore.location",
-    "ssl.client.auth",
-    "group.initial.rebalance.delay.ms",
-)
+_KNOWN_TEXT = """
+    listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
+    controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers process.roles node.id
+    broker.id zookeeper.connect security.inter.broker.protocol sasl.enabled.mechanisms
+    sasl.mechanism.inter.broker.protocol sasl.mechanism.controller.protocol offsets.topic.replication.factor
+    transaction.state.log.replication.factor transaction.state.log.min.isr log.dirs auto.create.topics.enable
+    num.partitions default.replication.factor min.insync.replicas ssl.keystore.location ssl.truststore.location
+    ssl.client.auth group.initial.rebalance.delay.ms
+"""
+KNOWN = _KNOWN_TEXT.split()
 _REFUSED_PROPERTIES = {"advertised.port", "advertised.host", "host", "port"}
 
 
@@ -80,36 +61,24 @@ def _likely_variable(broker: BrokerConfig, word: str, right: dict[str, str]) -> 
     if name in KNOWN or (name is not None and (name.startswith("listener.name.") or name in _REFUSED_PROPERTIES)):
         return None
     bare = re.sub(r"[._\-]+", "_", re.sub(r"(?i)^kafka[._](cfg[._])?", "", word)).upper()
+    by_bare_name = {key.replace(".", "_").upper(): key for key in KNOWN}
+    key = by_bare_name.get(bare)
     if not re.match(r"(?i)kafka[._]", word):
         # Without the prefix, accept only names that no other program uses.
-        exact = [variable for variable, key in right.items() if "listener" in key and variable.endswith(f"_{bare}")]
-        return (
-            broker.variable_for(bare.lower().replace("_", "."))
-            if exact and bare.lower().replace("_", ".") in KNOWN
-            else None
-        )
-    by_bare_name = {key.replace(".", "_").upper(): key for key in KNOWN}
-    if bare in by_bare_name:
-        return broker.variable_for(by_bare_name[bare])
-    close = difflib.get_close_matches(bare, by_bare_name, 1, 0.9)
-    return broker.variable_for(by_bare_name[close[0]]) if close else None
+        return broker.variable_for(key) if key is not None and "listener" in key else None
+    if key is None:
+        key = next((by_bare_name[name] for name in difflib.get_close_matches(bare, by_bare_name, 1, 0.9)), None)
+    return broker.variable_for(key) if key is not None else None
 
 
 def check_confluent(broker: BrokerConfig, service: ComposeService) -> Iterator[LintDiagnostic]:
     if not broker.complete:
         return
     if broker.is_broker and "advertised.listeners" not in broker.settings:
-        port = next(
-            (str(endpoint.port) for endpoint in broker.listeners if endpoint.name not in broker.controller_names),
-            "9092",
-        )
-        name = next(
-            (endpoint.name for endpoint in broker.listeners if endpoint.name not in broker.controller_names),
-            "PLAINTEXT",
-        )
-        published = next(
-            (port_.host_port for port_ in service.published_ports if str(port_.container_port) == port), None
-        )
+        endpoint = next(iter(broker.for_clients(broker.listeners)), None)
+        name, port = (endpoint.name, endpoint.port) if endpoint is not None else ("PLAINTEXT", 9092)
+        ports = (one.host_port for one in service.published_ports if one.container_port == port)
+        published = next(ports, None)
         text = f"{name}://localhost:{published}" if published else f"{name}://{broker.name}:{port}"
         edits = broker.set_or_add("advertised.listeners", text, "listeners", "process.roles", "zookeeper.connect")
         yield _missing_variable(broker, "KAFKA_ADVERTISED_LISTENERS", text, edits)

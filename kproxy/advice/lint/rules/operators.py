@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from kproxy.advice.lint.endpoint import HostKind, host_kind
 from kproxy.advice.lint.findings import LintDiagnostic
-from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.operators import STRIMZI, OperatorCluster, OperatorListener
-from kproxy.advice.lint.rules.table import combine, finding
+from kproxy.advice.lint.rules.table import finding
 from kproxy.base.diagnostic import Severity
 
 _STRIMZI_TYPES = ("internal", "route", "loadbalancer", "nodeport", "ingress", "cluster-ip")
@@ -17,8 +16,6 @@ _CFK_TYPES = ("loadBalancer", "nodePort", "route", "staticForPortBasedRouting", 
 # Ports that Strimzi uses itself.
 _STRIMZI_PORTS = (9404, 9999)
 _CFK_RESERVED = ("internal", "external", "replication", "token", "controller")
-# Ports of CFK's own listeners.
-_CFK_PORTS = {"internal": 9071, "external": 9092, "replication": 9072, "token": 9073, "controller": 9074}
 _FACTORS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -36,7 +33,7 @@ _CFK_SETTINGS = re.compile(
 )
 
 
-def check(cluster: OperatorCluster, setup: Setup) -> Iterator[LintDiagnostic]:
+def check(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
     strimzi = cluster.operator == STRIMZI
     yield from check_uniqueness(cluster)
     for listener in cluster.listeners:
@@ -63,116 +60,93 @@ def check_uniqueness(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
     ports: dict[str, OperatorListener] = {}
     taken = {listener.port.text for listener in cluster.listeners if listener.port is not None}
     for listener in cluster.listeners:
-        if listener.name in names:
+        if names.setdefault(listener.name, listener) is not listener:
+            value = listener.name_value
+            edits = value.replace(f"{listener.name}2") if value is not None else None
             text = f"two listeners are called {listener.name}"
-            edits = None
-            if listener.name_value is not None:
-                edits = listener.name_value.replace(f"{listener.name}2")
-            yield finding("operator-listener-name", listener.name_value or listener.location, cluster, text, edits)
-        names.setdefault(listener.name, listener)
+            yield finding("operator-listener-name", value or listener.location, cluster, text, edits)
         if listener.port is None:
             continue
-        if listener.port.text in ports:
-            free_port = next(str(port) for port in range(9092, 65536) if str(port) not in taken)
-            taken.add(free_port)
-            text = f"{ports[listener.port.text].name} and {listener.name} both have port {listener.port.text}"
-            yield finding(
-                "duplicate-port",
-                listener.port,
-                cluster,
-                text,
-                listener.port.replace(free_port),
-                why="The operator refuses this.",
-            )
-        ports.setdefault(listener.port.text, listener)
+        port = listener.port.text
+        if (first := ports.setdefault(port, listener)) is not listener:
+            free = next(str(number) for number in range(9092, 65536) if str(number) not in taken)
+            taken.add(free)
+            text, why = f"{first.name} and {listener.name} both have port {port}", "The operator refuses this."
+            yield finding("duplicate-port", listener.port, cluster, text, listener.port.replace(free), why=why)
 
 
 def check_strimzi_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
-    if not re.fullmatch(r"[a-z0-9]{1,11}", listener.name):
-        location = listener.name_value or listener.location
-        likely = re.sub(r"[^a-z0-9]", "", listener.name.lower())[:11]
+    name, kind = listener.name, listener.kind
+    if not re.fullmatch(r"[a-z0-9]{1,25}", name):  # older versions of the operator allow 11 characters
+        likely = re.sub(r"[^a-z0-9]", "", name.lower())[:11]
         edits = listener.name_value.replace(likely) if listener.name_value and likely else None
-        long = re.fullmatch(r"[a-z0-9]{12,25}", listener.name)
-        if not long:  # newer versions of the operator allow 25 characters
-            text = f"'{listener.name}' is not 1 to 25 lower-case letters and digits"
-            yield finding("operator-listener-name", location, cluster, text, edits, "name: plain")
-    port = listener.port.text if listener.port is not None else ""
+        text = f"'{name}' is not 1 to 25 lower-case letters and digits"
+        location = listener.name_value or listener.location
+        yield finding("operator-listener-name", location, cluster, text, edits, "name: plain")
     if listener.port is None:
-        yield finding(
-            "operator-listener-port", listener.location, cluster, f"{listener.name} has no port", None, "port: 9092"
-        )
-    elif not port.isdigit() or int(port) < 9092 or int(port) in _STRIMZI_PORTS:
-        taken = {listener.port.text for listener in cluster.listeners if listener.port is not None}
-        free_port = next(str(number) for number in range(9092, 9404) if str(number) not in taken)
-        text = f"{listener.name} has port {port}; allowed are 9092 and above, without 9404 and 9999"
-        yield finding("operator-listener-port", listener.port, cluster, text, listener.port.replace(free_port))
-    if listener.kind not in _STRIMZI_TYPES:
-        likely = listener.kind.lower().replace("_", "-").replace("clusterip", "cluster-ip")
+        text = f"{name} has no port"
+        yield finding("operator-listener-port", listener.location, cluster, text, None, "port: 9092")
+    elif (
+        not listener.port.text.isdigit() or int(listener.port.text) < 9092 or int(listener.port.text) in _STRIMZI_PORTS
+    ):
+        taken = {other.port.text for other in cluster.listeners if other.port is not None}
+        free = next(str(number) for number in range(9092, 9404) if str(number) not in taken)
+        text = f"{name} has port {listener.port.text}; allowed are 9092 and above, without 9404 and 9999"
+        yield finding("operator-listener-port", listener.port, cluster, text, listener.port.replace(free))
+    if kind not in _STRIMZI_TYPES:
+        likely = kind.lower().replace("_", "-").replace("clusterip", "cluster-ip")
         edits = listener.type.replace(likely) if listener.type is not None and likely in _STRIMZI_TYPES else None
-        text = f"{listener.name} has the type '{listener.kind}'; allowed: {', '.join(_STRIMZI_TYPES)}"
-        yield finding(
-            "operator-listener-type", listener.type or listener.location, cluster, text, edits, "type: internal"
-        )
+        text = f"{name} has the type '{kind}'; allowed: {', '.join(_STRIMZI_TYPES)}"
+        location = listener.type or listener.location
+        yield finding("operator-listener-type", location, cluster, text, edits, "type: internal")
     if listener.tls is None:
         why = "The operator refuses a listener without tls: true or tls: false."
-        text = f"{listener.name} does not say tls"
+        text = f"{name} does not say tls"
         yield finding("operator-listener-tls", listener.location, cluster, text, None, "tls: false", why=why)
-    elif listener.kind in ("route", "ingress") and not listener.has_tls:
-        text = f"{listener.name} is of type {listener.kind} and has no TLS"
-        yield finding("operator-listener-tls", listener.tls, cluster, text, listener.tls.replace("true"))
-    if (
-        listener.authentication is not None
-        and listener.authentication.text == "tls"
-        and listener.tls is not None
-        and not listener.has_tls
-    ):
-        text = f"{listener.name} has authentication of type tls, but no TLS"
-        yield finding("operator-authentication", listener.tls, cluster, text, listener.tls.replace("true"))
-    if listener.kind == "ingress":
+    elif not listener.has_tls:
+        if kind in ("route", "ingress"):
+            text = f"{name} is of type {kind} and has no TLS"
+            yield finding("operator-listener-tls", listener.tls, cluster, text, listener.tls.replace("true"))
+        if listener.authentication is not None and listener.authentication.text == "tls":
+            text = f"{name} has authentication of type tls, but no TLS"
+            yield finding("operator-authentication", listener.tls, cluster, text, listener.tls.replace("true"))
+    if kind == "ingress":
         if listener.bootstrap_host is None:
-            text = f"{listener.name} is of type ingress, and configuration.bootstrap.host is missing"
+            text = f"{name} is of type ingress, and configuration.bootstrap.host is missing"
             yield finding("operator-host-missing", listener.location, cluster, text, None, "bootstrap: {host: <name>}")
-        if cluster.replicas is not None and len(listener.hosts) < cluster.replicas:
-            text = f"{listener.name} has hosts for {len(listener.hosts)} of {cluster.replicas} brokers"
-            lines = [f"- {{broker: {number}, host: <name>}}" for number in range(len(listener.hosts), cluster.replicas)]
+        count = len(listener.hosts)
+        if cluster.replicas is not None and count < cluster.replicas:
+            text = f"{name} has hosts for {count} of {cluster.replicas} brokers"
+            lines = [f"- {{broker: {number}, host: <name>}}" for number in range(count, cluster.replicas)]
             yield finding("operator-host-missing", listener.location, cluster, text, None, lines)
 
 
 def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
-    is_builtin = listener.name_value is None
-    if not is_builtin and (
-        listener.name.lower() in _CFK_RESERVED or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", listener.name)
-    ):
-        location = listener.name_value or listener.location
-        text = f"'{listener.name}' is not a name for a custom listener"
-        yield finding("operator-listener-name", location, cluster, text, None, "name: customer")
-    if not is_builtin:
+    name, kind = listener.name, listener.kind
+    if listener.name_value is not None:
+        if name.lower() in _CFK_RESERVED or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name):
+            text = f"'{name}' is not a name for a custom listener"
+            yield finding("operator-listener-name", listener.name_value, cluster, text, None, "name: customer")
         port = listener.port.text if listener.port is not None else ""
         if not port.isdigit() or int(port) < 9093:
-            text = f"{listener.name} has port {port or 'none'}; allowed are 9093 and above"
+            text = f"{name} has port {port or 'none'}; allowed are 9093 and above"
             edits = listener.port.replace("9094") if listener.port is not None else None
-            yield finding(
-                "operator-listener-port", listener.port or listener.location, cluster, text, edits, "port: 9094"
-            )
+            location = listener.port or listener.location
+            yield finding("operator-listener-port", location, cluster, text, edits, "port: 9094")
     if listener.type is None:
         return
-    if listener.kind not in _CFK_TYPES:
-        likely = next((kind for kind in _CFK_TYPES if kind.lower() == listener.kind.lower()), None)
-        text = f"{listener.name} has externalAccess of type '{listener.kind}'; allowed: {', '.join(_CFK_TYPES)}"
+    if kind not in _CFK_TYPES:
+        likely = next((type_ for type_ in _CFK_TYPES if type_.lower() == kind.lower()), None)
+        text = f"{name} has externalAccess of type '{kind}'; allowed: {', '.join(_CFK_TYPES)}"
         edits = listener.type.replace(likely) if likely else None
         yield finding("operator-listener-type", listener.type, cluster, text, edits, "type: loadBalancer")
-    elif listener.kind == "nodePort":
-        if listener.bootstrap_host is None:
-            text = f"{listener.name} is of type nodePort, and nodePort.host is missing"
-            yield finding("operator-host-missing", listener.type, cluster, text, None, "nodePort: {host: <name>}")
-    elif listener.domain is None and (listener.kind != "staticForPortBasedRouting" or listener.bootstrap_host is None):
-        word = "host" if listener.kind == "staticForPortBasedRouting" else "domain"
-        text = f"{listener.name} is of type {listener.kind}, and {listener.kind}.{word} is missing"
-        yield finding(
-            "operator-host-missing", listener.type, cluster, text, None, f"{listener.kind}: {{{word}: <name>}}"
-        )
-    if listener.kind in ("route", "staticForHostBasedRouting") and not listener.has_tls:
-        text = f"{listener.name} is of type {listener.kind} and has no TLS"
+    else:
+        word = "host" if kind in ("nodePort", "staticForPortBasedRouting") else "domain"
+        if listener.bootstrap_host is None if word == "host" else listener.domain is None:
+            text, line = f"{name} is of type {kind}, and {kind}.{word} is missing", f"{kind}: {{{word}: <name>}}"
+            yield finding("operator-host-missing", listener.type, cluster, text, None, line)
+    if kind in ("route", "staticForHostBasedRouting") and not listener.has_tls:
+        text = f"{name} is of type {kind} and has no TLS"
         edits = listener.tls.replace("true") if listener.tls is not None else None
         yield finding(
             "operator-listener-tls", listener.tls or listener.type, cluster, text, edits, "tls: {enabled: true}"
@@ -180,11 +154,8 @@ def check_cfk_listener(cluster: OperatorCluster, listener: OperatorListener) -> 
 
 
 def check_advertised(cluster: OperatorCluster, listener: OperatorListener) -> Iterator[LintDiagnostic]:
-    for host in (
-        *listener.advertised,
-        *listener.hosts,
-        *((listener.bootstrap_host,) if listener.bootstrap_host else ()),
-    ):
+    bootstrap = (listener.bootstrap_host,) if listener.bootstrap_host else ()
+    for host in (*listener.advertised, *listener.hosts, *bootstrap):
         if host_kind(host.text) in (HostKind.LOOPBACK, HostKind.WILDCARD):
             text = f"{listener.name} advertises {host.text}"
             yield finding("operator-advertised", host, cluster, text, None, f"{host.key}: <name that clients reach>")
@@ -200,5 +171,4 @@ def check_settings(cluster: OperatorCluster) -> Iterator[LintDiagnostic]:
         elif key in _FACTORS and value.text.isdigit() and int(value.text) > (cluster.replicas or int(value.text)):
             phrase = "is 1 broker" if cluster.replicas == 1 else f"are {cluster.replicas} brokers"
             text = f"{key} is {value.text}, but there {phrase}"
-            edits = combine(value.replace(str(cluster.replicas)))
-            yield finding("replication-factor", value, cluster, text, edits)
+            yield finding("replication-factor", value, cluster, text, value.replace(str(cluster.replicas)))

@@ -81,7 +81,7 @@ def _topic_table(plan: MigrationPlan) -> Table:
     table.add_column("on the target", overflow="fold")
     for heading in ("partitions", "offsets", "size", "written"):
         table.add_column(heading, justify="right")
-    rows = sorted(plan.topics, key=lambda row: -(row.size or 0))
+    rows = sorted(plan.topics(), key=lambda row: -(row.size or 0))
     for row in rows[:_MAX_ROWS]:
         state = "new" if row.target_partitions is None else format_count(row.target_partitions, "partition")
         name = state if row.target == row.topic else f"{row.target} ({state})"
@@ -107,7 +107,7 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
     estimate = plan.estimate
     total = "of unknown size" if estimate.size is None else format_size(estimate.size)
     heading = (
-        f"\n{total} in {format_count(len(plan.topics), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
+        f"\n{total} in {format_count(len(plan.topics()), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
     )
     yield Text(f"{heading}growing by {format_size(estimate.rate)}/s", style="bold")
     if estimate.size is not None:

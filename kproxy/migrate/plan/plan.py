@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from kproxy.base.diagnostic import ERROR, Diagnostic, severities, to_json
-from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
-from kproxy.migrate.plan.changes import (
-    Change,
-    CreateState,
-    CreateTopic,
-    MigrationHistory,
-    plan_changes,
-    selected_topics,
-)
+from kproxy.migrate.clusters.inventory import Inventory, InventoryGap, TopicInventory
+from kproxy.migrate.plan.changes import Change, MigrationHistory, plan_changes, selected_topics
 from kproxy.migrate.plan.estimate import (
     COPY_CPU_SECONDS_PER_GB,
     CORES_PER_EXECUTOR,
@@ -23,8 +17,8 @@ from kproxy.migrate.plan.estimate import (
     Estimate,
     estimate_migration,
 )
-from kproxy.migrate.plan.rules import PlanInputs, evaluate_rules
-from kproxy.migrate.spec.migration import SIDES, Migration
+from kproxy.migrate.plan.rules import evaluate_rules
+from kproxy.migrate.spec.migration import Migration
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,91 +35,57 @@ class PlannedTopic:
     rate: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MigrationPlan:
     """The plan of a migration; `prepare` applies its `changes`."""
 
     migration: Migration
     source: Inventory
     target: Inventory
-    topics: tuple[PlannedTopic, ...]
-    changes: tuple[Change, ...]
-    findings: tuple[Diagnostic, ...]
-    estimate: Estimate
+    history: MigrationHistory = MigrationHistory()  # noqa: RUF009 - frozen
+    refused_topics: Mapping[str, str] = field(default_factory=dict)
+    """By target topic, why it could not be created."""
+    missing_rights: Sequence[InventoryGap] = ()
+    """Rights on the target that are missing, found by trying."""
+    changed_topics: Mapping[str, str] = field(default_factory=dict)
+    """By source topic with copied records, how the topic was changed since."""
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        return plan_changes(self.migration, self.source, self.target, self.history)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        return estimate_migration(selected_topics(self.migration, self.source), self.migration.limits.max_rate)
+
+    @cached_property
+    def findings(self) -> list[Diagnostic]:
+        """The findings of all rules, the worst first."""
+        return evaluate_rules(self)
 
     @property
     def is_blocked(self) -> bool:
         """True if a finding stops the migration."""
         return ERROR in severities(self.findings)
 
+    def topic_pairs(self) -> Iterator[tuple[TopicInventory, TopicInventory | None]]:
+        """Yield each selected topic with the target's topic, None if it does not exist."""
+        for topic in selected_topics(self.migration, self.source):
+            yield topic, self.target.topics.get(self.migration.target_name(topic.name))
 
-def make_plan(
-    migration: Migration,
-    source: Inventory,
-    target: Inventory,
-    history: MigrationHistory = MigrationHistory(),  # noqa: B008 - frozen
-    refused_topics: Mapping[str, str] | None = None,
-    missing_rights: Iterable[InventoryGap] = (),
-    changed_topics: Mapping[str, str] | None = None,
-) -> MigrationPlan:
-    """Return the plan of a migration.
-
-    `refused_topics` maps topics that the target would not create to the reason. `missing_rights` are rights that
-    were tried in vain. `changed_topics` maps copied topics that were deleted or replaced to a message.
-    """
-    topics = selected_topics(migration, source)
-    planned = tuple(plan_changes(migration, source, target, history))
-    estimate = estimate_migration(topics, migration.limits.max_rate)
-    principals = {side: principal(getattr(migration, side)) for side in SIDES}
-    inputs = PlanInputs(
-        migration,
-        source,
-        target,
-        history,
-        planned,
-        estimate,
-        refused_topics or {},
-        tuple(missing_rights),
-        principals,
-        changed_topics or {},
-    )
-    planned_topics = []
-    for topic in topics:
-        name = migration.target_name(topic.name)
-        existing = target.topics.get(name)
-        planned_topics.append(
+    def topics(self) -> list[PlannedTopic]:
+        return [
             PlannedTopic(
                 topic.name,
-                name,
+                self.migration.target_name(topic.name),
                 len(topic.partitions),
                 None if existing is None else len(existing.partitions),
                 topic.offsets,
                 topic.size,
                 topic.bytes_a_second,
             )
-        )
-    return MigrationPlan(
-        migration, source, target, tuple(planned_topics), planned, tuple(evaluate_rules(inputs)), estimate
-    )
-
-
-def principal(options: Mapping[str, Any]) -> str:
-    """Return the principal of a connection with these options.
-
-    Brokers do not return it, and may map names to others.
-    """
-    user = options.get("sasl-username")
-    if isinstance(user, str):
-        return f"User:{user}"
-    for key in ("sasl", "client-config", "tls-cert"):
-        if options.get(key):
-            return f"the user of {key} {options[key]}"
-    return "User:ANONYMOUS"
-
-
-def topic_creations(changes: Iterable[Change]) -> list[CreateState | CreateTopic]:
-    """Return the creations of topics among the changes."""
-    return [change for change in changes if isinstance(change, CreateState | CreateTopic)]
+            for topic, existing in self.topic_pairs()
+        ]
 
 
 def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
@@ -136,7 +96,7 @@ def plan_to_json(plan: MigrationPlan) -> dict[str, Any]:
         "can-go-on": not plan.is_blocked,
         "source": _cluster_to_json(plan.source),
         "target": _cluster_to_json(plan.target),
-        "topics": [asdict(row) for row in plan.topics],
+        "topics": [asdict(row) for row in plan.topics()],
         "changes": [{"kind": change.kind, "text": str(change)} for change in plan.changes],
         "findings": [to_json(finding) for finding in plan.findings],
         "estimate": {

@@ -15,8 +15,8 @@ from kproxy.migrate.clusters.inventory import Inventory, InventoryGap
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_topic_problems, migrated_topics
 from kproxy.migrate.copier.errorcodes import BrokerError
-from kproxy.migrate.plan.changes import MigrationHistory, plan_changes, selected_topics
-from kproxy.migrate.plan.plan import MigrationPlan, make_plan, topic_creations
+from kproxy.migrate.plan.changes import CreateState, CreateTopic, MigrationHistory, plan_changes, selected_topics
+from kproxy.migrate.plan.plan import MigrationPlan
 from kproxy.migrate.prepare.change_journal import ChangeJournal, history_of
 from kproxy.migrate.prepare.target_admin import TargetAdmin
 from kproxy.migrate.spec.migration import Migration
@@ -26,10 +26,9 @@ LogWriter = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ClusterExamination:
-    """A plan, and the history from which it was made."""
+    """A plan, and the topics that were prepared or copied before."""
 
     plan: MigrationPlan
-    history: MigrationHistory
     migrated_topics: Mapping[str, MigratedTopic] = field(default_factory=dict)
     """By source topic, the topics that the state topic describes."""
 
@@ -75,16 +74,14 @@ class ClusterPair:
             if migration.selects_topic(topic)
         }
         admin = self.target_admin(target)
-        refused_topics, missing_rights = admin.validate_creations(
-            topic_creations(plan_changes(migration, source, target, history))
-        )
+        changes = plan_changes(migration, source, target, history)
+        creations = [change for change in changes if isinstance(change, CreateState | CreateTopic)]
+        refused_topics, missing_rights = admin.validate_creations(creations)
         missing_rights += admin.check_transactional_id(f"kproxy-migration-{migration.name}")
         missing_rights += self._check_producer_id_right()
         changed_topics = find_topic_problems(self.endpoints.source, self.endpoints.target, topics)
         return ClusterExamination(
-            make_plan(migration, source, target, history, refused_topics, missing_rights, changed_topics),
-            history,
-            topics,
+            MigrationPlan(migration, source, target, history, refused_topics, missing_rights, changed_topics), topics
         )
 
     def _check_producer_id_right(self) -> list[InventoryGap]:

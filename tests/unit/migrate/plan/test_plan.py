@@ -19,7 +19,8 @@ from kproxy.migrate.clusters.inventory import (
 )
 from kproxy.migrate.plan.changes import CreateState, MigrationHistory
 from kproxy.migrate.plan.display import show_plan
-from kproxy.migrate.plan.plan import MigrationPlan, make_plan, plan_to_json, principal
+from kproxy.migrate.plan.plan import MigrationPlan, plan_to_json
+from kproxy.migrate.plan.rules import principal
 from kproxy.migrate.spec.migration import CopyLimits, GroupSelection, Migration, TopicSelection
 
 FOREVER = "9223372036854775807"
@@ -56,7 +57,7 @@ def cluster(*topics: TopicInventory, **more: object) -> Inventory:
 
 def plan(source: Inventory, target: Inventory, migration: Migration = MIGRATION, **more: object) -> MigrationPlan:
     past = more.pop("history", MigrationHistory(has_state_topic=True))
-    return make_plan(migration, source, target, past, **more)  # type: ignore[arg-type]
+    return MigrationPlan(migration, source, target, past, **more)  # type: ignore[arg-type]
 
 
 def said(made: MigrationPlan, severity: str) -> list[str]:

@@ -128,35 +128,50 @@ class Filter:
             raise ValueError("slow: allowed is a number of seconds") from None
         return cls(**names, slow=seconds, errors=query.get("errors", ["0"])[-1] not in ("0", "false", ""))
 
+    def chooses(self, labels: SessionLabels, api: str, client_id: str, software: str) -> bool:
+        """Return True if the filter lets this session, API and client through; a remark without an API has any."""
+        if self.cluster not in (None, labels.cluster) or self.node not in (None, labels.node):
+            return False
+        if self.api is not None and api and self.api.lower() != api.lower():
+            return False
+        return self.client is None or any(self.client in text for text in (labels.client, client_id, software))
+
     def matches(self, labels: SessionLabels, exchange: Exchange) -> bool:
         """Return True if the filter lets this exchange through."""
-        if self.cluster is not None and self.cluster != labels.cluster:
-            return False
-        if self.node is not None and self.node != labels.node:
-            return False
-        if self.api is not None and self.api.lower() != exchange.api.lower():
-            return False
-        if self.client is not None and not any(
-            self.client in text for text in (labels.client, exchange.client_id, exchange.software)
-        ):
-            return False
         if self.slow is not None and (exchange.seconds is None or exchange.seconds < self.slow):
             return False
-        return not self.errors or exchange.error not in (None, 0)
+        if self.errors and exchange.error in (None, 0):
+            return False
+        return self.chooses(labels, exchange.api, exchange.client_id, exchange.software)
 
 
 class FeedListener(Protocol):
     """A subscriber inside this process."""
 
-    def offer(self, observed: ObservedExchange) -> None:
-        """Take an exchange that has passed.
+    def offer(self, observed: Any, /) -> None:
+        """Take what has passed.
 
         It is called in the data plane, and must be quick.
         """
 
 
+class LineReader(FeedListener, Protocol):
+    """A subscriber outside of this process, which may be slow."""
+
+    @property
+    def is_behind(self) -> bool:
+        """True if more lines should follow at once."""
+        ...
+
+    def take_lines(self) -> bytes:
+        """Return some of what is queued, as lines."""
+        ...
+
+
 class Subscription:
-    """A reader outside of this process, which may be slow."""
+    """A reader of exchanges."""
+
+    is_behind = False  # not more than so many lines at a time
 
     def __init__(self, filter_: Filter) -> None:
         self._wanted = filter_
@@ -181,64 +196,86 @@ class Subscription:
         return b"".join(pieces)
 
 
-class Feed:
-    """All subscribers.
+class LineFeed:
+    """The subscribers of something that passes. At most `most` of them read lines.
 
-    `watch` is called with `publish` when the first one is added, and with None after the last one is removed.
+    `watch` is called with True when the first one is added, and with False after the last one is removed.
     """
 
-    def __init__(self, watch: Callable[[Emit | None], None]) -> None:
+    def __init__(self, watch: Callable[[bool], None], most: int, refusal: str) -> None:
         self._watch = watch
+        self._most = most
+        self._refusal = refusal
         self._listeners: set[FeedListener] = set()
-        self.readers = 0
-        """The number of subscribers that read lines."""
+        self._readers = 0
 
     def add(self, listener: FeedListener) -> None:
         """Add a subscriber."""
         self._listeners.add(listener)
         if len(self._listeners) == 1:
-            self._watch(self.publish)
+            self._watch(True)
 
     def remove(self, listener: FeedListener) -> None:
         """Remove a subscriber."""
         self._listeners.discard(listener)
         if not self._listeners:
-            self._watch(None)
+            self._watch(False)
+
+    def offer(self, observed: object) -> None:
+        """Pass this to all subscribers."""
+        for listener in self._listeners:
+            listener.offer(observed)
+
+    def lines(self, reader: LineReader) -> AsyncGenerator[bytes, None]:
+        """Return the lines of a reader, until the generator is closed.
+
+        Raises TooManyReaders.
+        """
+        self._check_room()
+        return self._lines(reader)
+
+    def _check_room(self) -> None:
+        if self._readers >= self._most:
+            raise TooManyReaders(f"{self._most} readers {self._refusal}: kproxy serves no more")
+
+    async def _lines(self, reader: LineReader) -> AsyncGenerator[bytes, None]:
+        # Not in `lines`: a generator that was never started does not notice that it is closed.
+        self._check_room()
+        self._readers += 1
+        self.add(reader)
+        try:
+            quiet = _ALIVE  # the first line is a sign of life
+            while True:
+                data = reader.take_lines()
+                if not data and quiet >= _ALIVE:
+                    data = b"\n"
+                if data:
+                    quiet = 0.0
+                    yield data
+                wait = 0.0 if reader.is_behind else _EVERY
+                await asyncio.sleep(wait)
+                quiet += wait
+        finally:
+            self._readers -= 1
+            self.remove(reader)
+
+
+class Feed(LineFeed):
+    """The subscribers of exchanges.
+
+    `watch` is called with `publish` when the first one is added, and with None after the last one is removed.
+    """
+
+    def __init__(self, watch: Callable[[Emit | None], None]) -> None:
+        super().__init__(lambda on: watch(self.publish if on else None), MOST_READERS, "are connected already")
 
     def publish(self, labels: SessionLabels, exchange: Exchange) -> None:
         """Pass an exchange to all subscribers."""
-        passed = ObservedExchange(time() - (perf_counter() - exchange.at), labels, exchange)
-        for listener in self._listeners:
-            listener.offer(passed)
+        self.offer(ObservedExchange(time() - (perf_counter() - exchange.at), labels, exchange))
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
         """Return lines of the exchanges that match, until the generator is closed.
 
         Raises TooManyReaders.
         """
-        self._check_room()
-        return self._lines(Subscription(filter_))
-
-    def _check_room(self) -> None:
-        if self.readers >= MOST_READERS:
-            raise TooManyReaders(f"{MOST_READERS} readers are connected already: kproxy serves no more")
-
-    async def _lines(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
-        # Not in `subscribe`: a generator that was never started does not notice that it is closed.
-        self._check_room()
-        self.readers += 1
-        self.add(subscription)
-        try:
-            quiet = _ALIVE  # the first line is a sign of life
-            while True:
-                data = subscription.take_lines()
-                if not data and quiet >= _ALIVE:
-                    data = b"\n"
-                if data:
-                    quiet = 0.0
-                    yield data
-                await asyncio.sleep(_EVERY)
-                quiet += _EVERY
-        finally:
-            self.readers -= 1
-            self.remove(subscription)
+        return self.lines(Subscription(filter_))

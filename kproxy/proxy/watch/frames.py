@@ -7,7 +7,6 @@ shown has been left out before.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections import deque
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from kproxy.proxy.watch.feed import Filter, SessionLabels, TooManyReaders, format_lost
+from kproxy.proxy.watch.feed import Filter, LineFeed, SessionLabels, format_lost
 
 if TYPE_CHECKING:
     from kproxy.protocol.capture.sessioncapture import RedactedFrame
@@ -27,8 +26,6 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_READERS = 4
 # The memory of a frame beside its bytes.
 _EACH = 500
-# How often a reader gets the queued lines, and how often a sign of life, in seconds.
-_EVERY, _ALIVE = 0.1, 5.0
 # Written in one go, in bytes and in lines: the data plane shares this thread.
 _AT_ONCE, _LINES_AT_ONCE = 256 * 1024, 500
 
@@ -90,123 +87,66 @@ def format_line(captured: CapturedFrame) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def matches(filter_: Filter, captured: CapturedFrame) -> bool:
-    """Return True if a filter lets this frame through.
+class FrameSubscription:
+    """A reader of frames, of which so many wait, and so many bytes."""
 
-    A remark about a whole session passes for any API.
-    """
-    labels, frame = captured.session.labels, captured.frame
-    if filter_.cluster not in (None, labels.cluster) or filter_.node not in (None, labels.node):
-        return False
-    if filter_.api is not None and frame.api and filter_.api.lower() != frame.api.lower():
-        return False
-    return filter_.client is None or any(
-        filter_.client in text for text in (labels.client, frame.client_id, frame.software)
-    )
-
-
-class FrameQueue:
-    """Frames that wait, with a limit of bytes.
-
-    `lost` is the number of frames that did not fit since the last `take_lost`.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, filter_: Filter, most_bytes: int = MOST_BYTES) -> None:
+        self._wanted = filter_
         self._most = most_bytes
         self._waiting: deque[CapturedFrame] = deque()
-        self.bytes = 0
-        self.lost = 0
+        self._bytes = 0
+        self._lost = 0
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    @property
+    def is_behind(self) -> bool:
+        """True if frames still wait."""
+        return bool(self._waiting)
 
-    def add(self, captured: CapturedFrame) -> None:
-        """Queue the frame, if there is room."""
-        if self.bytes + captured.cost > self._most or len(self._waiting) >= MOST_WAITING:
-            self.lost += 1
+    def offer(self, captured: CapturedFrame) -> None:
+        """Queue the frame, if the filter matches and there is room."""
+        frame = captured.frame
+        if not self._wanted.chooses(captured.session.labels, frame.api, frame.client_id, frame.software):
+            return
+        if self._bytes + captured.cost > self._most or len(self._waiting) >= MOST_WAITING:
+            self._lost += 1
             return
         self._waiting.append(captured)
-        self.bytes += captured.cost
+        self._bytes += captured.cost
 
-    def take(self) -> CapturedFrame:
-        """Remove and return the first frame."""
-        copied = self._waiting.popleft()
-        self.bytes -= copied.cost
-        return copied
-
-    def take_lost(self) -> int:
-        lost, self.lost = self.lost, 0
-        return lost
-
-
-class _FrameReader:
-    def __init__(self, filter_: Filter) -> None:
-        self.filter = filter_
-        self.queue = FrameQueue(MOST_BYTES)
-
-    def take(self) -> bytes:
+    def take_lines(self) -> bytes:
         """Return some of the queued frames, as lines."""
         pieces: list[bytes] = []
         size = 0
-        while self.queue and size < _AT_ONCE and len(pieces) < _LINES_AT_ONCE:
-            pieces.append(format_line(self.queue.take()))
+        while self._waiting and size < _AT_ONCE and len(pieces) < _LINES_AT_ONCE:
+            captured = self._waiting.popleft()
+            self._bytes -= captured.cost
+            pieces.append(format_line(captured))
             size += len(pieces[-1])
-        if self.queue.lost:
-            pieces.append(format_lost(self.queue.take_lost()))
+        if self._lost:
+            pieces.append(format_lost(self._lost))
+            self._lost = 0
         return b"".join(pieces)
 
 
-class FrameFeed:
-    """All readers of frames.
+class FrameFeed(LineFeed):
+    """The readers of frames.
 
     `capture` is called with `publish` when the first reader comes, and with None after the last one has gone.
     """
 
     def __init__(self, capture: Callable[[EmitFrame | None], None]) -> None:
-        self._capture = capture
-        self._readers: set[_FrameReader] = set()
+        super().__init__(lambda on: capture(self.publish if on else None), MOST_READERS, "capture frames already")
 
     def publish(self, session: CaptureSession, frame: RedactedFrame) -> None:
         """Pass a frame to all readers."""
-        copied = CapturedFrame.now(session, frame)
-        for reader in self._readers:
-            if matches(reader.filter, copied):
-                reader.queue.add(copied)
+        self.offer(CapturedFrame.now(session, frame))
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
         """Return lines of the frames that match, until the generator is closed.
 
         Raises TooManyReaders.
         """
-        self._check_room()
-        return self._lines(_FrameReader(filter_))
-
-    def _check_room(self) -> None:
-        if len(self._readers) >= MOST_READERS:
-            raise TooManyReaders(f"{MOST_READERS} readers capture frames already: kproxy serves no more")
-
-    async def _lines(self, reader: _FrameReader) -> AsyncGenerator[bytes, None]:
-        # Not in `subscribe`: a generator that was never started does not notice that it is closed.
-        self._check_room()
-        self._readers.add(reader)
-        try:
-            if len(self._readers) == 1:
-                self._capture(self.publish)
-            quiet = _ALIVE  # the first line is a sign of life
-            while True:
-                data = reader.take()
-                if not data and quiet >= _ALIVE:
-                    data = b"\n"
-                if data:
-                    quiet = 0.0
-                    yield data
-                wait = 0.0 if reader.queue else _EVERY
-                await asyncio.sleep(wait)
-                quiet += wait
-        finally:
-            self._readers.discard(reader)
-            if not self._readers:
-                self._capture(None)
+        return self.lines(FrameSubscription(filter_))
 
 
 def frame_filter(query: Mapping[str, Sequence[str]]) -> Filter:

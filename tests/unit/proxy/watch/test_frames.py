@@ -19,9 +19,8 @@ from kproxy.proxy.watch.frames import (
     CapturedFrame,
     CaptureSession,
     FrameFeed,
-    FrameQueue,
+    FrameSubscription,
     frame_filter,
-    matches,
 )
 
 PLACE = CaptureSession(SessionLabels("default", "2", "10.0.0.9:4711"), "127.0.0.1:19094", "1-1")
@@ -81,13 +80,20 @@ def test_a_slow_reader_loses_frames_and_hears_of_it() -> None:
 
 
 def test_small_frames_are_counted_too() -> None:
-    queue = FrameQueue(1 << 40)
+    reader = FrameSubscription(Filter(), 1 << 40)
     for _ in range(MOST_WAITING + 5):
-        queue.add(CapturedFrame(1.0, PLACE, FRAME))
-    assert (len(queue), queue.take_lost(), queue.lost) == (MOST_WAITING, 5, 0)
-    while queue:
-        queue.take()
-    assert queue.bytes == 0
+        reader.offer(CapturedFrame(1.0, PLACE, FRAME))
+    values = []
+    while reader.is_behind:
+        values += [json.loads(line) for line in reader.take_lines().splitlines()]
+    assert sum("frame" in value for value in values) == MOST_WAITING
+    assert sum(value.get("lost", 0) for value in values) == 5
+
+
+def gets(wanted: Filter, frame: RedactedFrame) -> bool:
+    reader = FrameSubscription(wanted)
+    reader.offer(CapturedFrame(1.0, PLACE, frame))
+    return reader.is_behind
 
 
 @pytest.mark.parametrize(("query", "there"), [
@@ -96,14 +102,13 @@ def test_small_frames_are_counted_too() -> None:
     ({"client": "bill"}, True), ({"client": "rdkafka"}, True), ({"client": "nobody"}, False),
 ])  # fmt: skip
 def test_filters(query: dict[str, str], there: bool) -> None:
-    wanted = Filter.from_query({name: [value] for name, value in query.items()})
-    assert matches(wanted, CapturedFrame(1.0, PLACE, FRAME)) == there
+    assert gets(Filter.from_query({name: [value] for name, value in query.items()}), FRAME) == there
 
 
 def test_a_remark_about_a_session_is_of_any_api() -> None:
     remark = replace(FRAME, key=-1, data=b"", why="nothing more of this connection is shown")
-    assert matches(Filter(api="Fetch"), CapturedFrame(1.0, PLACE, remark))
-    assert not matches(Filter(node="3"), CapturedFrame(1.0, PLACE, remark))
+    assert gets(Filter(api="Fetch"), remark)
+    assert not gets(Filter(node="3"), remark)
 
 
 def test_what_a_request_may_ask() -> None:

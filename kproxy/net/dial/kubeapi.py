@@ -67,23 +67,18 @@ class KubeApi:
         await self._logins.close()
 
     async def _with_login(self, ask: Callable[[KubeLogin], Awaitable[T]], deadline: Deadline) -> T:
-        login = await self._logins.current(deadline)
-        try:
-            return await ask(login)
-        except KubeStatusError as error:
-            if error.status != 401:
-                raise
-        # The token may have been revoked, or the file may have another one by now.
-        self._logins.discard(login)
-        login = await self._logins.current(deadline)
-        try:
-            return await ask(login)
-        except KubeStatusError as error:
-            if error.status != 401:
-                raise
+        refused: KubeStatusError | None = None
+        for _ in range(2):  # the token may have been revoked, or the file may have another one by now
+            login = await self._logins.current(deadline)
+            try:
+                return await ask(login)
+            except KubeStatusError as error:
+                if error.status != 401:
+                    raise
+                refused = error
             self._logins.discard(login)
-            text = f"the API server does not accept the login of context '{login.server.context}' ({error})"
-            raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'") from None
+        text = f"the API server does not accept the login of context '{login.server.context}' ({refused})"
+        raise ViaError("kubernetes-auth", f"{self._name}: {text}: log in again; try 'kubectl get pods'")
 
     async def _socket(self, login: KubeLogin, deadline: Deadline) -> socket.socket:
         previous = self._previous if login.server.proxy is None else self._proxy_connector(login.server.proxy)

@@ -62,6 +62,10 @@ class AdminSources:
     may_switch: Callable[[], bool] = lambda: True
     """Returns True if a cluster can be switched now."""
 
+    def has(self, name: str) -> bool:
+        """Return True if this source exists now."""
+        return getattr(self, name) is not None and (not name.startswith("switch") or self.may_switch())
+
     def current_token(self) -> str | None:
         """Return the token as it is now."""
         return self.token.current() if isinstance(self.token, TokenFile) else self.token

@@ -40,10 +40,6 @@ class TokenRule(Enum):
     ALWAYS = "always"
 
 
-def _always(sources: AdminSources) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class AdminRoute:
     """One path and one method (GET includes HEAD)."""
@@ -61,14 +57,18 @@ class AdminRoute:
     """Accept any Host, for probes, which choose it."""
     most_body: int = 0
     """The most bytes of a request's JSON; 0: it has no body."""
-    enabled: Callable[[AdminSources], bool] = _always
-    """Returns True if the route exists."""
+    needs: str = ""
+    """The source without which the route does not exist."""
 
     def __post_init__(self) -> None:
         if self.most_body > MOST_BODY:
             raise ValueError(f"{self.path} allows a body larger than {MOST_BODY} bytes")
         if self.is_change and self.token_rule in (TokenRule.NEVER, TokenRule.READS):
             raise ValueError(f"{self.path} changes something without the token")
+
+    def is_enabled(self, sources: AdminSources) -> bool:
+        """Return True if the route exists."""
+        return not self.needs or sources.has(self.needs)
 
     @property
     def is_change(self) -> bool:
@@ -92,35 +92,16 @@ TABLE: tuple[AdminRoute, ...] = (
     # Whether kproxy is ready is no secret, only why it is not: `_withheld` decides who may read that.
     AdminRoute("/readyz", handlers.readyz, token=TokenRule.NEVER, any_host=True),
     AdminRoute("/status", handlers.status),
-    AdminRoute("/sessions", handlers.sessions, enabled=lambda sources: sources.sessions is not None),
-    AdminRoute("/live", handlers.live, enabled=lambda sources: sources.live is not None),
-    AdminRoute("/tap", handlers.tap, enabled=lambda sources: sources.tap is not None),
+    AdminRoute("/sessions", handlers.sessions, needs="sessions"),
+    AdminRoute("/live", handlers.live, needs="live"),
+    AdminRoute("/tap", handlers.tap, needs="tap"),
     # It changes nothing. But it shows the names of topics, groups and users, which is more than numbers.
-    AdminRoute(
-        "/tap/frames",
-        handlers.frames,
-        changes=True,
-        refuses_browsers=True,
-        enabled=lambda sources: sources.frames is not None,
-    ),
-    AdminRoute("/quit", handlers.quit, method="POST", enabled=lambda sources: sources.quit is not None),
-    AdminRoute("/reload", handlers.reload, method="POST", enabled=lambda sources: sources.reload is not None),
+    AdminRoute("/tap/frames", handlers.frames, changes=True, refuses_browsers=True, needs="frames"),
+    AdminRoute("/quit", handlers.quit, "POST", needs="quit"),
+    AdminRoute("/reload", handlers.reload, "POST", needs="reload"),
     # It names clients. And an operator who can read it without the token would think that the switch needs none either.
-    AdminRoute(
-        "/switch",
-        handlers.switches,
-        token=TokenRule.ALWAYS,
-        refuses_browsers=True,
-        enabled=lambda sources: sources.switches is not None and sources.may_switch(),
-    ),
-    AdminRoute(
-        "/switch",
-        handlers.switch,
-        method="POST",
-        token=TokenRule.ALWAYS,
-        most_body=_MOST_COMMAND,
-        enabled=lambda sources: sources.switch is not None and sources.may_switch(),
-    ),
+    AdminRoute("/switch", handlers.switches, token=TokenRule.ALWAYS, refuses_browsers=True, needs="switches"),
+    AdminRoute("/switch", handlers.switch, "POST", token=TokenRule.ALWAYS, most_body=_MOST_COMMAND, needs="switch"),
 )
 
 
@@ -150,7 +131,7 @@ def _admit(sources: AdminSources, request: Request) -> AdminRoute:
 
     Raises RequestRefused.
     """
-    routes = {route.method: route for route in TABLE if route.path == request.path and route.enabled(sources)}
+    routes = {route.method: route for route in TABLE if route.path == request.path and route.is_enabled(sources)}
     # Check this before the path: a page that rebinds its name must not learn which paths exist.
     if not (routes and all(route.any_host for route in routes.values())) and not is_accepted(
         request.host, sources.hosts
@@ -162,7 +143,7 @@ def _admit(sources: AdminSources, request: Request) -> AdminRoute:
     if request.has_body and (route is None or not route.most_body):
         _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request for this page must not have a body")
     if not routes:
-        paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.enabled(sources))
+        paths = " ".join(route.path for route in TABLE if route.method == "GET" and route.is_enabled(sources))
         _refuse(HTTPStatus.NOT_FOUND, f"no such page; the pages are {paths}")
     if route is None:
         allowed = ", ".join([*routes, "HEAD"] if "GET" in routes else routes)

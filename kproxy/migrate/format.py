@@ -1,6 +1,11 @@
-"""Actions on a cluster as text for people (pure)."""
+"""Actions on a cluster as text for people (pure), and where a command writes its lines."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+LogWriter = Callable[[str], None]
+"""Receives a line about the progress of a command."""
 
 _PAST_TENSE = {
     "add": "added",

@@ -21,12 +21,12 @@ import yaml
 from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError, UpstreamError, ViaError
 from kproxy.dev.devcluster import DEFAULT_VERSION, DevCluster, Programs
-from kproxy.migrate.spec.switch_section import KproxySelection
-from kproxy.migrate.switch.kubernetes import addresses_of_pods
+from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
+from kproxy.migrate.switch.fleet import open_fleet
 from kproxy.net.dial import kubeapi, kubepipe
 from kproxy.net.dial.connector import Deadline
 from kproxy.net.dial.direct import DirectConnector
-from kproxy.net.dial.kubepipe import UpgradeRefused
+from kproxy.net.dial.kubehttp import UpgradeRefused
 from tests.harness.clients.going import Going, java, python
 from tests.harness.clients.spark import TWO_EXECUTORS, connector, needs_spark, session, settings, spark_home
 from tests.harness.migration.carried import in_log
@@ -360,12 +360,15 @@ def test_kproxies_of_a_switch_by_their_labels(cluster: Cluster) -> None:
         return {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
 
     wait_until(lambda: all(addresses().values()), "the pods run", 60)
-    found = addresses_of_pods(
-        KproxySelection(kubernetes="app=kproxy,tier=edge", namespace="kafka", kubeconfig=cluster.kubeconfig)
-    )
-    assert dict(found) == addresses()
+
+    def found(labels: str) -> dict[str, str]:
+        kproxies = KproxySelection(kubernetes=labels, namespace="kafka", kubeconfig=cluster.kubeconfig)
+        with open_fleet(SwitchSection(kproxies, "green")) as fleet:
+            return {kproxy.name: kproxy.client.address.host for kproxy in fleet.kproxies}
+
+    assert found("app=kproxy,tier=edge") == addresses()
     with pytest.raises(ConfigError, match="has no pod with labels app=another"):
-        addresses_of_pods(KproxySelection(kubernetes="app=another", namespace="kafka", kubeconfig=cluster.kubeconfig))
+        found("app=another")
 
 
 def discovered(cluster: Cluster, *words: str) -> list[tuple[str, list[str]]]:

@@ -39,7 +39,7 @@ async def search_kubernetes(context: str | None, namespace: str | None) -> Place
     if importlib.util.find_spec("websockets") is None:
         return PlaceResult(_NAME, problem=f"needs the package websockets: {install_command('websockets')}")
     from kproxy.net.dial.kubeapi import KubeApi  # few have its library
-    from kproxy.net.dial.kubepipe import KubeStatusError
+    from kproxy.net.dial.kubehttp import KubeStatusError
 
     async with SupervisedTaskGroup("the search in Kubernetes") as tasks:
         api = KubeApi(_NAME, context, DirectConnector(), tasks)
@@ -79,7 +79,7 @@ class _ResourceSearch:
 
         Raises KubeStatusError, UpstreamError.
         """
-        from kproxy.net.dial.kubepipe import KubeStatusError
+        from kproxy.net.dial.kubehttp import KubeStatusError
 
         namespace_path = "" if self._namespace is None else f"/namespaces/{quote(self._namespace, safe='')}"
         items: list[Mapping[str, Any]] = []

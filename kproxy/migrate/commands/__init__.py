@@ -1,10 +1,11 @@
 """The commands of `kproxy migrate`.
 
-copy     the commands `copy`, `pause`, `resume` and `status`
-group    the click group of all commands
-offsets  the command `offsets`
-prepare  the commands `schema`, `plan`, `prepare` and `undo`
-status   the status of a migration, read from the target alone
-switch   the commands `switch`, `rollback` and `finish`
-verify   the command `verify`
+arguments  options of several commands, and printing
+copy       the commands `copy`, `pause`, `resume` and `status`
+group      the click group of all commands
+offsets    the command `offsets`
+prepare    the commands `schema`, `plan`, `prepare` and `undo`
+status     the status of a migration, read from the target alone
+switch     the commands `switch`, `rollback` and `finish`
+verify     the command `verify`
 """

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.migrate.commands.arguments import FILE, JSON, MASTER
+
 if TYPE_CHECKING:
     from kproxy.migrate.copy.copyrun import CopyRun
 
-FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 _INCOMPLETE = 1
 
 
@@ -28,7 +29,7 @@ _INCOMPLETE = 1
     "--max-rate", type=click.FloatRange(min=0, min_open=True), metavar="MB/S", help="The limit of the whole job."
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve the copy's metrics for Prometheus there, at /metrics.")
-@click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+@MASTER
 @click.option("--reverse", is_flag=True, help="After a reversible switch: copy from the target to the source.")
 @click.option("--take-over", is_flag=True, help="Replace a driver that is already copying.")
 @click.option(
@@ -166,7 +167,7 @@ def _send_order(file: Path, *, paused: bool) -> int:
 
 @click.command("status")
 @FILE
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def status(file: Path, as_json: bool) -> int:
     """Show the status of the migration, read from the target cluster alone.
 

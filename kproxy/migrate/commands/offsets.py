@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.migrate.commands.arguments import AS_END, FILE, JSON, echo_escaped
+
 if TYPE_CHECKING:
     from kproxy.migrate.copier.statetopic import CopiedPartition
     from kproxy.migrate.offsets.groupsync import GroupResult
     from kproxy.migrate.spec.migration import Migration
 
 _FINE, _INCOMPLETE = 0, 1
-AS_END = click.option(
-    "--as-end",
-    multiple=True,
-    metavar="GROUP",
-    help="Translate positions of this group beyond the end of a log as the end. [repeatable]",
-)
 
 
 @click.command("offsets")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@FILE
 @click.option("--dry-run", is_flag=True, help="Only print what would be written.")
 @click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups whose names match. [repeatable]")
 @AS_END
@@ -33,7 +29,7 @@ AS_END = click.option(
 @click.option("--spark-checkpoint", nargs=2, metavar="OLD NEW", help="Make a Spark checkpoint for the target.")
 @click.option("--starting-offsets", metavar="OLD", help="Print startingOffsets for a new query, from a checkpoint.")
 @click.option("--reverse", is_flag=True, help="With a checkpoint, after a rollback: make it for the source.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def offsets(
     file: Path,
     dry_run: bool,
@@ -133,7 +129,7 @@ def _translate_groups(
     else:
         _print_table(results)
     for problem in problems:
-        _echo(problem.text, err=True)
+        echo_escaped(problem.text, err=True)
     return _INCOMPLETE if problems else _FINE
 
 
@@ -142,7 +138,7 @@ def _print_table(results: list[GroupResult]) -> None:
     from kproxy.migrate.offsets.groupsync import LOST
 
     if not results:
-        _echo("no group has committed offsets")
+        echo_escaped("no group has committed offsets")
         return
     heads = ("group", "topic", "partition", "source", "target", "how", "")
     lines = [heads]
@@ -172,9 +168,9 @@ def _print_table(results: list[GroupResult]) -> None:
             cell.rjust(width) if column in (2, 3, 4) else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        _echo("  ".join(cells).rstrip())
+        echo_escaped("  ".join(cells).rstrip())
     if any(result.kind == SHARE for result in results):
-        _echo(LOST)
+        echo_escaped(LOST)
 
 
 def _translate_checkpoint(
@@ -186,16 +182,18 @@ def _translate_checkpoint(
     if as_json:
         click.echo(json.dumps(to_record(translated), indent=2))
         return _FINE
-    _echo(
+    echo_escaped(
         f"{new_checkpoint}: the query continues after batch {translated.batch}"
         if not translated.rerun
         else _rerun_text(new_checkpoint, translated.batch)
     )
     for before, after in translated.topics.items():
         if before != after:
-            _echo(f"the query must subscribe to {after} instead of {before}")
+            echo_escaped(f"the query must subscribe to {after} instead of {before}")
     if translated.left_out:
-        _echo(f"batches {translated.left_out[0]} to {translated.left_out[-1]} are omitted: Spark does not need them")
+        echo_escaped(
+            f"batches {translated.left_out[0]} to {translated.left_out[-1]} are omitted: Spark does not need them"
+        )
     return _FINE
 
 
@@ -212,11 +210,5 @@ def _print_starting_offsets(maps: dict[tuple[str, int], CopiedPartition], checkp
         click.echo(json.dumps(record, indent=2))
         return _FINE
     for source, line in sources:
-        _echo(line if len(sources) == 1 else f"source {source}: {line}")
+        echo_escaped(line if len(sources) == 1 else f"source {source}: {line}")
     return _FINE
-
-
-def _echo(text: str, err: bool = False) -> None:
-    from kproxy.base.printable import escaped
-
-    click.echo(escaped(text), err=err)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from kproxy.migrate.commands.arguments import DRY_RUN, FILE, JSON, echo_escaped
 
 _FINE, _STOPPED = 0, 1
 _WIDTH = 80
-
-file_argument = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 
 
 def _sample(_: click.Context, __: click.Parameter, value: str) -> float:
@@ -42,8 +39,8 @@ def schema() -> int:
 
 
 @click.command()
-@file_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@FILE
+@JSON
 @click.option(
     "--sample",
     default="5s",
@@ -61,23 +58,23 @@ def plan(file: Path, as_json: bool, sample: float) -> int:
     from kproxy.base.diagnostic import exit_code
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.plan.display import show_plan
-    from kproxy.migrate.plan.plan import plan_to_json as in_json
+    from kproxy.migrate.plan.plan import plan_to_json
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
-    from kproxy.migrate.spec import document
+    from kproxy.migrate.spec.document import read_migration
 
-    migration = document.read_migration(file)
+    migration = read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         migration_plan = clusters.examine(sample, _log_progress).plan
     if as_json:
-        click.echo(json.dumps(in_json(migration_plan), indent=2))
+        click.echo(json.dumps(plan_to_json(migration_plan), indent=2))
     else:
         show_plan(migration_plan, _console())
     return exit_code(migration_plan.findings)
 
 
 @click.command()
-@file_argument
-@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@FILE
+@DRY_RUN
 def prepare(file: Path, dry_run: bool) -> int:
     """Make the target ready: topics, ACLs, quotas, producer ids, the state of the migration.
 
@@ -93,31 +90,31 @@ def prepare(file: Path, dry_run: bool) -> int:
     from kproxy.migrate.format import describe_action
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.prepare.preparation import Preparation
-    from kproxy.migrate.spec import document
+    from kproxy.migrate.spec.document import read_migration
 
-    migration = document.read_migration(file)
+    migration = read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
         examination = clusters.examine(0.0, _log_progress)
         show(finding for finding in examination.plan.findings if finding.severity is not NOTE)
         if examination.plan.is_blocked:
-            _echo("Nothing was changed. Resolve the items marked 'error'.")
+            echo_escaped("Nothing was changed. Resolve the items marked 'error'.")
             return _STOPPED
         if dry_run:
             for change in examination.plan.changes:
-                _echo(describe_action(str(change), dry_run=True))
-            _echo("would raise the target's producer ids above the source's, if they are not higher already")
+                echo_escaped(describe_action(str(change), dry_run=True))
+            echo_escaped("would raise the target's producer ids above the source's, if they are not higher already")
             return _FINE
-        result = Preparation(clusters, examination, _echo).run()
+        result = Preparation(clusters, examination, echo_escaped).run()
     for text in result.failed:
-        _echo(text)
+        echo_escaped(text)
     if not result.applied and not result.failed:
-        _echo("Nothing to do: the target is prepared.")
+        echo_escaped("Nothing to do: the target is prepared.")
     return _STOPPED if result.failed else _FINE
 
 
 @click.command()
-@file_argument
-@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@FILE
+@DRY_RUN
 @click.option("--force", is_flag=True, help="Also delete topics with records that kproxy did not copy.")
 def undo(file: Path, dry_run: bool, force: bool) -> int:
     """Revert the changes of 'kproxy migrate prepare', by its journal on the target.
@@ -131,20 +128,14 @@ def undo(file: Path, dry_run: bool, force: bool) -> int:
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.prepare.cluster_pair import ClusterPair
     from kproxy.migrate.prepare.undo import Undo
-    from kproxy.migrate.spec import document
+    from kproxy.migrate.spec.document import read_migration
 
-    migration = document.read_migration(file)
+    migration = read_migration(file)
     with open_endpoints(migration) as endpoints, ClusterPair(migration, endpoints) as clusters:
-        result = Undo(clusters, _echo, force=force, dry_run=dry_run).run()
+        result = Undo(clusters, echo_escaped, force=force, dry_run=dry_run).run()
     for text in [f"stays: {text}" for text in result.remaining] + result.failed:
-        _echo(text)
+        echo_escaped(text)
     return _STOPPED if result.remaining or result.failed else _FINE
-
-
-def _echo(text: str) -> None:
-    from kproxy.base.printable import escaped
-
-    click.echo(escaped(text))
 
 
 def _log_progress(text: str) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.migrate.commands.offsets import AS_END
+from kproxy.migrate.commands.arguments import AS_END, DRY_RUN, FILE, MASTER, echo_escaped
 
 if TYPE_CHECKING:
-    from kproxy.migrate.switch.drive import DriveResult
-    from kproxy.migrate.switch.operations import SwitchResult
+    from kproxy.migrate.switch.report import SwitchResult
 
-FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-MASTER = click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*,4]]")
+CHECK_ONLY = click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 LOST = click.option("--lost", multiple=True, metavar="KPROXY", help="This kproxy will not come back. [repeatable]")
 _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
@@ -24,7 +21,7 @@ _FINE, _STOPPED, _UNDONE, _INCOMPLETE = 0, 1, 3, 4
 
 @click.command("switch")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
+@CHECK_ONLY
 @click.option(
     "--reversible",
     is_flag=True,
@@ -85,7 +82,7 @@ def switch(
     from kproxy.base.errors import ConfigError
     from kproxy.migrate.spec.document import read_migration
     from kproxy.migrate.switch.client_selection import parse_selection
-    from kproxy.migrate.switch.operations import resume_or_abort, run_switch
+    from kproxy.migrate.switch.operations import open_context, resume_or_abort, switch_clients
 
     if sum((dry_run, resume, abort)) > 1 or (reversible and (resume or abort)) or (lost and not (resume or abort)):
         raise ConfigError(
@@ -101,24 +98,20 @@ def switch(
     migration = read_migration(file).with_as_end(as_end)
     if resume or abort:
         return _exit_code(resume_or_abort(migration, log_progress, abort=abort, lost=lost), as_json)
-    return _exit_code(
-        run_switch(
-            migration,
-            master,
-            log_progress,
-            show,
-            _result_printer(as_json),
+    with open_context(migration, master, log_progress, show) as context:
+        result = switch_clients(
+            context,
+            lambda result: _print_result(result, as_json),
             dry_run=dry_run,
             reversible=reversible,
             selection=chosen,
-        ),
-        as_json,
-    )
+        )
+    return _exit_code(result, as_json)
 
 
 @click.command("rollback")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Run only the steps before writes are held.")
+@CHECK_ONLY
 @click.option(
     "--only",
     multiple=True,
@@ -163,7 +156,7 @@ def rollback(
 
 @click.command("finish")
 @FILE
-@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@DRY_RUN
 @click.option("--force", is_flag=True, help="Finish even if the source or a kproxy does not reply.")
 def finish(file: Path, dry_run: bool, force: bool) -> int:
     """End the migration. A rollback is impossible afterwards.
@@ -183,15 +176,6 @@ def finish(file: Path, dry_run: bool, force: bool) -> int:
     return _STOPPED if remaining else _FINE
 
 
-def _result_printer(as_json: bool) -> Callable[[SwitchResult], None]:
-    def tell(result: SwitchResult) -> None:
-        """Print the result before the command continues with the copy back."""
-        assert result.drive_result is not None
-        _print_result(result.drive_result, as_json, result)
-
-    return tell
-
-
 def _exit_code(result: SwitchResult, as_json: bool) -> int:
     from kproxy.proxy.switching.twophase import CoordinatorOutcome
 
@@ -200,22 +184,18 @@ def _exit_code(result: SwitchResult, as_json: bool) -> int:
             log_progress(line)
         return _STOPPED if result.blocked else _FINE
     if not result.reported:
-        _print_result(result.drive_result, as_json, result)
-    return {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}.get(
-        result.drive_result.end, _INCOMPLETE
-    )
+        _print_result(result, as_json)
+    codes = {CoordinatorOutcome.RELEASED: _FINE, CoordinatorOutcome.UNDONE: _UNDONE}
+    return codes.get(result.drive_result.end, _INCOMPLETE)
 
 
-def _print_result(driven: DriveResult, as_json: bool, result: SwitchResult) -> None:
-    from kproxy.migrate.switch.report import result_lines
-    from kproxy.migrate.switch.report import result_to_json as in_json
+def _print_result(result: SwitchResult, as_json: bool) -> None:
+    from kproxy.migrate.switch.report import result_lines, result_to_json
 
     if as_json:
-        click.echo(
-            json.dumps(in_json(driven, result.timings, result.ended_transactions, result.client_lines), indent=2)
-        )
+        click.echo(json.dumps(result_to_json(result), indent=2))
         return
-    for line in result_lines(driven, result.timings, result.ended_transactions, result.client_lines):
+    for line in result_lines(result):
         echo_escaped(line)
 
 
@@ -224,9 +204,3 @@ def log_progress(text: str) -> None:
     from datetime import datetime
 
     echo_escaped(f"{datetime.now().strftime('%H:%M:%S.%f')[:-3]} {text}", err=True)
-
-
-def echo_escaped(text: str, err: bool = False) -> None:
-    from kproxy.base.printable import escaped
-
-    click.echo(escaped(text), err=err)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.base.errors import ConfigError
+from kproxy.migrate.commands.arguments import FILE, JSON
 
 if TYPE_CHECKING:
     from kproxy.migrate.verify.results import LagSample
@@ -29,7 +30,7 @@ def _read_lag_samples(target: str, name: str) -> list[LagSample]:
 
 
 @click.command("verify")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@FILE
 @click.option(
     "--sample",
     type=click.FloatRange(0, 1, min_open=True),
@@ -41,7 +42,7 @@ def _read_lag_samples(target: str, name: str) -> list[LagSample]:
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML report."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.option("--master", metavar="URL", help="Spark's master. [default: spark-submit's, else local[*]]")
 def verify_command(
     file: Path,
@@ -67,8 +68,7 @@ def verify_command(
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read_migration
-    from kproxy.migrate.verify.report import render_text
-    from kproxy.migrate.verify.report import to_json as said_json
+    from kproxy.migrate.verify.report import render_text, to_json
     from kproxy.migrate.verify.reportpage import render_page
     from kproxy.migrate.verify.runner import run_verification
 
@@ -89,7 +89,7 @@ def verify_command(
             on_progress=lambda line: click.echo(line, err=True),
         )
     if as_json:
-        click.echo(json.dumps(said_json(result), indent=2))
+        click.echo(json.dumps(to_json(result), indent=2))
     else:
         fancy = "utf" in (sys.stdout.encoding or "").lower()
         for line in render_text(result, fancy=fancy):

@@ -11,10 +11,10 @@ from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topi
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.format import describe_action
+from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds
-from kproxy.migrate.prepare.cluster_pair import ClusterExamination, ClusterPair, LogWriter
+from kproxy.migrate.prepare.cluster_pair import ClusterExamination, ClusterPair
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, TargetAdmin, raise_first_error
 
 # Of the margin, the share that may be used up before a further run raises producer ids again.

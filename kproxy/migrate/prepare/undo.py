@@ -17,7 +17,7 @@ from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import parse_copied_partitions
-from kproxy.migrate.format import describe_action
+from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
 from kproxy.migrate.offsets.unknown_records import count_unknown_records
 from kproxy.migrate.plan.changes import (
@@ -31,7 +31,7 @@ from kproxy.migrate.plan.changes import (
     describe_entity,
 )
 from kproxy.migrate.prepare.change_journal import ChangeJournal, JournaledChange, RaiseProducerIds, read_changes
-from kproxy.migrate.prepare.cluster_pair import ClusterPair, LogWriter
+from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, ChangeErrors, TargetAdmin
 
 _POLL_INTERVAL = 0.5

@@ -1,7 +1,6 @@
 """`kproxy migrate switch`: moving the clients of all kproxies to the other cluster at once, and back.
 
 fleet                the kproxies of a switch: their addresses, and concurrent requests to all of them
-kubernetes           addresses of pods, by labels
 kproxy_replies       the replies of a kproxy at /switch (pure)
 readiness            checks that the kproxies can be switched (pure)
 client_effects       what clients observe during a switch (pure)
@@ -11,14 +10,12 @@ client_selection     the option `--only`: the clients that are switched by thems
 final_sync           the last round of the copy, its verification, and the last positions
 preflight            the checks before writes are held
 drive                runs the state machine of `kproxy.proxy.switching` against real kproxies
-switch_run           the steps that a switch and a rollback share: kproxies, findings, the drive
-synced_switch        a switch or rollback with a final sync, from the preflight to the release
+switch_run           a switch or rollback, from the preflight to the release
 operations           the commands `switch` and `rollback`, and resuming an interrupted one
 inverse_offset_map   states and offset maps of a copy in the other direction (pure)
 reverse_copy         the copy from the target to the source, and the rollback that uses it
 partial_rollback     the rollback of clients that were switched by themselves and only read
 checkpoint_rollback  offset maps for a Spark checkpoint after a rollback
-next_steps           where clients are when no switch is in progress, and the next command
 finish               the end of a migration
-report               the result of a switch as text and as JSON (pure)
+report               the result of a switch as text and as JSON, and the next command
 """

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
+from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import SwitchEntry
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused
@@ -39,7 +40,6 @@ from kproxy.proxy.switching.twophase import (
 
 HoldTask = Callable[[float], None]
 """A task of the hold. Its argument is its deadline, of time.monotonic. Raises KproxyError."""
-LogWriter = Callable[[str], None]
 
 
 class EntryWriter(Protocol):

@@ -11,7 +11,7 @@ from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
-from kproxy.migrate.format import describe_action
+from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.journal.switch_journal import SwitchEntry, read_last_switch
 from kproxy.migrate.plan.changes import AlterTopic, CreateTopic
 from kproxy.migrate.prepare.change_journal import ChangeJournal, read_changes
@@ -25,7 +25,6 @@ from kproxy.migrate.switch.reverse_copy import topic_exists
 from kproxy.proxy.switching.participant import Phase
 from kproxy.proxy.switching.parts import split_unit
 
-LogWriter = Callable[[str], None]
 Configs = Mapping[str, str | None]
 
 

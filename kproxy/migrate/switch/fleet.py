@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import math
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import h11
 
 from kproxy.base.address import Address
 from kproxy.base.errors import AdminError, ConfigError
+from kproxy.base.printable import one_line
 from kproxy.migrate.spec.switch_section import HTTPS, KproxySelection, SwitchSection
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply, read_command_reply
-from kproxy.migrate.switch.kubernetes import addresses_of_pods
 from kproxy.net.blocking import can_connect, resolve
+from kproxy.net.dial.kubeconfig import BadKubeconfig, KubeServer, read_kube_server
+from kproxy.net.dial.kubeconfig import tls_context as kubernetes_tls
+from kproxy.net.dial.kubehttp import KubeHttp, KubeStatusError
+from kproxy.net.dial.kubelogin import KubeLogin
 from kproxy.proxy.admin import bearer
 from kproxy.proxy.admin.client import AdminClient, tls_context
 from kproxy.proxy.switching.asjson import PART
@@ -26,6 +36,7 @@ T = TypeVar("T")
 SWITCH_PATH = "/switch"
 # For one answer, in seconds. A hold lasts 25 at most.
 REPLY_TIMEOUT = 3.0
+_KUBERNETES_TIMEOUT = 10.0
 # Between the name of a kproxy and that of a part of its cluster.
 _PART_SEPARATOR = " "
 # Asked at once. Each question takes a thread, and mostly waits.
@@ -165,7 +176,7 @@ def open_fleet(switch: SwitchSection, seconds: float = REPLY_TIMEOUT) -> KproxyF
 def _addresses(kproxies: KproxySelection) -> Iterator[tuple[str, Address, str, bool]]:
     """Yield for each kproxy its name for people, address, host of its certificate, and whether it uses HTTPS."""
     if kproxies.kubernetes:
-        for name, host in addresses_of_pods(kproxies):
+        for name, host in _addresses_of_pods(kproxies):
             yield name, Address(host, kproxies.port), host, kproxies.https
         return
     for text in kproxies.addresses or (kproxies.dns,):
@@ -206,3 +217,72 @@ def _tls_context(ca: Path | None) -> ssl.SSLContext:
         return tls_context(ca)
     except ValueError as error:
         raise ConfigError(f"switch.ca: {ca}: {error}") from None
+
+
+async def _request_json(server: KubeServer, path: str) -> object:
+    login = KubeLogin(
+        server, kubernetes_tls(server, server.pems) if server.tls else None, server.authorization, math.inf
+    )
+    host, port = server.address.host, server.address.port
+    async with asyncio.timeout(_KUBERNETES_TIMEOUT):
+        reader, writer = await asyncio.open_connection(host, port, ssl=login.tls, server_hostname=login.tls_name)
+        try:
+            return json.loads(await KubeHttp(reader, writer, login).get(path))
+        finally:
+            writer.transport.abort()
+
+
+def _addresses_of_pods(kproxies: KproxySelection) -> list[tuple[str, str]]:
+    """Return the name and IP address of each running pod with these labels. Raises ConfigError.
+
+    The kubeconfig has the server and the credentials. Programs that make tokens (`exec`) are not run. In a pod without
+    a kubeconfig, its service account is used.
+    """
+    try:
+        server = read_kube_server(None, kproxies.kubeconfig)
+        _check_server(server)
+        namespace = kproxies.namespace or server.namespace
+        path = (
+            f"/api/v1/namespaces/{quote(namespace, safe='')}/pods?{urlencode({'labelSelector': kproxies.kubernetes})}"
+        )
+        addresses = list(_running_pods(asyncio.run(_request_json(server, path))))
+    except BadKubeconfig as error:
+        raise ConfigError(f"switch.kproxies: {error}") from None
+    except KubeStatusError as error:
+        advice = "; allowed: a user that may list pods" if error.status in (401, 403) else ""
+        text = f"Kubernetes at {server.url} answers with HTTP {error.status}{advice}"
+        raise ConfigError(f"switch.kproxies: {text}") from None
+    except (OSError, EOFError, h11.RemoteProtocolError) as error:
+        text = one_line(getattr(error, "strerror", None) or str(error) or type(error).__name__, 300)
+        raise ConfigError(f"switch.kproxies: no answer from Kubernetes at {server.url}: {text}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise ConfigError(f"switch.kproxies: the server at {server.url} does not answer as Kubernetes does") from None
+    if not addresses:
+        raise ConfigError(f"switch.kproxies: namespace {namespace} has no pod with labels {kproxies.kubernetes}")
+    return sorted(addresses)
+
+
+def _check_server(server: KubeServer) -> None:
+    """Raise BadKubeconfig if the context needs what kproxy does not do here."""
+    if server.plugin is not None:
+        raise BadKubeconfig(
+            f"context '{server.context}' runs a program to log in, which kproxy does not do here: give"
+            " the pods' addresses as a list, or a kubeconfig with a token (kubectl create token)"
+        )
+    if server.proxy is not None:
+        raise BadKubeconfig(
+            f"context '{server.context}' has a proxy-url, which kproxy does not use here: give the pods' addresses as"
+            " a list"
+        )
+
+
+def _running_pods(answer: Any) -> Iterator[tuple[str, str]]:
+    for pod in answer["items"]:
+        status = pod.get("status") or {}
+        if status.get("phase") in ("Succeeded", "Failed"):
+            continue
+        name = one_line(str(pod.get("metadata", {}).get("name", "?")), 253)
+        if status.get("phase") != "Running" or not status.get("podIP"):
+            # It may start in a moment, and would then serve clients whose writes no kproxy holds.
+            raise ConfigError(f"switch.kproxies: pod {name} does not run yet: wait until all pods run, then try again")
+        yield name, str(status["podIP"])

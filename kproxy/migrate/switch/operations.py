@@ -5,54 +5,32 @@ from __future__ import annotations
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
-from typing import Any
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
-from kproxy.migrate.clusters.endpoints import ClusterEndpoints, open_endpoints, open_target
+from kproxy.migrate.clusters.endpoints import open_endpoints, open_target
 from kproxy.migrate.copy.sparksession import spark_session
+from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SwitchEntry, SwitchJournal, read_last_switch
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch.client_selection import ClientSelection
-from kproxy.migrate.switch.drive import TIMEOUTS, Drive, DriveResult, DriveTimeouts, LogWriter
-from kproxy.migrate.switch.final_sync import SyncTimings
+from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, MissingKproxy, open_fleet, split_name
 from kproxy.migrate.switch.inverse_offset_map import swap_endpoints
-from kproxy.migrate.switch.next_steps import describe_copies, describe_no_switch
 from kproxy.migrate.switch.partial_rollback import PartialRollback
-from kproxy.migrate.switch.report import describe_returned_clients
+from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, describe_returned_clients
 from kproxy.migrate.switch.reverse_copy import ReverseCopy, RollbackContinuation, read_reverse_migration
-from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
-from kproxy.migrate.switch.synced_switch import SwitchSetup, SyncedSwitch
-from kproxy.migrate.switch.transactions import OpenTransaction
+from kproxy.migrate.switch.switch_run import ReportFindings, SwitchContext, SwitchRun, SwitchSetup, SyncedSwitch
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, SwitchPlan, driver_id
 
 # How long to wait for clients to reconnect before the report names the missing ones, in seconds.
 _RECONNECT_TIMEOUT, _POLL_INTERVAL = 10.0, 0.5
-
-
-@dataclass(slots=True)
-class SwitchResult:
-    """The result of a switch, rollback, resume or abort."""
-
-    drive_result: DriveResult | None
-    """None if no write was held."""
-    message: str = ""
-    """The text to print if no write was held."""
-    blocked: bool = False
-    """True if a finding stopped it before writes were held."""
-    timings: SyncTimings | None = None
-    ended_transactions: Sequence[OpenTransaction] = ()
-    reported: bool = False
-    """True if the result was printed already."""
-    client_lines: Sequence[str] = ()
-    """Lines about the clients that reconnected."""
 
 
 def require_switch_section(migration: Migration) -> SwitchSection:
@@ -66,76 +44,38 @@ def require_switch_section(migration: Migration) -> SwitchSection:
 
 
 @contextmanager
-def _open_all(
-    migration: Migration, master: str | None
-) -> Iterator[tuple[Any, ClusterEndpoints, KproxyFleet, SwitchSection]]:
+def open_context(
+    migration: Migration, master: str | None, log: LogWriter, report: ReportFindings
+) -> Iterator[SwitchContext]:
+    """Open all connections of a switch or rollback, and Spark, while the context is open."""
     section = require_switch_section(migration)
     with (
-        open_fleet(section) as kproxies,
+        open_fleet(section) as fleet,
         # The last check is of few records, while writes are held.
         spark_session(f"kproxy migrate {migration.name}: switch", master, reads_kafka=True, short_jobs=True) as spark,
         open_endpoints(migration, spark) as endpoints,
     ):
-        yield spark, endpoints, kproxies, section
-
-
-def run_switch(
-    migration: Migration,
-    master: str | None,
-    log: LogWriter,
-    report: ReportFindings,
-    print_result: Callable[[SwitchResult], None],
-    *,
-    dry_run: bool,
-    reversible: bool,
-    selection: ClientSelection | None = None,
-) -> SwitchResult:
-    """Switch the clients. `print_result` is called before this continues to copy back."""
-    with _open_all(migration, master) as (spark, endpoints, kproxies, section):
-        return switch_clients(
-            spark,
-            migration,
-            endpoints,
-            kproxies,
-            section,
-            log,
-            report,
-            print_result,
-            dry_run=dry_run,
-            reversible=reversible,
-            selection=selection,
-        )
+        yield SwitchContext(spark, migration, endpoints, fleet, section, log, report)
 
 
 def switch_clients(
-    spark: Any,
-    migration: Migration,
-    endpoints: ClusterEndpoints,
-    kproxies: KproxyFleet,
-    section: SwitchSection,
-    log: LogWriter,
-    report: ReportFindings,
+    context: SwitchContext,
     print_result: Callable[[SwitchResult], None],
     *,
     dry_run: bool,
     reversible: bool,
     selection: ClientSelection | None = None,
-    limits: DriveTimeouts = TIMEOUTS,
     until: Callable[[ReverseCopy], None] = ReverseCopy.wait,
 ) -> SwitchResult:
-    """Switch the clients with open connections. `until` waits for the end of the reverse copy."""
-    reverse_copy = ReverseCopy(spark, migration, endpoints, log)
-    setup = SwitchSetup(
-        migration,
-        endpoints,
-        section.target_upstream,
-        journal_cluster=endpoints.target,
-        journal_name=migration.name,
-        selection=selection,
-    )
+    """Switch the clients.
+
+    `print_result` is called before this continues to copy back. `until` waits for the end of the reverse copy.
+    """
+    reverse_copy = ReverseCopy(context.spark, context.migration, context.endpoints, context.log)
+    setup = SwitchSetup(context.migration, context.endpoints, context.section.target_upstream, selection=selection)
     if reversible:
         setup = replace(setup, before_hold=reverse_copy.prepare, during_hold=reverse_copy.begin_during_hold)
-    switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
+    switch = SyncedSwitch(context, setup)
     try:
         with abort_on_signal(switch.abort):
             result = _result_of(switch, switch.run(dry_run=dry_run, reversible=reversible))
@@ -143,21 +83,18 @@ def switch_clients(
         if reverse_copy.is_prepared:
             reverse_copy.undo()
         raise
-    if not reversible or result.drive_result is None:
-        if reverse_copy.is_prepared:
-            reverse_copy.undo()
-        return result
-    if result.drive_result.end is CoordinatorOutcome.UNDONE:
+    outcome = None if result.drive_result is None else result.drive_result.end
+    if reverse_copy.is_prepared and outcome in (None, CoordinatorOutcome.UNDONE):
         reverse_copy.undo()
-    elif result.drive_result.end is CoordinatorOutcome.RELEASED:
+    elif reversible and outcome is CoordinatorOutcome.RELEASED:
         print_result(result)
         result.reported = True
-        log("copying records from the target back to the source, until Ctrl-C or kproxy migrate rollback")
+        context.log("copying records from the target back to the source, until Ctrl-C or kproxy migrate rollback")
         try:
             with abort_on_signal(lambda _: reverse_copy.close()):
                 until(reverse_copy)
         except ConfigError as error:  # another one copies back, or clients have gone back
-            log(str(error))
+            context.log(str(error))
     reverse_copy.close()
     return result
 
@@ -179,32 +116,18 @@ def run_rollback(
         if dry_run:
             return SwitchResult(None, f"{entry.what} {entry.switch} has not finished: rollback would abort it")
         return resume_or_abort(migration, log, abort=True, lost=lost)
-    with _open_all(migration, master) as (spark, endpoints, kproxies, section):
-        return roll_back_clients(
-            spark, migration, endpoints, kproxies, section, log, report, dry_run=dry_run, selection=selection
-        )
+    with open_context(migration, master, log, report) as context:
+        return roll_back_clients(context, dry_run=dry_run, selection=selection)
 
 
 def roll_back_clients(
-    spark: Any,
-    migration: Migration,
-    endpoints: ClusterEndpoints,
-    kproxies: KproxyFleet,
-    section: SwitchSection,
-    log: LogWriter,
-    report: ReportFindings,
-    *,
-    dry_run: bool,
-    selection: ClientSelection | None = None,
-    limits: DriveTimeouts = TIMEOUTS,
+    context: SwitchContext, *, dry_run: bool, selection: ClientSelection | None = None
 ) -> SwitchResult:
-    """Move the clients back after a switch, with open connections.
-
-    `selection`: the clients, if not all were switched.
-    """
+    """Move the clients back after a switch. `selection`: the clients, if not all were switched."""
+    migration, endpoints = context.migration, context.endpoints
     entry = read_last_switch(endpoints.target, migration.name)
     if entry is not None and entry.parts_on_target:
-        rollback = PartialRollback(spark, migration, endpoints, kproxies, section, log, report, limits)
+        rollback = PartialRollback(context)
         with abort_on_signal(rollback.abort):
             return _result_of(rollback, rollback.run(selection, dry_run=dry_run))
     if selection is not None:
@@ -225,16 +148,14 @@ def roll_back_clients(
         swap_endpoints(endpoints),
         entry.source_upstream,
         ROLLBACK,
-        endpoints.target,
-        migration.name,
         force=True,
         during_hold=continuation.during_hold,
         compose=continuation.compose,
     )
     if not dry_run:
         with ClusterPair(reverse, setup.endpoints) as sides:  # raises producer ids
-            Preparation(sides, sides.examine(0.0), lambda text: log(f"reverse copy: {text}")).run()
-    switch = SyncedSwitch(spark, setup, kproxies, section, log, report, limits)
+            Preparation(sides, sides.examine(0.0), lambda text: context.log(f"reverse copy: {text}")).run()
+    switch = SyncedSwitch(context, setup)
     with abort_on_signal(switch.abort):
         return _result_of(switch, switch.run(dry_run=dry_run, reversible=True))
 
@@ -245,13 +166,11 @@ def _result_of(run: SwitchRun, driven: DriveResult | None) -> SwitchResult:
         return SwitchResult(
             driven, timings=run.timings, ended_transactions=run.ended_transactions, client_lines=clients
         )
-    stopped = run.preflight.is_blocked
-    message = (
-        "Preflight failed; no writes were held. Resolve the items marked 'error'."
-        if stopped
-        else "Preflight passed; no writes were held. The switch can be done."
-    )
-    return SwitchResult(None, message, stopped)
+    if run.preflight.is_blocked:
+        return SwitchResult(
+            None, "Preflight failed; no writes were held. Resolve the items marked 'error'.", blocked=True
+        )
+    return SwitchResult(None, "Preflight passed; no writes were held. The switch can be done.")
 
 
 def _await_clients(run: SwitchRun) -> list[str]:
@@ -259,9 +178,9 @@ def _await_clients(run: SwitchRun) -> list[str]:
     before = run.unit_replies()
     until = time.monotonic() + _RECONNECT_TIMEOUT
     while True:
-        answers = [answer for _, answer in run.fleet.request_all(lambda reply: reply.read_state())]
+        answers = [answer for _, answer in run.fleet.request_all(Kproxy.read_state)]
         all_returned, lines = describe_returned_clients(
-            before, [kproxy for kproxy in answers if not isinstance(kproxy, AdminError)]
+            before, [answer for answer in answers if not isinstance(answer, AdminError)]
         )
         if all_returned or time.monotonic() > until:
             return lines
@@ -302,17 +221,15 @@ def abort_on_signal(abort: Callable[[str], None]) -> Iterator[None]:
         abort(f"{signal.Signals(number).name} was received")
 
     try:
-        before = {
-            signal_number: signal.signal(signal_number, handle) for signal_number in (signal.SIGTERM, signal.SIGINT)
-        }
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     except ValueError:
         yield
         return
     try:
         yield
     finally:
-        for signal_number, handler in before.items():
-            signal.signal(signal_number, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def resume_drive(
@@ -324,8 +241,6 @@ def resume_drive(
     *,
     abort: bool,
     lost: Iterable[str] = (),
-    limits: DriveTimeouts = TIMEOUTS,
-    started: Callable[[Drive], None] = lambda _: None,
 ) -> DriveResult | None:
     """Continue a switch whose driver has died, or abort it. Returns None if there is none."""
     with SwitchJournal(target, name) as journal:
@@ -353,9 +268,8 @@ def resume_drive(
                 decided=entry.decision,
                 abort=abort,
             )
-            drive = Drive(plan, participants, journal, replace(entry, kproxies=remaining, ended=False), {}, log, limits)
-            started(drive)
-            return drive.run()
+            entry = replace(entry, kproxies=remaining, ended=False)
+            return Drive(plan, participants, journal, entry, {}, log).run()
 
 
 def _fleet_of_switch(fleet: KproxyFleet, names: Iterable[str], cluster: str) -> KproxyFleet:

@@ -30,17 +30,15 @@ from kproxy.migrate.offsets.groupsync import (
 )
 from kproxy.migrate.offsets.unknown_records import count_beyond
 from kproxy.migrate.spec.migration import Migration
-from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import ClientSelection
-from kproxy.migrate.switch.drive import TIMEOUTS, DriveResult, DriveTimeouts, HoldTask, LogWriter
+from kproxy.migrate.switch.drive import DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings
-from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
-from kproxy.migrate.switch.switch_run import ReportFindings, SwitchRun
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
@@ -199,20 +197,10 @@ def _foreign_records_error(topic: str, partition: int, count: int) -> FinalSyncE
 class PartialRollback(SwitchRun):
     """The rollback of one part."""
 
-    def __init__(
-        self,
-        spark: Any,
-        migration: Migration,
-        endpoints: ClusterEndpoints,
-        fleet: KproxyFleet,
-        section: SwitchSection,
-        log: LogWriter,
-        report: ReportFindings,
-        timeouts: DriveTimeouts = TIMEOUTS,
-    ) -> None:
-        super().__init__(fleet, section, log, report, timeouts)
-        self._migration, self._endpoints = migration, endpoints
-        self._positions = TargetPositions(spark, migration, endpoints)
+    def __init__(self, context: SwitchContext) -> None:
+        super().__init__(context)
+        self._migration, self._endpoints = context.migration, context.endpoints
+        self._positions = TargetPositions(context.spark, context.migration, context.endpoints)
         self.timings, self.ended_transactions = self._positions.timings, ()
 
     def run(self, selection: ClientSelection | None, *, dry_run: bool) -> DriveResult | None:
@@ -243,9 +231,7 @@ class PartialRollback(SwitchRun):
             return self.drive_switch(journal, ROLLBACK, last.source_upstream, complete_entry, self._hold_tasks())
 
     def _run_preflight(self, last: SwitchEntry, moved_part: MovedPart) -> None:
-        name = unit_name(self.section.cluster, moved_part.name)
-        self.section = replace(self.section, cluster=name)
-        self.fleet = self.fleet.subset([replace(kproxy, cluster=name) for kproxy in self.fleet.kproxies])
+        self.choose_unit(unit_name(self.section.cluster, moved_part.name))
         endpoints = self._endpoints
         self.report_findings(preflight.check_topics(self._migration, endpoints))
         self.check_kproxies(
@@ -266,19 +252,14 @@ class PartialRollback(SwitchRun):
                 self.wait_for_sessions(source, self._positions.groups.__contains__)
 
     def _hold_tasks(self) -> Mapping[Work, HoldTask]:
-        def last(until: float) -> None:
-            problems = self._positions.translate(until)
-            if problems:
+        def do_nothing(_: float) -> None: ...
+
+        def translate(until: float) -> None:
+            if problems := self._positions.translate(until):
                 raise FinalSyncError(f"not all positions could be translated: {problems[0].text}")
 
-        def nothing(_: float) -> None: ...
-
-        return {
-            Work.DRAIN: nothing,
-            Work.COPY: nothing,
-            Work.VERIFY: self._positions.check_no_foreign_records,
-            Work.TRANSLATE: last,
-        }
+        check = self._positions.check_no_foreign_records
+        return {Work.DRAIN: do_nothing, Work.COPY: do_nothing, Work.VERIFY: check, Work.TRANSLATE: translate}
 
 
 def check_part(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic, Severity
@@ -48,20 +48,19 @@ def check_readiness(timed_replies: Mapping[str, TimedReply], expected: ExpectedS
     for name, timed_reply in timed_replies.items():
         for severity, text in _check_kproxy(timed_reply, expected):
             kproxies_by_finding.setdefault((severity, text), []).append(name)
-    findings = [Diagnostic(severity, _subject(names), text) for (severity, text), names in kproxies_by_finding.items()]
+    findings = [
+        Diagnostic(severity, f"kproxy {abbreviate(names)}", text)
+        for (severity, text), names in kproxies_by_finding.items()
+    ]
     return [
         *sorted(findings, key=lambda finding: (finding.severity != ERROR, finding.subject)),
         *_check_all(timed_replies, expected),
     ]
 
 
-def _subject(names: Sequence[str]) -> str:
-    return f"kproxy {abbreviate(names)}"
-
-
 def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:
     if isinstance(timed_reply.reply, AdminError):
-        yield ERROR, _unreachable_text(timed_reply.reply)
+        yield ERROR, f"cannot be queried: {timed_reply.reply}"
         return
     answer = timed_reply.reply
     if answer.version != expected.command_version:
@@ -84,10 +83,6 @@ def _check_kproxy(timed_reply: TimedReply, expected: ExpectedState) -> Iterator[
         )
         return
     yield from _check_cluster(cluster, expected)
-
-
-def _unreachable_text(error: AdminError) -> str:
-    return f"cannot be queried: {error}"
 
 
 def _check_cluster(cluster: ClusterReply, expected: ExpectedState) -> Iterator[tuple[Severity, str]]:

@@ -1,28 +1,47 @@
-"""The result of a switch as text and as JSON (pure)."""
+"""The result of a switch as text and as JSON; without a switch in progress, where clients are and the next command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kproxy.base.format import abbreviate
-from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING
+from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.journal.driver import find_active_driver
+from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
+from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.drive import DriveResult
 from kproxy.migrate.switch.final_sync import SyncTimings
+from kproxy.migrate.switch.inverse_offset_map import reverse_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.twophase import CoordinatorOutcome
+from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
 
 # Of many kproxies, so many have a line of their own.
 _MAX_ROWS = 50
-# And of many clients, so many are named.
-_MAX_NAMES = 20
-
-
 BEFORE_ANOTHER = (
     "before another switch: run kproxy migrate prepare FILE, as the source assigns producer ids above the target's"
     " now; and kproxy migrate copy FILE --follow"
 )
+
+
+@dataclass(slots=True)
+class SwitchResult:
+    """The result of a switch, rollback, resume or abort."""
+
+    drive_result: DriveResult | None
+    """None if no write was held."""
+    message: str = ""
+    """The text to print if no write was held."""
+    blocked: bool = False
+    """True if a finding stopped it before writes were held."""
+    timings: SyncTimings | None = None
+    ended_transactions: Sequence[OpenTransaction] = ()
+    reported: bool = False
+    """True if the result was printed already."""
+    client_lines: Sequence[str] = ()
+    """Lines about the clients that reconnected."""
 
 
 def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[ClusterReply]) -> tuple[bool, list[str]]:
@@ -36,20 +55,16 @@ def describe_returned_clients(before: Iterable[ClusterReply], now: Sequence[Clus
         " reconnected"
     ]
     if missing:
-        lines.append(f"not reconnected yet: {abbreviate(missing, _MAX_NAMES)}")
+        lines.append(f"not reconnected yet: {abbreviate(missing, 20)}")
     if waiting_consumers:
-        names = abbreviate(waiting_consumers, _MAX_NAMES)
-        lines.append(f"get no records until they fetch their positions again: {names}")
+        lines.append(f"get no records until they fetch their positions again: {abbreviate(waiting_consumers, 20)}")
     return not missing and not waiting_consumers, lines
 
 
-def result_to_json(
-    drive_result: DriveResult,
-    timings: SyncTimings | None = None,
-    ended: Sequence[OpenTransaction] = (),
-    clients: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the result as JSON values."""
+def result_to_json(result: SwitchResult) -> dict[str, Any]:
+    """Return the result as JSON values, if writes were held."""
+    drive_result, timings = result.drive_result, result.timings
+    assert drive_result is not None
     entry = drive_result.entry
     return {
         "switch": entry.switch,
@@ -61,11 +76,9 @@ def result_to_json(
         "why": list(drive_result.reasons),
         "held_seconds": None if drive_result.held_seconds is None else round(drive_result.held_seconds, 3),
         "stages": {name: round(seconds, 3) for name, seconds in drive_result.stage_starts.items()},
-        "work_seconds": None
-        if timings is None
-        else {name: round(getattr(timings, name), 3) for name in ("drain", "copy", "verify", "translate")},
-        "transactions_aborted": [transaction.id for transaction in ended],
-        "clients": list(clients),
+        "work_seconds": None if timings is None else {key: round(took, 3) for key, took in asdict(timings).items()},
+        "transactions_aborted": [transaction.id for transaction in result.ended_transactions],
+        "clients": list(result.client_lines),
         "kproxies": [
             {
                 "name": name,
@@ -86,13 +99,10 @@ def _held_by_kproxy(drive_result: DriveResult, name: str) -> float | None:
     return round(last.held, 3)
 
 
-def result_lines(
-    drive_result: DriveResult,
-    timings: SyncTimings | None = None,
-    ended: Sequence[OpenTransaction] = (),
-    clients: Sequence[str] = (),
-) -> Iterator[str]:
-    """Yield the lines for a terminal."""
+def result_lines(result: SwitchResult) -> Iterator[str]:
+    """Yield the lines for a terminal, if writes were held."""
+    drive_result, timings = result.drive_result, result.timings
+    assert drive_result is not None
     entry = drive_result.entry
     clients_text = f"the clients of part {entry.part}" if entry.part else "all clients"
     outcome = _OUTCOMES[drive_result.end].format(clients=clients_text, to=entry.to, origin=entry.origin)
@@ -112,9 +122,9 @@ def result_lines(
         yield f"  {name}: {drive_result.participant_states.get(name, 'unknown')}{held_text}"
     if len(entry.kproxies) > _MAX_ROWS:
         yield f"  and {len(entry.kproxies) - _MAX_ROWS} more: --json has all of them"
-    for transaction in ended:
+    for transaction in result.ended_transactions:
         yield f"transaction {transaction.id} was aborted: its application observes the abort, and starts it again"
-    yield from clients
+    yield from result.client_lines
     yield from _next_steps(drive_result)
 
 
@@ -145,3 +155,67 @@ _OUTCOMES = {
     CoordinatorOutcome.INCOMPLETE: "not finished: run kproxy migrate switch FILE --resume or --abort",
     CoordinatorOutcome.TAKEN_OVER: "another driver has taken over: this one has done nothing since",
 }
+
+
+# No switch in progress
+
+_START_SWITCH = "next: kproxy migrate switch FILE starts a switch"
+
+
+def describe_no_switch(last: SwitchEntry | None) -> Iterator[str]:
+    """Yield why no switch can be resumed, and where clients are."""
+    if last is None:
+        yield "no switch to resume: none was started, and clients are on the source"
+        return
+    undone = "" if last.decision is JournalDecision.RELEASED else " (undone)"
+    upstream = f"{last.target_upstream}, the target" if last.is_moved else f"{last.source_upstream}, the source"
+    yield f"no switch to resume: {last.what} {last.switch} has finished{undone}, and clients are on {upstream}"
+    for part in last.parts_on_target:
+        yield f"except these clients, which are on {last.target_upstream}, the target: {abbreviate(part.clients)}"
+
+
+def describe_copies(last: SwitchEntry | None, migration: Migration, endpoints: ClusterEndpoints) -> Iterator[str]:
+    """Yield whether the copy that is due now runs, and the next command. Takes some seconds.
+
+    Raises UpstreamError, WireError and ConfigError.
+    """
+    if last is None or not last.is_moved:
+        yield from describe_copy(find_active_driver(endpoints.target, migration.name), last)
+    elif last.reversible:
+        yield from describe_reverse_copy(find_active_driver(endpoints.source, reverse_name(migration.name)), last)
+    else:
+        yield (
+            "nothing is copied back: the switch was not --reversible. next: kproxy migrate finish FILE, when all"
+            " consumers have reconnected"
+        )
+
+
+def describe_copy(driver: Mapping[str, Any] | None, last: SwitchEntry | None) -> Iterator[str]:
+    """Yield the state of the copy to the target; `driver` is the record of the driver, None if no copy runs (pure)."""
+    if driver is None:
+        yield "the copy to the target has stopped: run kproxy migrate copy FILE --follow to resume it"
+    else:
+        yield f"the copy to the target is running: {_driver_name(driver)}"
+    if last is not None and last.what == ROLLBACK and not last.part:
+        yield BEFORE_ANOTHER
+    else:
+        yield _START_SWITCH
+
+
+def describe_reverse_copy(driver: Mapping[str, Any] | None, last: SwitchEntry) -> Iterator[str]:
+    """Yield the state of the copy to the source; `driver` is the record of the driver, None if no copy runs (pure)."""
+    if driver is None:
+        yield (
+            f"records that clients write to {last.target_upstream} are not copied back now: run kproxy migrate copy"
+            " FILE --reverse --follow to resume that"
+        )
+    else:
+        yield f"records that clients write to {last.target_upstream} are copied back: {_driver_name(driver)}"
+    yield (
+        "next: kproxy migrate rollback FILE moves clients back; or kproxy migrate finish FILE ends the migration,"
+        " without a rollback after it"
+    )
+
+
+def _driver_name(driver: Mapping[str, Any]) -> str:
+    return f"process {driver.get('pid')} on {driver.get('host')}"

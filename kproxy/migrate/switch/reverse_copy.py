@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states, read_state
 from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
 from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync
@@ -42,8 +43,6 @@ from kproxy.migrate.switch.inverse_offset_map import (
     swap_endpoints,
 )
 from kproxy.migrate.verify.results import parse_verified_ranges
-
-LogWriter = Callable[[str], None]
 
 _TIMEOUT = 10.0
 _RETRY_INTERVAL = 5.0

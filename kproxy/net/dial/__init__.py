@@ -15,6 +15,7 @@ kubeforward  relays the bytes of one port-forward
 kubepipe     opens the connection that carries a port-forward
 spdy         the framing of a port-forward in which each direction can end alone (pure)
 kubeapi      sends requests to the API server, through the hops before it
+kubehttp     one HTTP request to the API server
 kubelogin    the credentials for the API server: those of the kubeconfig, or of its exec plugin
 kubeconfig   reads the kubeconfig, or a pod's service account
 kubenames    names in a Kubernetes cluster (pure)

@@ -22,16 +22,9 @@ from kproxy.base.printable import one_line
 from kproxy.net.dial.connector import Connector, Deadline, connect_to_hop
 from kproxy.net.dial.httpconnect import HttpConnect
 from kproxy.net.dial.kubeconfig import KubeProxy
+from kproxy.net.dial.kubehttp import KubeHttp, KubeStatusError, UpgradeRefused
 from kproxy.net.dial.kubelogin import KubeLogin, KubeLogins
-from kproxy.net.dial.kubepipe import (
-    KubeHttp,
-    KubeStatusError,
-    OpenPipe,
-    Pipe,
-    UpgradeRefused,
-    open_upgraded,
-    open_websocket,
-)
+from kproxy.net.dial.kubepipe import OpenPipe, Pipe, open_upgraded, open_websocket
 from kproxy.net.dial.socks import Socks5
 
 T = TypeVar("T")

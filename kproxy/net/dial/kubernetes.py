@@ -18,8 +18,8 @@ from kproxy.net.dial import kubenames
 from kproxy.net.dial.connector import Connector, Deadline, DialStepKind, HopSpec
 from kproxy.net.dial.kubeapi import KubeApi
 from kproxy.net.dial.kubeforward import KubeForwardError, KubeForwardRelay, KubePortForward, forward_over
+from kproxy.net.dial.kubehttp import KubeStatusError
 from kproxy.net.dial.kubenames import NameMeaning, PodPort, TargetNotFound
-from kproxy.net.dial.kubepipe import KubeStatusError
 
 log = logging.getLogger(__name__)
 

@@ -34,11 +34,11 @@ from kproxy.migrate.switch.drive import Drive, DriveResult
 from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError
 from kproxy.migrate.switch.finish import finish_migration
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
-from kproxy.migrate.switch.next_steps import describe_copies, describe_no_switch
-from kproxy.migrate.switch.operations import SwitchResult, resume_drive, roll_back_clients, switch_clients
+from kproxy.migrate.switch.operations import resume_drive, roll_back_clients, switch_clients
 from kproxy.migrate.switch.partial_rollback import TargetPositions
-from kproxy.migrate.switch.report import result_lines
+from kproxy.migrate.switch.report import SwitchResult, describe_copies, describe_no_switch, result_lines
 from kproxy.migrate.switch.reverse_copy import ReverseCopy
+from kproxy.migrate.switch.switch_run import SwitchContext
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.participant import Command
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, Stage
@@ -91,15 +91,17 @@ class Site:
         only: ClientSelection | None = None,
     ) -> SwitchResult:
         return switch_clients(
-            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
-            lambda _: None, dry_run=dry_run, reversible=reversible, selection=only, until=until,
-        )  # fmt: skip
+            self.context, lambda _: None, dry_run=dry_run, reversible=reversible, selection=only, until=until
+        )
+
+    @property
+    def context(self) -> SwitchContext:
+        return SwitchContext(
+            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show
+        )
 
     def rollback(self, *, dry_run: bool = False, only: ClientSelection | None = None) -> SwitchResult:
-        return roll_back_clients(
-            self.spark, self.migration, self.endpoints, self.fleet, self.section, self.said.append, self.show,
-            dry_run=dry_run, selection=only,
-        )  # fmt: skip
+        return roll_back_clients(self.context, dry_run=dry_run, selection=only)
 
     def resume(self, *, abort: bool = False) -> DriveResult | None:
         return resume_drive(
@@ -288,7 +290,7 @@ def test_switch_under_load(site: Site, figures: list[str]) -> None:
     assert_once(site.values(site.endpoints.target), producers)
     seen = [int(found[2]) for one in readers for found in one.said("got")]
     assert set(seen) == {number for one in producers for number in acknowledged(one)}
-    figures += [f"switch: {line.strip()}" for line in result_lines(came.drive_result, came.timings)]
+    figures += [f"switch: {line.strip()}" for line in result_lines(came)]
 
 
 @pytest.mark.matrix
@@ -604,7 +606,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
         with ending(producers[2]):
             producers[2].wait_more("acked", 50)
     assert site.phases() == {("serving", "blue")}
-    shown = "\n".join(result_lines(came.drive_result))
+    shown = "\n".join(result_lines(came))
     assert "before another switch: run kproxy migrate prepare FILE" in shown
     assert "rollback" in site.afterwards()[0]
     assert "clients are on blue, the source" in site.afterwards()[0]
@@ -623,7 +625,7 @@ def test_there_and_back_and_there_again(site: Site, figures: list[str]) -> None:
     site.consume(group, 0)
     assert site.in_order(group)
     assert len(site.read[group]) == sum(len(acknowledged(one)) for one in producers)
-    figures += [f"second switch: {line.strip()}" for line in result_lines(came.drive_result, came.timings)]
+    figures += [f"second switch: {line.strip()}" for line in result_lines(came)]
     said.clear()
     last = read_last_switch(site.endpoints.target, site.migration.name)
     assert last is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kproxy.migrate.commands.group import migrate
 from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.switch import finish, operations
 from kproxy.migrate.switch.drive import DriveResult
-from kproxy.migrate.switch.operations import SwitchResult
+from kproxy.migrate.switch.report import SwitchResult
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision
 
 BOTH = "source: {bootstrap-servers: a:9092}\ntarget: {bootstrap-servers: b:9092}\n"
@@ -27,6 +28,12 @@ def file(tmp_path: Path) -> str:
     path = tmp_path / "move.yaml"
     path.write_text(BOTH + SECTION)
     return str(path)
+
+
+def switching(monkeypatch: pytest.MonkeyPatch, result: SwitchResult) -> None:
+    """What a switch comes to, without clusters."""
+    monkeypatch.setattr(operations, "open_context", lambda *_: nullcontext())
+    monkeypatch.setattr(operations, "switch_clients", lambda *_, **__: result)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +80,14 @@ def test_exit_codes(
     entry = SwitchEntry("x1", SWITCHING, "default", "blue", "green", ("kp",)).with_decision(
         "000001-a", JournalDecision.BEGUN
     )
-    monkeypatch.setattr(operations, "run_switch", lambda *_, **__: SwitchResult(DriveResult(end, (), entry, {}, 1.5)))
+    switching(monkeypatch, SwitchResult(DriveResult(end, (), entry, {}, 1.5)))
     assert run("switch", file) == code
     assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("stopped", "code"), [(True, 1), (False, 0)])
 def test_nothing_was_held(file: str, stopped: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "run_switch", lambda *_, **__: SwitchResult(None, "said", stopped))
+    switching(monkeypatch, SwitchResult(None, "said", stopped))
     assert run("switch", file, "--dry-run") == code
 
 

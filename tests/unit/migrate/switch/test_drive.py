@@ -15,7 +15,7 @@ from kproxy.migrate.journal.switch_journal import SWITCHING, SwitchEntry
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch.drive import Drive, DriveResult, DriveTimeouts, HoldTask
 from kproxy.migrate.switch.fleet import KproxyFleet, open_fleet
-from kproxy.migrate.switch.report import result_lines, result_to_json
+from kproxy.migrate.switch.report import SwitchResult, result_lines, result_to_json
 from kproxy.proxy.switching.participant import Command, CommandType, Phase
 from kproxy.proxy.switching.twophase import CoordinatorOutcome, JournalDecision, SwitchPlan, Work, driver_id
 from tests.harness.servers.fakekproxy import TOKEN, Cut, FakeKproxy, some
@@ -100,10 +100,10 @@ def test_all_goes_well(site: Site) -> None:
     assert site.phases() == {Phase.SERVING}
     for fake in site.fakes:
         assert [phase for phase, _ in fake.moments] == ["holding", "held", "flipped", "committed", "serving"]
-    said = result_to_json(driven)
+    said = result_to_json(SwitchResult(driven))
     assert said["outcome"] == "released"
     assert all(one["held_seconds"] is not None for one in said["kproxies"])
-    assert any("writes were held for" in line for line in result_lines(driven))
+    assert any("writes were held for" in line for line in result_lines(SwitchResult(driven)))
 
 
 def cut(_: FakeKproxy, __: Command | None) -> bytes | None:

@@ -24,7 +24,10 @@ class Slow:
 
     def invalidate(self) -> None: ...
 
-    def close(self) -> None: ...
+    def __enter__(self) -> Slow:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def test_the_end_is_that_behind_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:

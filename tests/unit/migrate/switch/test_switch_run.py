@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -12,7 +13,7 @@ from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import switch_run
 from kproxy.migrate.switch.fleet import KproxyFleet
 from kproxy.migrate.switch.members import GroupMembers
-from kproxy.migrate.switch.switch_run import SwitchRun
+from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 
 
 @pytest.fixture
@@ -22,7 +23,8 @@ def said() -> list[str]:
 
 @pytest.fixture
 def led(said: list[str]) -> SwitchRun:
-    return SwitchRun(KproxyFleet([]), SwitchSection(KproxySelection(()), "green"), said.append, lambda _: None)
+    section = SwitchSection(KproxySelection(()), "green")
+    return SwitchRun(SwitchContext(None, ANY, ANY, KproxyFleet([]), section, said.append, lambda _: None))
 
 
 def members(monkeypatch: pytest.MonkeyPatch, answers: Iterator[GroupMembers]) -> list[list[str]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry
-from kproxy.migrate.switch.next_steps import describe_copy, describe_no_switch, describe_reverse_copy
+from kproxy.migrate.switch.report import describe_copy, describe_no_switch, describe_reverse_copy
 from kproxy.proxy.switching.twophase import JournalDecision
 
 RELEASED, UNDONE = ((("000001-a", one.value),) for one in (JournalDecision.RELEASED, JournalDecision.UNDONE))

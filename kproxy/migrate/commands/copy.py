@@ -62,8 +62,7 @@ def copy(
     """
     from kproxy.migrate.clusters.endpoints import open_endpoints
     from kproxy.migrate.copy.copyrun import CopyRun
-    from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
-    from kproxy.migrate.copy.prometheus import serve_metrics
+    from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, serve_metrics, summary_line
     from kproxy.migrate.copy.scope import build_copy_spec
     from kproxy.migrate.copy.sparksession import spark_session
     from kproxy.migrate.spec.document import read_migration
@@ -83,7 +82,7 @@ def copy(
             migration, endpoints = read_reverse_migration(forward, forward_endpoints), swap_endpoints(forward_endpoints)
             allowed = partial(check_reverse_copy_allowed, forward_endpoints.target, forward.name)
             allowed()
-        scope = build_copy_spec(migration, endpoints.source, endpoints.target, follow, max_rate, take_over, skip)
+        scope = build_copy_spec(migration, endpoints, follow=follow, max_rate=max_rate, take_over=take_over, skip=skip)
         running: list[CopyRun] = []
         with (
             serve_metrics(metrics, lambda: running[0].progress if running else None),

@@ -1,33 +1,33 @@
 """One run of the copy: round after round of Spark jobs, until all records are copied or the run is ended.
 
-The state topic is the only place that has the progress of the copy. The driver reads it at its start and after each
-round.
+The state topic is the only place that has the progress of the copy. The driver reads it at its start and before each
+round, and for the display also during a round.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in, is_topic_record
+from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.retries import is_retriable
 from kproxy.migrate.copier.slices import DEFAULT_MAX_BATCH, Slice, SliceResult
-from kproxy.migrate.copier.state import Job, PartitionState, state_key, state_partition
-from kproxy.migrate.copier.statetopic import StateTopic, find_job, is_partition_key, read_state_topic
+from kproxy.migrate.copier.state import Job, PartitionState
+from kproxy.migrate.copier.statetopic import find_job
 from kproxy.migrate.copy.progress import CopyProgress
-from kproxy.migrate.copy.repartition import StreamsApplications
-from kproxy.migrate.copy.rounds import PartitionBacklog, pack_tasks, task_rate
+from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, task_rate
+from kproxy.migrate.copy.scope import CopySpec, application_has_committed
 from kproxy.migrate.copy.sparksession import python_problem
-from kproxy.migrate.copy.tasks import make_copy_task
+from kproxy.migrate.copy.statereader import StateReader, StateSnapshot
 from kproxy.migrate.journal.driver import BEAT_INTERVAL, LEAVE_KEY, ORDER_KEY, CopyDriver, DriverOrder
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.spark.tasks import first_line
@@ -42,36 +42,6 @@ _STUCK_PAUSE = 3.0
 _CANCEL_INTERVAL = 1.0
 # How long a cluster may be unreachable at the start, in seconds.
 _START_TIMEOUT = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class CopySpec:
-    """The topics and settings of one run of the copy."""
-
-    name: str
-    topics: Mapping[str, str]
-    """Target topic of each source topic."""
-    allows_gaps: frozenset[str] = frozenset()
-    """Source topics in which offsets may be missing."""
-    max_batch_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Maximum size of a batch of each target topic, in bytes."""
-    skip: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """Offset of a partition up to which the copy may leave out records that the source has deleted."""
-    repartition: frozenset[str] = frozenset()
-    """Source topics of which the copy leaves out records that the application has read and deleted."""
-    max_rate: float = 0.0
-    """Maximum rate of the copy, in bytes a second; 0 is no limit."""
-    slice_size: int = 256 * 1024 * 1024
-    """Size of a slice, in bytes."""
-    slice_seconds: float = 30.0
-    follow: bool = False
-    """True to copy new records until the run is ended."""
-    stall_timeout: float = 120.0
-    """Without `follow`, the run ends after this many seconds without progress."""
-    take_over: bool = False
-    """True to end another driver that copies this migration."""
-    grace: float = 40.0
-    """Maximum time for which the other driver may continue its round, in seconds."""
 
 
 class CopyRun:
@@ -94,8 +64,8 @@ class CopyRun:
         self._source_address, self._target_address = source, target
         self._source, self._target = ClusterClient(source), ClusterClient(target)
         self._spec, self._on_progress = spec, on_progress
-        self._applications = StreamsApplications(source)
         self._topic_watcher = TopicWatcher(self._target, spec.topics)
+        self._state_reader = StateReader(target, spec.name)
         self._check_allowed = check_allowed or self._check_not_switched
         self._group = f"kproxy migrate {spec.name}"
         self.progress = CopyProgress(spec.name)
@@ -104,13 +74,12 @@ class CopyRun:
         # True: cancel the round. False: the last round is over. A SimpleQueue, because a signal handler may put into it
         # at any moment; an Event has a lock that the interrupted thread may hold.
         self._cancel: SimpleQueue[bool] = SimpleQueue()
-        self._fenced: ProducerFenced | None = None
+        self._fenced = False  # another driver has taken over
         self._asked_to_leave = False  # another driver has asked this one to leave
         self._round_cancelled = False  # by `cancel`
         self.is_copying = False  # True while `run` executes its rounds
         self._defect: Exception | None = None  # an unexpected error of the watching thread
-        self._order = DriverOrder()
-        self._blocked: dict[tuple[str, int], str] = {}  # reasons, by partition, that only the operator can resolve
+        self._blocked: set[tuple[str, int]] = set()  # partitions that only the operator can unblock
         self._goals: dict[tuple[str, int], int] = {}  # the end of each partition in the first round
 
     def run(self) -> CopyProgress:
@@ -121,19 +90,18 @@ class CopyRun:
         start; another driver took over).
         """
         try:
-            job = self._job()
-            driver = CopyDriver(self._target, job)
+            driver = CopyDriver(self._target, self._job())
             if self._spec.take_over and self._spec.grace:
                 driver.request_handover(self._target_address, self._spec.grace)
             driver.acquire(take_over=self._spec.take_over)
             self._check_allowed()  # after fencing other drivers; a switch fences this driver first
-            watch = threading.Thread(target=self._watch, args=[driver, job], name="kproxy migrate", daemon=True)
+            watch = threading.Thread(target=self._watch, args=[driver], name="kproxy migrate", daemon=True)
             watch.start()
             canceller = threading.Thread(target=self._cancel_when_asked, name="kproxy migrate cancel", daemon=True)
             canceller.start()
             self.is_copying = True
             try:
-                self._rounds(job)
+                self._rounds()
             finally:
                 self.is_copying = False
                 self._finished.set()
@@ -141,7 +109,7 @@ class CopyRun:
                 watch.join()
             if self._defect is not None:
                 raise self._defect
-            if self._fenced is not None or self._asked_to_leave:
+            if self._fenced or self._asked_to_leave:
                 raise ConfigError(
                     f"another kproxy copies {self._spec.name} now and has taken the place of this one; no record is"
                     " lost"
@@ -150,6 +118,7 @@ class CopyRun:
         finally:
             self._source.close()
             self._target.close()
+            self._state_reader.close()
 
     def finish_round(self) -> None:
         """Stop after the current round. Call it from another thread."""
@@ -179,16 +148,15 @@ class CopyRun:
 
     # Rounds
 
-    def _rounds(self, job: Job) -> None:
-        state_topic = read_state_topic(self._target, self._spec.name, is_topic_record)
+    def _rounds(self) -> None:
         number, stall_deadline = 0, time.monotonic() + self._spec.stall_timeout
         while not self._no_more_rounds.is_set():
-            if self._order.paused:
+            if self.progress.paused:
                 self._no_more_rounds.wait(_IDLE_PAUSE)
                 continue
             try:
-                state_topic.read()
-                slices = self._slices(job, state_topic)
+                snapshot = self._state_reader.read()
+                slices = self._plan_round(snapshot)
             except KproxyError as error:
                 if not is_retriable(error) or (not self._spec.follow and time.monotonic() > stall_deadline):
                     raise
@@ -200,7 +168,7 @@ class CopyRun:
                 self._no_more_rounds.wait(_IDLE_PAUSE)
                 continue
             number += 1
-            results = self._round(number, job, slices)
+            results = self._round(number, len(snapshot.resume_offsets), slices)
             if not any(result.records or result.size for result in results):
                 all_final = results and all(result.is_final for result in results)
                 if not self._spec.follow and (all_final or time.monotonic() > stall_deadline):
@@ -216,111 +184,79 @@ class CopyRun:
         self._target.invalidate()
         self._no_more_rounds.wait(_STUCK_PAUSE)
 
-    def _slices(self, job: Job, state_topic: StateTopic) -> list[tuple[int, Slice]]:
+    def _plan_round(self, snapshot: StateSnapshot) -> list[tuple[int, Slice]]:
         """Return the slices of the next round, with their sizes."""
-        source_metadata = self._source.refresh_metadata(list(self._spec.topics))
+        spec, progress = self._spec, self.progress
+        source_metadata = self._source.refresh_metadata(list(spec.topics))
         partitions = []
-        for topic in self._spec.topics:
+        for topic in spec.topics:
             error, partition_metadata = source_metadata.topics.get(topic, (3, ()))
             if error:
-                self.progress.mark_stuck(topic, -1, f"the source does not have topic {topic} now")
+                progress.mark_without_offsets(topic, -1, f"the source does not have topic {topic} now")
+            else:
+                progress.forget_missing_topic(topic)
             partitions += [(topic, metadata.index) for metadata in partition_metadata]
-        target_metadata = self._target.refresh_metadata(sorted(set(self._spec.topics.values())))
+        target_metadata = self._target.refresh_metadata(sorted(set(spec.topics.values())))
         begins = self._source.list_offsets(partitions, requests.EARLIEST)
         ends = self._source.list_offsets(partitions, requests.LATEST)
-        values = state_topic.values
-        written = {
-            topic_partition: values.get(state_key("partition", *topic_partition)) for topic_partition in partitions
-        }
-        states = {
-            topic_partition: PartitionState.from_json(value)
-            for topic_partition, value in written.items()
-            if value is not None
-        }
-        lost, shorter = self._topic_watcher.check(values, states, source_metadata, target_metadata)
+        states = {place: snapshot.states[place] for place in partitions if place in snapshot.states}
+        lost, shorter = self._topic_watcher.check(snapshot.values, states, source_metadata, target_metadata)
         sized_slices = []
-        for topic_partition in partitions:
-            state = states.get(topic_partition)
-            if topic_partition not in begins or topic_partition not in ends:
-                self.progress.mark_stuck(
-                    *topic_partition, "the source does not say which offsets it has: is its leader there?"
-                )
+        for place in partitions:
+            if place not in begins or place not in ends:
+                reason = "the source does not say which offsets it has: is its leader there?"
+                progress.mark_without_offsets(*place, reason)
                 continue
-            goal = self._goals.setdefault(topic_partition, ends[topic_partition])
-            if reason := lost.get(topic_partition[0]) or shorter.get(topic_partition):
-                begin = begins[topic_partition] if state is None else state.source_begin
-                self.progress.mark_lost(
-                    *topic_partition, reason, begin, max(begin, ends[topic_partition] if self._spec.follow else goal)
-                )
+            topic, state = place[0], states.get(place)
+            goal = self._goals.setdefault(place, ends[place])
+            upto = ends[place] if spec.follow else goal
+            if reason := lost.get(topic) or shorter.get(place, ""):
+                begin = begins[place] if state is None else state.source_begin
+                progress.mark_lost(*place, reason, begin, max(begin, upto))
                 continue
-            skip_to = self._skip_offset(topic_partition, state, begins[topic_partition])
-            begin = max(state.source_next if state is not None else begins[topic_partition], skip_to)
-            backlog = self._backlog(topic_partition, state, begin, ends[topic_partition] if self._spec.follow else goal)
-            self.progress.start_round(backlog, state, begins[topic_partition])
-            skips = (
-                state is not None and skip_to > state.source_next
-            )  # the state must record that, even at the end of the log
-            if (backlog.lag or skips) and topic_partition not in self._blocked:
-                state_partition_number = state_partition(state_key("partition", *topic_partition), job.state_partitions)
-                slice = replace(
-                    self._slice(backlog, state, state_topic.logs[state_partition_number].resume_offset, skip_to),
-                    origin=identity_in(source_metadata, backlog.topic),
-                    destination=identity_in(target_metadata, self._spec.topics[backlog.topic]),
+            skip_to = self._skip_offset(place, state, begins[place])
+            begin = max(begins[place] if state is None else state.source_next, skip_to)
+            backlog = PartitionBacklog(*place, begin, upto, _bytes_per_offset(state))
+            progress.start_round(backlog, state, begins[place])
+            # The state must record skipped offsets, even at the end of the log.
+            skips = state is not None and skip_to > state.source_next
+            if (backlog.lag or skips) and place not in self._blocked:
+                target_topic = spec.topics[topic]
+                slice = Slice(
+                    *place,
+                    target_topic,
+                    begin,
+                    upto,
+                    spec.slice_size,
+                    spec.slice_seconds,
+                    state=state,
+                    state_offset=snapshot.resume_offset(place),
+                    skip_to=skip_to,
+                    allows_gaps=topic in spec.allows_gaps,
+                    max_batch_size=spec.max_batch_sizes.get(target_topic, DEFAULT_MAX_BATCH),
+                    origin=identity_in(source_metadata, topic),
+                    destination=identity_in(target_metadata, target_topic),
                 )
-                sized_slices.append((min(backlog.size, self._spec.slice_size), slice))
-        self.progress.problem = ""
-        self._on_progress(self.progress)
+                sized_slices.append((min(backlog.size, spec.slice_size), slice))
+        progress.problem = ""
+        self._on_progress(progress)
         return sized_slices
 
-    def _skip_offset(self, topic_partition: tuple[str, int], state: PartitionState | None, begin: int) -> int:
+    def _skip_offset(self, place: tuple[str, int], state: PartitionState | None, begin: int) -> int:
         """Return the offset up to which the copy may leave out records that the source has deleted."""
-        allowed = self._spec.skip.get(topic_partition, 0)
-        if (
-            state is None
-            or begin <= max(state.source_next, allowed)
-            or not self._application_has_read(topic_partition, begin)
-        ):
+        allowed = self._spec.skip.get(place, 0)
+        if state is None or begin <= max(state.source_next, allowed) or not self._application_has_read(place, begin):
             return allowed
         return begin
 
-    def _application_has_read(self, topic_partition: tuple[str, int], begin: int) -> bool:
+    def _application_has_read(self, place: tuple[str, int], begin: int) -> bool:
         """Return True if the application of a repartition topic has deleted the records before `begin` itself."""
-        return topic_partition[0] in self._spec.repartition and self._applications.have_committed(
-            *topic_partition, begin
-        )
+        return place[0] in self._spec.repartition and application_has_committed(self._source_address, *place, begin)
 
-    @staticmethod
-    def _backlog(
-        topic_partition: tuple[str, int], state: PartitionState | None, position: int, stable: int
-    ) -> PartitionBacklog:
-        bytes_per_offset = _DEFAULT_BYTES_PER_OFFSET
-        if state is not None and state.source_next > state.source_begin and state.size:
-            bytes_per_offset = state.size / (state.source_next - state.source_begin)
-        return PartitionBacklog(*topic_partition, position, stable, bytes_per_offset)
-
-    def _slice(self, backlog: PartitionBacklog, state: PartitionState | None, resume: int, skip_to: int) -> Slice:
-        spec = self._spec
-        target = spec.topics[backlog.topic]
-        return Slice(
-            backlog.topic,
-            backlog.partition,
-            target,
-            backlog.position,
-            backlog.stable,
-            spec.slice_size,
-            spec.slice_seconds,
-            state=state,
-            state_offset=resume,
-            skip_to=skip_to,
-            allows_gaps=backlog.topic in spec.allows_gaps,
-            max_batch_size=spec.max_batch_sizes.get(target, DEFAULT_MAX_BATCH),
-        )
-
-    def _round(self, number: int, job: Job, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
+    def _round(self, number: int, state_partitions: int, slices: list[tuple[int, Slice]]) -> list[SliceResult]:
         slots = max(1, int(self._context.defaultParallelism))
         tasks = pack_tasks(slices, slots)
-        rate = task_rate(self._spec.max_rate, slots, tasks)
-        if rate:
+        if rate := task_rate(self._spec.max_rate, slots, tasks):
             tasks = [[replace(slice_, rate=rate) for slice_ in task] for task in tasks]
         size = sum(size for size, _ in slices)
         self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
@@ -328,13 +264,14 @@ class CopyRun:
             f"kproxy migrate {self._spec.name}: round {number}, {len(slices)} partitions, about {size / 1e6:,.0f} MB"
         )
         self.progress.round = number
+        job = Job(self._spec.name, state_partitions)
         results = self._run_spark_job(tasks, make_copy_task(self._source_address, self._target_address, job))
         begins = {(slice_.topic, slice_.partition): max(slice_.begin, slice_.skip_to) for _, slice_ in slices}
         results = [self._excuse_deleted(result, begins[result.topic, result.partition]) for result in results]
         for result in results:
             self.progress.apply_result(result)
             if result.is_final:
-                self._blocked[result.topic, result.partition] = result.stuck
+                self._blocked.add((result.topic, result.partition))
         self._on_progress(self.progress)
         return results
 
@@ -367,41 +304,45 @@ class CopyRun:
             self._report_problem(f"Spark's job failed: {first_line(error)}")
             return []
 
+    # Meanwhile
+
+    def _watch(self, driver: CopyDriver) -> None:
+        """Update the driver's record, and read orders and states, in a separate thread."""
+        # From here on, only this thread uses `driver`; the rounds have their own connections.
+        with ClusterClient(self._target_address) as cluster:
+            driver.use_cluster(cluster)
+            try:
+                while not self._fenced and not self._finished.wait(BEAT_INTERVAL / 3):
+                    try:
+                        self._read_orders(driver)
+                        driver.heartbeat_if_due(**self._driver_fields())
+                    except ProducerFenced:
+                        self._fenced = True
+                        self.cancel()
+                    except KproxyError:
+                        cluster.invalidate()
+                if not self._fenced:
+                    self.progress.sample_lag(time.time_ns() // 1_000_000, last=True)
+                    with suppress(KproxyError):  # other drivers then notice that the record is not updated
+                        driver.heartbeat(ended=True, **self._driver_fields())
+            except Exception as error:  # noqa: BLE001  # `run` raises it
+                # Without this thread, the run would not notice orders, or that another driver has taken over.
+                self._defect = error
+                self.cancel()
+
     def _driver_fields(self) -> dict[str, Any]:
         """Return the fields of the driver's record."""
         return {"round": self.progress.round, "lag": self.progress.lag_history}
 
-    # Meanwhile
-
-    def _watch(self, driver: CopyDriver, job: Job) -> None:
-        """Update the driver's record, and read orders and states, in a separate thread with its own connections."""
-        # From here on, only this thread uses `driver`; the rounds have their own connections.
-        cluster = ClusterClient(self._target_address)
-        driver.use_cluster(cluster)
-        topic: StateTopic | None = None
-        try:
-            while self._fenced is None and not self._finished.wait(BEAT_INTERVAL / 3):
-                try:
-                    if topic is None:
-                        topic = read_state_topic(cluster, self._spec.name, _is_watched_key)
-                    topic.read()
-                    self._read_orders(topic, driver)
-                    driver.heartbeat_if_due(**self._driver_fields())
-                except ProducerFenced as error:
-                    self._fenced = error
-                    self.cancel()
-                except KproxyError:
-                    cluster.invalidate()
-            if self._fenced is None:
-                self.progress.sample_lag(time.time_ns() // 1_000_000, last=True)
-                with suppress(KproxyError):  # other drivers then notice that the record is not updated
-                    driver.heartbeat(ended=True, **self._driver_fields())
-        except Exception as error:  # noqa: BLE001  # `run` raises it
-            # Without this thread, the run would not notice orders, or that another driver has taken over.
-            self._defect = error
-            self.cancel()
-        finally:
-            cluster.close()
+    def _read_orders(self, driver: CopyDriver) -> None:
+        snapshot = self._state_reader.read()
+        if driver.is_leave_request(snapshot.values.get(LEAVE_KEY)):
+            self._asked_to_leave = True
+            self._no_more_rounds.set()
+        self.progress.paused = DriverOrder.read(snapshot.values.get(ORDER_KEY)).paused
+        self.progress.apply_states(snapshot.states)
+        self.progress.sample_lag(time.time_ns() // 1_000_000)
+        self._on_progress(self.progress)
 
     def _cancel_when_asked(self) -> None:
         """Cancel the round when `cancel` is called, in a separate thread."""
@@ -415,16 +356,8 @@ class CopyRun:
             if self._finished.wait(_CANCEL_INTERVAL):
                 return
 
-    def _read_orders(self, topic: StateTopic, driver: CopyDriver) -> None:
-        if driver.is_leave_request(topic.values.get(LEAVE_KEY)):
-            self._asked_to_leave = True
-            self._no_more_rounds.set()
-        self._order = DriverOrder.read(topic.values.get(ORDER_KEY))
-        self.progress.paused = self._order.paused
-        self.progress.apply_state(topic.values)
-        self.progress.sample_lag(time.time_ns() // 1_000_000)
-        self._on_progress(self.progress)
 
-
-def _is_watched_key(key: bytes) -> bool:
-    return is_partition_key(key) or key in (ORDER_KEY, LEAVE_KEY)
+def _bytes_per_offset(state: PartitionState | None) -> float:
+    if state is not None and state.source_next > state.source_begin and state.size:
+        return state.size / (state.source_next - state.source_begin)
+    return _DEFAULT_BYTES_PER_OFFSET

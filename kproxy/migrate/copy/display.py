@@ -1,14 +1,24 @@
-"""The progress of a copy: a live table on a terminal, lines elsewhere."""
+"""The progress of a copy: a live table on a terminal, lines elsewhere, and metrics for Prometheus.
+
+The metrics are by topic, never by partition, since there may be ten thousand partitions.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from prometheus_client import start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from kproxy.base.address import Address
+from kproxy.base.errors import ConfigError
 from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import one_line
 from kproxy.migrate.copy.progress import CopyProgress, TopicProgress
@@ -48,9 +58,7 @@ def message_lines(progress: CopyProgress) -> Iterator[str]:
     """Yield problems and warnings: partitions that are stuck, with reasons, and records that will be deleted soon."""
     if progress.problem:
         yield f"retrying: {progress.problem}"
-    reasons: dict[str, int] = {}
-    for reason in progress.stuck.values():
-        reasons[reason] = reasons.get(reason, 0) + 1
+    reasons = Counter(progress.stuck.values())
     for reason, count in list(reasons.items())[:_MAX_MESSAGES]:
         yield f"stuck: {reason}" + (f" (and {count - 1} more partitions)" if count > 1 else "")
     if len(reasons) > _MAX_MESSAGES:
@@ -132,3 +140,61 @@ def display_progress(file: TextIO = sys.stderr) -> Iterator[ProgressDisplay]:
     with Live(console=console, refresh_per_second=2, transient=False) as live:
         display.update, display.width = live.update, console.width
         yield display
+
+
+class _ProgressCollector(Collector):
+    def __init__(self, progress: Callable[[], CopyProgress | None]) -> None:
+        self._progress = progress
+
+    def collect(self) -> Iterator[Metric]:
+        progress = self._progress()
+        labels = ["migration", "topic"]
+        records = CounterMetricFamily("kproxy_migrate_records", "Records copied.", labels=labels)
+        copied = CounterMetricFamily("kproxy_migrate_bytes", "Bytes copied, as on the source's wire.", labels=labels)
+        lag = GaugeMetricFamily("kproxy_migrate_lag_offsets", "Offsets not copied yet.", labels=labels)
+        stuck = GaugeMetricFamily("kproxy_migrate_stuck_partitions", "Partitions whose copy is stuck.", labels=labels)
+        deletion = GaugeMetricFamily(
+            "kproxy_migrate_overtaken_seconds",
+            "Seconds until the source deletes records that are not copied yet, of the partition where that is soonest.",
+            labels=labels,
+        )
+        paused = GaugeMetricFamily("kproxy_migrate_paused", "1 while the copy is paused.", labels=["migration"])
+        if progress is not None:
+            paused.add_metric([progress.name], float(progress.paused))
+            stuck_counts = Counter(topic for topic, _ in progress.stuck)
+            for topic_progress in progress.topics():
+                values = [progress.name, topic_progress.topic]
+                records.add_metric(values, topic_progress.records)
+                copied.add_metric(values, topic_progress.size)
+                lag.add_metric(values, topic_progress.lag)
+                stuck.add_metric(values, stuck_counts[topic_progress.topic])
+            soonest: dict[str, float] = {}
+            for (topic, _), seconds in progress.deletion_forecast().items():
+                soonest[topic] = min(seconds, soonest.get(topic, seconds))
+            for topic, seconds in soonest.items():
+                deletion.add_metric([progress.name, topic], max(0.0, seconds))
+        yield from (records, copied, lag, stuck, deletion, paused)
+
+
+@contextmanager
+def serve_metrics(address: str | None, progress: Callable[[], CopyProgress | None]) -> Iterator[None]:
+    """Serve `/metrics` at HOST:PORT while the context is open; serve nothing if `address` is None.
+
+    Raises ConfigError if the port cannot be bound.
+    """
+    if address is None:
+        yield
+        return
+    parsed = Address.parse(address)
+    registry = CollectorRegistry()
+    registry.register(_ProgressCollector(progress))
+    try:
+        server, thread = start_http_server(parsed.port, parsed.host, registry)
+    except OSError as error:
+        raise ConfigError(f"--metrics {address}: {error.strerror or error}; allowed: a free port") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -6,9 +6,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from kproxy.migrate.copier.slices import SliceResult
-from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copy.rounds import PartitionBacklog
 
 # Window of the rates, in seconds.
@@ -16,6 +17,18 @@ _WINDOW = 30.0
 _MAX_SAMPLES = 200
 # Warn if the source will delete records that are not copied within this time, in seconds.
 _WARNING_HORIZON = 3600.0
+
+
+class Condition(Enum):
+    """The condition of one partition."""
+
+    COPYING = auto()
+    NO_OFFSETS = auto()
+    """The source returned no offsets of it in this round."""
+    LOST = auto()
+    """The target does not have the copied records any more."""
+    STUCK = auto()
+    """Its last slice could not be copied."""
 
 
 @dataclass(slots=True)
@@ -28,9 +41,9 @@ class PartitionProgress:
     records: int = 0
     size: int = 0
     bytes_per_offset: float = 0.0
+    condition: Condition = Condition.COPYING
     stuck: str = ""
-    lost: bool = False
-    """True if the target does not have the copied records any more."""
+    """Why nothing is copied, unless the condition is COPYING."""
     log_starts: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=60))
     """Times and log start offsets of the last rounds."""
     samples: deque[tuple[float, int, int]] = field(default_factory=deque)
@@ -101,12 +114,12 @@ class CopyProgress:
         part.stable, part.bytes_per_offset = backlog.stable, backlog.bytes_per_offset
         part.begin = state.source_begin if state is not None else backlog.position
         part.log_starts.append((time.monotonic(), log_start))
-        if part.stuck == _NO_OFFSETS or part.lost:
-            part.stuck, part.lost = "", False
+        if part.condition in (Condition.NO_OFFSETS, Condition.LOST):
+            part.condition, part.stuck = Condition.COPYING, ""
         self._advance(part, backlog.position, state)
 
     def _advance(self, part: PartitionProgress, position: int, state: PartitionState | None) -> None:
-        if part.lost:
+        if part.condition is Condition.LOST:
             return
         part.position = max(part.position, position)
         if state is not None:
@@ -116,31 +129,34 @@ class CopyProgress:
         while len(part.samples) > 2 and part.samples[1][0] < now - _WINDOW:
             part.samples.popleft()
 
-    def apply_state(self, values: Mapping[bytes, bytes]) -> None:
+    def apply_states(self, states: Mapping[tuple[str, int], PartitionState]) -> None:
         """Take over the states that the state topic has now."""
-        for (topic, partition), part in list(self.partitions.items()):
-            value = values.get(state_key("partition", topic, partition))
-            if value is not None:
-                state = PartitionState.from_json(value)
+        for topic_partition, part in list(self.partitions.items()):
+            if (state := states.get(topic_partition)) is not None:
                 self._advance(part, state.source_next, state)
 
     def apply_result(self, result: SliceResult) -> None:
         """Take over the result of a slice."""
         part = self._partition(result.topic, result.partition)
-        part.stuck = result.stuck
+        part.condition, part.stuck = Condition.STUCK if result.stuck else Condition.COPYING, result.stuck
         self.batch_counts.update(result.batch_counts)
         part.stable = max(part.stable, result.stable)
         if result.state is not None:
             self._advance(part, result.state.source_next, result.state)
 
-    def mark_stuck(self, topic: str, partition: int, reason: str) -> None:
-        """Record why a partition is stuck."""
-        self._partition(topic, partition).stuck = reason
+    def mark_without_offsets(self, topic: str, partition: int, reason: str) -> None:
+        """Record why the source returned no offsets of a partition; -1 is the whole topic."""
+        part = self._partition(topic, partition)
+        part.condition, part.stuck = Condition.NO_OFFSETS, reason
+
+    def forget_missing_topic(self, topic: str) -> None:
+        """Record that the source has the topic now."""
+        self.partitions.pop((topic, -1), None)
 
     def mark_lost(self, topic: str, partition: int, reason: str, begin: int, stable: int) -> None:
         """Count no record of a partition as copied, because its topic is not the one that was copied."""
         part = self._partition(topic, partition)
-        part.lost, part.stuck = True, reason
+        part.condition, part.stuck = Condition.LOST, reason
         part.begin = part.position = begin
         part.stable = stable
         part.records = part.size = 0
@@ -218,21 +234,12 @@ class CopyProgress:
         bytes_left = sum(part.lag * part.bytes_per_offset for part in parts)
         seconds_left = 0.0 if not lag else bytes_left / rate if rate else None
         stuck = [part.stuck for part in parts if part.stuck]
-        return TopicProgress(
-            topic,
-            len(parts),
-            _share(done, total, stuck),
-            sum(part.records for part in parts),
-            sum(part.size for part in parts),
-            lag,
-            rate,
-            seconds_left,
-            stuck[0] if stuck else "",
-        )
+        records, size = sum(part.records for part in parts), sum(part.size for part in parts)
+        share = _share(done, total, stuck)
+        return TopicProgress(topic, len(parts), share, records, size, lag, rate, seconds_left, "".join(stuck[:1]))
 
 
 _MAX_SHARE_WHEN_STUCK = 0.999
-_NO_OFFSETS = "the source returned no offsets of this partition; does it have a leader?"
 
 
 def _share(done: int, total: int, stuck: Sequence[str]) -> float:

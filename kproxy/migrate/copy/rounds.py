@@ -1,17 +1,21 @@
-"""The slices of the next round, and their tasks (pure).
+"""The slices of the next round, their tasks, and the code of a task that runs in Spark's Python workers.
 
 A round is one Spark job. Each partition with new records gives one slice, because one transactional id copies it. A
 task copies several slices one after the other. The tasks of a round have about the same number of bytes, and the
 largest come first, so that no task runs long after the others have ended.
+
+A worker process runs one task after the other, and keeps its connections.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kproxy.migrate.copier.slices import Slice
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.slices import Slice, SliceResult
+from kproxy.migrate.copier.state import Job
 
 # Cost of a slice in addition to its bytes (a producer id, a transaction, its state), as a number of bytes.
 OVERHEAD = 512 * 1024
@@ -61,3 +65,27 @@ def pack_tasks(slices: Iterable[tuple[int, Slice]], slots: int) -> list[list[Sli
 def task_rate(max_rate: float, slots: int, tasks: Sequence[object]) -> float:
     """Return the share of one task in the maximum rate while all slots are busy, in bytes a second; 0 is no limit."""
     return max_rate / max(1, min(slots, len(tasks))) if max_rate else 0.0
+
+
+# Of this process, by address.
+_clusters: dict[str, ClusterClient] = {}
+
+
+def _cluster(bootstrap: str) -> ClusterClient:
+    if bootstrap not in _clusters:
+        _clusters[bootstrap] = ClusterClient(bootstrap)
+    return _clusters[bootstrap]
+
+
+def make_copy_task(source: str, target: str, job: Job) -> Callable[[Iterator[Sequence[Slice]]], Iterator[SliceResult]]:
+    """Return a function for `RDD.mapPartitions`; the addresses are those of kproxy on every host."""
+
+    def run(tasks: Iterator[Sequence[Slice]]) -> Iterator[SliceResult]:
+        from kproxy.migrate.copier.copier import Copier
+
+        copier = Copier(_cluster(source), _cluster(target), job)
+        for slices in tasks:
+            for slice in slices:
+                yield copier.copy(slice)
+
+    return run

@@ -22,8 +22,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
-from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
-from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
 from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
@@ -117,7 +117,7 @@ class FinalSync:
         )
         self._stack.callback(self._source_cluster.close)
         self._stack.callback(self._target_cluster.close)
-        scope = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, take_over, {})
+        scope = build_copy_spec(self.migration, self.endpoints, follow=True, take_over=take_over)
         self._scope = scope
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]

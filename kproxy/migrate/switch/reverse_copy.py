@@ -21,8 +21,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states, read_state
-from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
-from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
 from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import ROLLBACK, read_last_switch
@@ -76,9 +76,7 @@ class ReverseCopy:
         if prepared.failed:
             return [Diagnostic(ERROR, "reverse copy", text) for text in prepared.failed]
         self._values = read_state(self._endpoints_reversed.target, self.reverse.name)
-        scope = build_copy_spec(
-            self.reverse, self._endpoints_reversed.source, self._endpoints_reversed.target, True, None, True, {}
-        )
+        scope = build_copy_spec(self.reverse, self._endpoints_reversed, follow=True, take_over=True)
         self._scope = replace(scope, grace=0.0)  # writes are held then
         return [Diagnostic(NOTE, "reverse copy", "the source is ready to be copied to")]
 

@@ -24,10 +24,10 @@ from kproxy.migrate.copier.copier import Copier
 from kproxy.migrate.copier.slices import Slice, SliceResult
 from kproxy.migrate.copier.state import Job
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
-from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.display import serve_metrics
 from kproxy.migrate.copy.progress import CopyProgress
-from kproxy.migrate.copy.prometheus import serve_metrics
-from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
 from kproxy.migrate.journal.driver import ORDER_KEY, DriverOrder, write_once
 from kproxy.migrate.offsets.positions import translate
 from kproxy.migrate.spec.migration import Migration, TopicSelection
@@ -325,7 +325,7 @@ def test_repartition_topics_are_those_only_streams_deletes_from(site: Site) -> N
         for bootstrap in (site.source, site.target):
             topics(bootstrap, {topic: 1}, 1, **config)
     migration = Migration({}, {}, name, TopicSelection((f"{name}*",)))
-    what = build_copy_spec(migration, site.source, site.target, False, None, False, {})
+    what = build_copy_spec(migration, ClusterEndpoints.from_addresses(site.source, site.target))
     assert what.repartition == {f"{name}-a-repartition"}
 
 

@@ -114,13 +114,13 @@ class Site:
         return [*describe_no_switch(last), *describe_copies(last, self.migration, self.endpoints)]
 
     def copy_forth(self) -> None:
-        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, False, None, True, {})
+        what = build_copy_spec(self.migration, self.endpoints, take_over=True)
         CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what).run()
 
     @contextmanager
     def following(self) -> Iterator[threading.Thread]:
         """What is written to the source is copied as it comes."""
-        what = build_copy_spec(self.migration, self.endpoints.source, self.endpoints.target, True, None, False, {})
+        what = build_copy_spec(self.migration, self.endpoints, follow=True)
         copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, what)
         thread = threading.Thread(target=copy.run)
         thread.start()

@@ -23,7 +23,8 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import PartitionState, state_key, state_topic_name
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
-from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.scope import CopySpec
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.verify.report import render_text
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import threading
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.state import Job
 from kproxy.migrate.copy import copyrun as module
-from kproxy.migrate.copy.copyrun import CopyRun, CopySpec
+from kproxy.migrate.copy.copyrun import CopyRun
+from kproxy.migrate.copy.scope import CopySpec
+from kproxy.migrate.copy.statereader import StateReader
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, SwitchEntry
 from kproxy.proxy.switching.twophase import JournalDecision
 
@@ -17,12 +19,12 @@ def test_a_defect_of_the_thread_that_watches_ends_the_copy(monkeypatch: pytest.M
     """Else the rounds would go on, deaf to orders, and to another driver that takes over."""
     monkeypatch.setattr(module, "BEAT_INTERVAL", 0.03)
     monkeypatch.setattr(module, "CopyDriver", Mock())
-    monkeypatch.setattr(module, "ClusterClient", Mock())
-    monkeypatch.setattr(module, "read_state_topic", Mock(side_effect=RuntimeError("a defect")))
+    monkeypatch.setattr(module, "ClusterClient", MagicMock())
+    monkeypatch.setattr(StateReader, "read", Mock(side_effect=RuntimeError("a defect")))
     spark, ended = Mock(), threading.Event()
     spark.sparkContext.cancelJobGroup.side_effect = lambda _: ended.set()
     monkeypatch.setattr(CopyRun, "_job", lambda self: Job("move", 1))
-    monkeypatch.setattr(CopyRun, "_rounds", lambda self, job: ended.wait(30))
+    monkeypatch.setattr(CopyRun, "_rounds", lambda self: ended.wait(30))
     with pytest.raises(RuntimeError, match="a defect"):
         CopyRun(spark, "source:1", "target:1", CopySpec("move", {"t": "t"}), check_allowed=lambda: None).run()
     spark.sparkContext.cancelJobGroup.assert_called_once_with("kproxy migrate move")

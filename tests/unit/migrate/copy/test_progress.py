@@ -5,7 +5,7 @@ import io
 import pytest
 
 from kproxy.migrate.copier.slices import SliceResult
-from kproxy.migrate.copier.state import PartitionState, state_key
+from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
 from kproxy.migrate.copy.progress import CopyProgress
@@ -36,7 +36,7 @@ def test_a_copy_from_begin_to_end(clock: Clock) -> None:
     progress.start_round(PartitionBacklog("t", 0, 0, 1000, 100.0), None, 0)
     assert (progress.lag, progress.done) == (1000, False)
     clock.now += 10
-    progress.apply_state({state_key("partition", "t", 0): state(500, 500, 50_000).to_json()})
+    progress.apply_states({("t", 0): state(500, 500, 50_000)})
     (line,) = progress.topics()
     assert (line.done_share, line.lag, line.records, line.rate, line.seconds_left) == (0.5, 500, 500, 5000.0, 10.0)
     clock.now += 10

@@ -9,8 +9,8 @@ from kproxy.base.address import Address
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copy import progress as module
+from kproxy.migrate.copy.display import serve_metrics
 from kproxy.migrate.copy.progress import CopyProgress
-from kproxy.migrate.copy.prometheus import serve_metrics
 from kproxy.migrate.copy.rounds import PartitionBacklog
 from tests.harness.servers.ways import free_port
 

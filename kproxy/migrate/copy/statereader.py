@@ -1,0 +1,66 @@
+"""The state topic, as both threads of a run see it: one reader, and one snapshot for planning and for display."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kproxy.base.errors import KproxyError
+from kproxy.migrate.clusters.topic_identities import is_topic_record
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.state import PartitionState, state_key, state_partition
+from kproxy.migrate.copier.statetopic import StateTopic, parse_states, read_state_topic
+from kproxy.migrate.journal.driver import LEAVE_KEY, ORDER_KEY
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """The committed records of the state topic at one time."""
+
+    values: Mapping[bytes, bytes]
+    states: Mapping[TopicPartition, PartitionState]
+    """How far each partition of the source is copied."""
+    resume_offsets: tuple[int, ...]
+    """By partition of the state topic, the offset from which a task reads what is newer than this snapshot."""
+
+    def resume_offset(self, topic_partition: TopicPartition) -> int:
+        """Return the offset from which a task reads newer states of a partition of the source."""
+        return self.resume_offsets[state_partition(state_key("partition", *topic_partition), len(self.resume_offsets))]
+
+
+class StateReader:
+    """The reader of the state topic of one migration, with its own connections. Any thread may call `read`."""
+
+    def __init__(self, target: str, name: str) -> None:
+        self._cluster, self._name = ClusterClient(target), name
+        self._topic: StateTopic | None = None
+        self._values: dict[bytes, bytes] = {}
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self._lock = threading.Lock()
+
+    def read(self) -> StateSnapshot:
+        """Read what is new, and return the snapshot; only changed states are parsed."""
+        with self._lock:
+            try:
+                if self._topic is None:
+                    self._topic = read_state_topic(self._cluster, self._name, _is_relevant_key)
+                self._topic.read()
+            except KproxyError:
+                self._cluster.invalidate()
+                raise
+            values = self._topic.values
+            changed = {key: value for key, value in values.items() if self._values.get(key) is not value}
+            self._states = {**self._states, **parse_states(changed)}
+            self._values = values
+            return StateSnapshot(values, self._states, tuple(log.resume_offset for log in self._topic.logs))
+
+    def close(self) -> None:
+        with self._lock:
+            self._cluster.close()
+
+
+def _is_relevant_key(key: bytes) -> bool:
+    return is_topic_record(key) or key in (ORDER_KEY, LEAVE_KEY)

@@ -1,4 +1,4 @@
-"""Hashes of both sides, which Spark's own Kafka source reads, in Spark expressions.
+"""Reads both sides with Spark's own Kafka source: hashes of all records, and single records of blocks that differ.
 
 The hash of a record includes its offset on the source and a hash of its content: key, value, headers and timestamp, and
 the length of each, since Spark's hash ignores nulls.
@@ -7,12 +7,12 @@ the length of each, since Spark's hash ignores nulls.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.base.errors import ConfigError, UpstreamError
-from kproxy.migrate.verify.blocks import EXTRA, BlockSums
-from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, RunLookup, build_lookup
+from kproxy.migrate.verify.differences import BytesDigest, Difference, RecordComparison, RecordDigest
+from kproxy.migrate.verify.pieces import BLOCK_BITS, EXTRA, BlockSums, PartitionPiece, RunLookup, build_lookup
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
 
@@ -26,10 +26,14 @@ _CONTENT = """xxhash64(
         transform(headers, one -> coalesce(octet_length(one.value), -1))) else 0L end)"""
 # Content that is hashed before the join with the map need not be copied there.
 _HASHED = ("topic", "partition", "offset", f"{_CONTENT} as content")
+# Hexadecimal digits of a SHA-256 that are compared; number of bytes that are shown if allowed.
+HASH_DIGITS, HEAD_SIZE = 16, 48
+# Number of blocks of both sides that the driver has in memory at the same time.
+_PIECES_AT_ONCE = 4
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
 
 
-def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequence[str] = ()) -> Any:
+def read_records(spark: Any, bootstrap: str, ranges: Ranges) -> Any:
     """Read the committed records of these ranges. Raises ConfigError if Spark lacks its Kafka connector."""
     assigned: dict[str, list[int]] = {}
     begins: dict[str, dict[str, int]] = {}
@@ -56,7 +60,7 @@ def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequenc
         "kafka.max.partition.fetch.bytes": str(4 << 20),
     }
     try:
-        frame = spark.read.format("kafka").options(**options).load()
+        return spark.read.format("kafka").options(**options).load()
     except Exception as error:
         if "data source" not in str(error) or "kafka" not in str(error):
             raise
@@ -64,7 +68,6 @@ def read_records(spark: Any, bootstrap: str, ranges: Ranges, *, columns: Sequenc
         raise ConfigError(
             f"this Spark has no Kafka connector: give spark-submit --packages {_CONNECTOR}_{scala}:{spark.version}"
         ) from None
-    return frame.select(*columns) if columns else frame
 
 
 def _scala(spark: Any) -> str:
@@ -147,3 +150,50 @@ def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[Partition
 def record_hash() -> str:
     """Return the expression for the hash of a record with `position`."""
     return f"xxhash64(position, {_CONTENT})"
+
+
+# Single records, of the few blocks that differ
+
+
+def _digest_expression(name: str, show_bytes: bool) -> str:
+    head = f"substring({name}, 1, {HEAD_SIZE})" if show_bytes else "cast(null as binary)"
+    digest = f"substring(sha2({name}, 256), 1, {HASH_DIGITS})"
+    return f"if({name} is null, null, struct(octet_length({name}), {digest}, {head}))"
+
+
+def _read_digests(
+    spark: Any, bootstrap: str, ranges: Ranges, show_bytes: bool
+) -> dict[tuple[str, int], list[RecordDigest]]:
+    headers = f"transform(headers, one -> struct(one.key, {_digest_expression('one.value', show_bytes)}))"
+    frame = read_records(spark, bootstrap, ranges).selectExpr(
+        *("topic", "partition", "offset", "unix_micros(timestamp)"),
+        *(_digest_expression(name, show_bytes) for name in ("key", "value")),
+        headers,
+    )
+    records: dict[tuple[str, int], list[RecordDigest]] = {topic_partition: [] for topic_partition in ranges}
+    for topic, partition, offset, timestamp, key, value, headers_row in frame.collect():
+        pairs = tuple((name, _parse_digest(data)) for name, data in headers_row or ())
+        records[topic, partition].append(
+            RecordDigest(offset, timestamp, _parse_digest(key), _parse_digest(value), pairs)
+        )
+    return records
+
+
+def _parse_digest(row: Any) -> BytesDigest | None:
+    if row is None:
+        return None
+    length, digest, head = row
+    return BytesDigest(length, digest, None if head is None else bytes(head))
+
+
+def find_first_differences(
+    spark: Any, source: str, target: str, pieces: list[PartitionPiece], *, show_bytes: bool
+) -> Iterator[Difference | None]:
+    """Yield the first difference of each piece, which should be at most one block of a partition that differs."""
+    for begin in range(0, len(pieces), _PIECES_AT_ONCE):
+        some = pieces[begin : begin + _PIECES_AT_ONCE]
+        sources = _read_digests(spark, source, source_ranges(some), show_bytes)
+        targets = _read_digests(spark, target, target_ranges(some), show_bytes)
+        for piece in some:
+            names = piece.topic, piece.partition, piece.target_topic
+            yield RecordComparison(names, piece.runs(), sources[piece.where], targets[piece.target_where]).first()

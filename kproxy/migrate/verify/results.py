@@ -33,8 +33,7 @@ class VerifiedRange:
 
         Only offsets before `begin`, which the source has deleted, stay verified.
         """
-        upto = max(self.since, min(self.upto, begin))
-        return VerifiedRange(self.since, upto, deleted=self.deleted)
+        return VerifiedRange(self.since, max(self.since, min(self.upto, begin)), deleted=self.deleted)
 
     def to_record(self, at: int) -> dict[str, Any]:
         """Return the record for the state topic; `at` in milliseconds since 1970."""
@@ -76,7 +75,7 @@ def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int]
     return ranges
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionResult:
     """The result of one partition in a verification. Counts are of this run alone; `kept` is of all runs."""
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from kproxy.base.errors import KproxyError, WireError
+from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.offsets.aborted_ranges import count_in_range, fetch_batches
+from kproxy.migrate.verify.comparison import PartitionComparison, UnknownRecords, uncopied_partition
 from kproxy.migrate.verify.differences import BytesDigest, RecordDigest
+from kproxy.migrate.verify.hashing import HASH_DIGITS, HEAD_SIZE
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch
 
@@ -30,20 +33,10 @@ MAX_COUNTED = 100_000
 _SETTLE_TIMEOUT, _POLL_INTERVAL = 5.0, 0.5
 # How long a leader may be missing, in seconds.
 _TIMEOUT = 30.0
-# The same as in `digests`.
-_HASH_DIGITS, _HEAD_SIZE = 16, 48
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownRecords:
-    """Records of a target partition that kproxy did not copy."""
-
-    count: int
-    """Minimum number of records."""
-    first: RecordDigest
-    """The first of them."""
-    writer: str
-    """Description of the producer that wrote the first one."""
+_NO_OFFSETS = (
+    "the target returned no offsets of this partition, so the records after the last copied one are unknown: does it"
+    " have a leader, and may this principal describe it?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +159,7 @@ def _digest(data: bytes | None, show_bytes: bool) -> BytesDigest | None:
     if data is None:
         return None
     return BytesDigest(
-        len(data), hashlib.sha256(data).hexdigest()[:_HASH_DIGITS], data[:_HEAD_SIZE] if show_bytes else None
+        len(data), hashlib.sha256(data).hexdigest()[:HASH_DIGITS], data[:HEAD_SIZE] if show_bytes else None
     )
 
 
@@ -175,3 +168,56 @@ def _writer_text(batch: Batch) -> str:
         return "by a producer that is not idempotent"
     kind = "in a transaction of producer id" if batch.is_transactional else "by producer id"
     return f"{kind} {batch.producer_id}, epoch {batch.producer_epoch}"
+
+
+def check_tails(
+    target: str,
+    comparisons: MutableMapping[TopicPartition, PartitionComparison],
+    topics: Sequence[MigratedTopic],
+    *,
+    clients_write: Callable[[], bool],
+    read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]] | None,
+    show_bytes: bool,
+) -> None:
+    """Check the records of the target after the copied ones, and partitions to which nothing was copied.
+
+    Adds partitions with unknown records to `comparisons`. `clients_write`: whether clients may write to the target now,
+    so that these records cannot be judged. `read_copied_ends` reads the current copied ends from the state topic; None:
+    as when the verification began.
+    """
+    names = {topic.target_topic for topic in topics}
+    checked = {
+        comparison.target_where: comparison
+        for comparison in comparisons.values()
+        if comparison.copied.target_topic in names
+    }
+    initial_ends = {place: CopiedEnd(comparison.copied.target_next) for place, comparison in checked.items()}
+    read_copied_ends = read_copied_ends or (lambda: initial_ends)
+    with ClusterClient(target) as cluster:
+        metadata = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _TIMEOUT)
+        topics_by_partition = {
+            (topic.target_topic, partition_metadata.index): topic
+            for topic in topics
+            for partition_metadata in metadata.topics.get(topic.target_topic, (0, ()))[1]
+        }
+        ends = retry(cluster, lambda: list_log_offsets(cluster, topics_by_partition.keys() | checked.keys()), _TIMEOUT)
+        if not clients_write():
+            unknown_records = find_unknown_records(cluster, ends, read_copied_ends, show_bytes=show_bytes)
+            # Otherwise clients that were routed there just now may have written them.
+            if not unknown_records or not clients_write():
+                for place, unknown in unknown_records.items():
+                    if place not in checked:
+                        checked[place] = uncopied_partition(topics_by_partition[place], place[1], "")
+                        comparisons[checked[place].where] = checked[place]
+                    checked[place].add_unknown(unknown)
+                for place, comparison in checked.items():
+                    if place in ends:
+                        comparison.result.undecided_offsets = ends[place].high - ends[place].stable
+                    else:
+                        comparison.add_unknown(_NO_OFFSETS)
+                return
+        copied_ends = read_copied_ends()
+        for place, comparison in checked.items():
+            if place in ends and place in copied_ends:
+                expected = copied_ends[place].upto + copied_ends[place].has_marker
+                comparison.result.client_offsets = max(0, ends[place].high - expected)

@@ -20,23 +20,22 @@ from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.copy.sparksession import tuned_for_short_job
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-from kproxy.migrate.verify.blocks import PieceVerdict, compare_blocks
 from kproxy.migrate.verify.compaction import explain_missing
 from kproxy.migrate.verify.comparison import PartitionComparison, skip_comparison, start_comparison, uncopied_partition
 from kproxy.migrate.verify.differences import match_moved
-from kproxy.migrate.verify.digests import find_first_differences
-from kproxy.migrate.verify.hashing import hash_blocks, to_upstream_error
+from kproxy.migrate.verify.hashing import find_first_differences, hash_blocks, to_upstream_error
 from kproxy.migrate.verify.pieces import (
     BLOCK_BITS,
     PartitionPiece,
+    PieceVerdict,
+    compare_blocks,
     plan_jobs,
     sample_blocks,
     source_offset,
     split_piece,
 )
 from kproxy.migrate.verify.results import LagSample, VerificationReport, VerifiedRange
-from kproxy.migrate.verify.tailcheck import TailCheck
-from kproxy.migrate.verify.trailing_records import CopiedEnd
+from kproxy.migrate.verify.trailing_records import CopiedEnd, check_tails
 
 T = TypeVar("T")
 TopicPartition = tuple[str, int]
@@ -81,7 +80,7 @@ class Verification:
         `read_copied_ends` reads the current copied ends from the state topic.
         """
         self._others_write = others_write
-        self._tail_check = TailCheck(target, clients_write, read_copied_ends, show_bytes)
+        self._clients_write, self._read_copied_ends = clients_write, read_copied_ends
         self._spark, self._source, self._target = spark, source, target
         self._sample_share, self._show_bytes, self._full = sample_share, show_bytes, full
         self._save, self._on_progress = save, on_progress
@@ -135,9 +134,13 @@ class Verification:
                 )
         self._compacted = self._compacted_topics() if copied else set()
         self._compare()
-        self._tail_check.check(
+        check_tails(
+            self._target,
             self._comparisons,
-            [partition for topic, partition in topics.items() if topic not in lost or not lost[topic][1]],
+            [migrated for topic, migrated in topics.items() if topic not in lost or not lost[topic][1]],
+            clients_write=self._clients_write,
+            read_copied_ends=self._read_copied_ends,
+            show_bytes=self._show_bytes,
         )
         self._name_differences()
         self._save_rest(ranges)
@@ -171,15 +174,11 @@ class Verification:
 
     def _compacted_topics(self) -> set[str]:
         """Return the source topics that are compacted on at least one side."""
-        source = find_compacted_topics(
-            self._source, {comparison.copied.topic for comparison in self._comparisons.values()}
-        )
-        target = find_compacted_topics(
-            self._target, {comparison.copied.target_topic for comparison in self._comparisons.values()}
-        )
-        copied = (comparison.copied for comparison in self._comparisons.values())
+        copied = [comparison.copied for comparison in self._comparisons.values()]
+        source = find_compacted_topics(self._source, {partition.topic for partition in copied})
+        target = find_compacted_topics(self._target, {partition.target_topic for partition in copied})
         return {
-            comparison.topic for comparison in copied if comparison.topic in source or comparison.target_topic in target
+            partition.topic for partition in copied if partition.topic in source or partition.target_topic in target
         }
 
     # Comparing
@@ -204,7 +203,7 @@ class Verification:
         if self._sample_share is None:
             yield from split_piece(comparison.piece)
             return
-        comparison.counts["total_blocks"] = (
+        comparison.result.total_blocks = (
             (comparison.piece.end - 1 >> BLOCK_BITS) - (comparison.piece.begin >> BLOCK_BITS) + 1
         )
         yield from sample_blocks(comparison.piece, self._sample_share)
@@ -243,7 +242,7 @@ class Verification:
         """Return the rest of a piece whose beginning retention has deleted."""
         comparison = self._comparisons[piece.where]
         begin = min(begin, piece.end)
-        comparison.deleted += begin - piece.begin
+        comparison.result.deleted += begin - piece.begin
         self._advance(comparison, begin)
         return piece.part(begin, piece.end)
 
@@ -271,14 +270,14 @@ class Verification:
 
     def _settle(self, verdict: PieceVerdict) -> None:
         comparison, piece = self._comparisons[verdict.piece.where], verdict.piece
-        comparison.counts["blocks"] += verdict.blocks
-        comparison.counts["records"] += verdict.matching
-        comparison.counts["client_records"] += verdict.client_records
+        comparison.result.blocks += verdict.blocks
+        comparison.result.records += verdict.matching
+        comparison.result.client_records += verdict.client_records
         if verdict.is_equal:
             self._advance(comparison, piece.end)
             return
-        comparison.counts["bad"] += len(verdict.bad)
-        comparison.counts["extra"] += verdict.extra.count
+        comparison.result.bad += len(verdict.bad)
+        comparison.result.extra += verdict.extra.count
         begin = max(piece.begin, verdict.bad[0] << BLOCK_BITS) if verdict.bad else piece.end
         if verdict.extra.count:
             begin = min(begin, _source_position(piece, verdict.extra.first))
@@ -294,18 +293,18 @@ class Verification:
             lambda: explain_missing(self._spark, (self._source, self._target), pieces, (sources, targets))
         )
         for verdict in job:
-            piece, comparison, result = (
-                verdict.piece,
-                self._comparisons[verdict.piece.where],
-                results[verdict.piece.where],
-            )
-            comparison.counts["records"] += result.same
-            comparison.counts["blocks"] += verdict.blocks
-            comparison.counts["extra"] += verdict.extra.count
-            comparison.counts["client_records"] += verdict.client_records
+            piece = verdict.piece
+            comparison, result = self._comparisons[piece.where], results[piece.where]
+            comparison.result.records += result.same
+            comparison.result.blocks += verdict.blocks
+            comparison.result.extra += verdict.extra.count
+            comparison.result.client_records += verdict.client_records
             extra = -1 if self._others_write else result.extra
-            for name in ("compacted_source", "compacted_target", "compacted_both", "bad"):
-                comparison.counts[name] += getattr(result, name)
+            counts = comparison.result
+            counts.compacted_source += result.compacted_source
+            counts.compacted_target += result.compacted_target
+            counts.compacted_both += result.compacted_both
+            counts.bad += result.bad
             begin = piece.end if result.first < 0 else result.first
             if result.first < 0 and extra < 0:
                 self._advance(comparison, piece.end)
@@ -326,7 +325,7 @@ class Verification:
         if comparison.stopped:
             return
         comparison.stopped = True
-        comparison.note = note or comparison.note
+        comparison.result.note = note or comparison.result.note
         if self._sample_share is None:
             comparison.upto = max(comparison.upto, upto)
         if suspect is not None:
@@ -353,20 +352,22 @@ class Verification:
             return
         self._spark.sparkContext.setJobDescription("kproxy migrate verify, first differences")
         differences = self._run_job(
-            lambda: find_first_differences(
-                self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes
+            lambda: list(
+                find_first_differences(self._spark, self._source, self._target, suspects, show_bytes=self._show_bytes)
             )
         )
         trailing = [
-            comparison.difference for comparison in self._comparisons.values() if comparison.difference is not None
+            comparison.result.difference
+            for comparison in self._comparisons.values()
+            if comparison.result.difference is not None
         ]
         named = iter(match_moved([*(difference for difference in differences if difference is not None), *trailing]))
         for piece, difference in zip(suspects, differences, strict=True):
             comparison = self._comparisons[piece.where]
             if difference is None:
-                comparison.note = "a difference was found, but is gone now: verify again"
+                comparison.result.note = "a difference was found, but is gone now: verify again"
                 continue
-            comparison.difference = next(named)
+            comparison.result.difference = next(named)
             if self._sample_share is None:
                 comparison.upto = max(comparison.upto, min(difference.position, piece.end))
         if self._save is not None and self._sample_share is None:

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify import pieces as made
-from kproxy.migrate.verify.blocks import EXTRA, BlockSums, compare_blocks
 from kproxy.migrate.verify.pieces import (
     BLOCK_BITS,
+    EXTRA,
+    BlockSums,
     PartitionPiece,
     build_lookup,
+    compare_blocks,
     plan_jobs,
     sample_blocks,
     source_offset,

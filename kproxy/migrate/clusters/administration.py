@@ -1,12 +1,12 @@
 """A connection for administration to a cluster: kafka-python's admin client, with kproxy's exceptions.
 
 Requests are kafka-python's message classes: its admin client lacks some (quotas, share groups), and fails at the first
-topic that the principal may not describe.
+topic that the principal may not describe. There is no public way to send them, so this module, and no other, uses the
+private `_manager` of that client: a new version of kafka-python may break it.
 """
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from kproxy.base.errors import UpstreamError, WireError
@@ -40,9 +40,7 @@ class Admin:
     def __enter__(self) -> Admin:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
 
     def ask(self, request: Any, node: int | None = None) -> Any:
@@ -70,6 +68,10 @@ class Admin:
 
         controller = self.ask(MetadataRequest(topics=[])).controller_id
         return self.ask(request, controller if controller >= 0 else None)
+
+    def api_version(self, request: Any) -> int:
+        """Return the version of a kind of request that this client and the first broker that replied have in common."""
+        return int(self.client._manager.broker_version_data.api_version(request))
 
     @property
     def version(self) -> tuple[int, ...]:

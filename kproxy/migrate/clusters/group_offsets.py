@@ -115,7 +115,7 @@ class GroupOffsetsClient:
         from kafka.protocol.consumer import OffsetFetchRequest as Request
 
         node = self._coordinator(name)
-        if self._admin.client._manager.broker_version_data.api_version(Request) >= 8:
+        if self._admin.api_version(Request) >= 8:
             groups = [Request.OffsetFetchRequestGroup(group_id=name, topics=None)]
             request = Request(groups=groups, require_stable=True, min_version=8, max_version=_LAST_VERSION_WITH_NAMES)
             answer = self._admin.ask(request, node).groups[0]
@@ -137,30 +137,18 @@ class GroupOffsetsClient:
     def _write(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
         from kafka.protocol.consumer import OffsetCommitRequest as Request
 
-        topics = [
-            Request.OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    Request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
-                        partition_index=index,
-                        committed_offset=position.offset,
-                        committed_leader_epoch=-1,  # the source's epochs mean nothing here
-                        committed_metadata=position.metadata,
-                    )
-                    for index, position in partitions.items()
-                ],
+        def encode(index: int, position: CommittedOffset) -> Any:
+            # The source's leader epochs mean nothing here.
+            return Request.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+                index, position.offset, committed_leader_epoch=-1, committed_metadata=position.metadata
             )
+
+        topics = [
+            Request.OffsetCommitRequestTopic(name=topic, partitions=[encode(*item) for item in partitions.items()])
             for topic, partitions in _by_topic(positions).items()
         ]
-        request = Request(
-            group_id=name,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            retention_time_ms=-1,
-            topics=topics,
-            max_version=_LAST_VERSION_WITH_NAMES,
-        )
+        # The defaults name no member.
+        request = Request(group_id=name, topics=topics, max_version=_LAST_VERSION_WITH_NAMES)
         answer = self._admin.ask(request, self._coordinator(name))
         return _errors_of((topic.name, partition) for topic in answer.topics for partition in topic.partitions)
 
@@ -179,24 +167,17 @@ class GroupOffsetsClient:
             for partition in topic.partitions:
                 _raise_for_code(partition.error_code, partition.error_message)
                 if partition.start_offset >= 0:  # without, nothing was read so far
-                    positions[str(topic.topic_name), int(partition.partition_index)] = CommittedOffset(
-                        int(partition.start_offset)
-                    )
+                    place = str(topic.topic_name), int(partition.partition_index)
+                    positions[place] = CommittedOffset(int(partition.start_offset))
         return positions
 
     def _write_share(self, name: str, positions: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, str]:
         from kproxy.migrate.clusters.shares import AlterShareGroupOffsetsRequest as Request
 
+        topic_type = Request.AlterShareGroupOffsetsRequestTopic
+        partition_type = topic_type.AlterShareGroupOffsetsRequestPartition
         topics = [
-            Request.AlterShareGroupOffsetsRequestTopic(
-                topic_name=topic,
-                partitions=[
-                    Request.AlterShareGroupOffsetsRequestTopic.AlterShareGroupOffsetsRequestPartition(
-                        partition_index=index, start_offset=position.offset
-                    )
-                    for index, position in partitions.items()
-                ],
-            )
+            topic_type(topic, [partition_type(index, position.offset) for index, position in partitions.items()])
             for topic, partitions in _by_topic(positions).items()
         ]
         answer = self._admin.ask(Request(group_id=name, topics=topics), self._coordinator(name))

@@ -124,7 +124,7 @@ class GroupInventory:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One ACL; the numbers are Kafka's (KIP-11, KIP-290)."""
+    """One ACL, with its fields in the order of Kafka's requests; the numbers are Kafka's (KIP-11, KIP-290)."""
 
     resource: int
     name: str

@@ -134,12 +134,12 @@ class _InventoryReader(PermissionAwareQueries):
     def _acls(self) -> tuple[Acl, ...]:
         from kafka.protocol.admin import DescribeAclsRequest
 
-        any_, with_any_name = 1, None
+        any_ = 1
         answer = self.admin.ask(
             DescribeAclsRequest(
                 resource_type_filter=any_,
-                resource_name_filter=with_any_name,
                 pattern_type_filter=any_,
+                resource_name_filter=None,
                 principal_filter=None,
                 host_filter=None,
                 operation=any_,
@@ -212,9 +212,7 @@ class _InventoryReader(PermissionAwareQueries):
         """
         from kafka.protocol.admin import CreateTopicsRequest as Request
 
-        topic = Request.CreatableTopic(
-            name=_PROBE_TOPIC, num_partitions=1, replication_factor=-1, assignments=[], configs=[]
-        )
+        topic = Request.CreatableTopic(_PROBE_TOPIC, num_partitions=1, replication_factor=-1)
         answer = self.admin.ask(Request(topics=[topic], timeout_ms=20_000, validate_only=True, min_version=5))
         (result,) = answer.topics
         raise_for_code(result.error_code or result.topic_config_error_code)

@@ -67,12 +67,8 @@ def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
     """
     from kafka.protocol.admin import DescribeConfigsRequest
 
-    resources = [
-        DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"]
-        )
-        for topic in sorted(set(topics))
-    ]
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [resource(_TOPIC, topic, ["cleanup.policy"]) for topic in sorted(set(topics))]
     with Admin(bootstrap) as admin:
         try:
             answer = admin.ask(DescribeConfigsRequest(resources=resources, include_synonyms=False, max_version=1))

@@ -48,10 +48,7 @@ class PermissionAwareQueries:
 
         configs: dict[str, dict[str, tuple[str, bool]]] = {}
         for batch in chunks(list(names)):
-            resources = [
-                Request.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-                for name in batch
-            ]
+            resources = [Request.DescribeConfigsResource(kind, name, None) for name in batch]
             for result in self.admin.ask(Request(resources=resources), node).results:
                 name = str(result.resource_name)
                 if result.error_code:

@@ -80,14 +80,9 @@ class TopicReader:
 
         offsets: dict[tuple[str, int], int] = {}
         for node, partitions in self._by_leader():
+            partition_type = Request.ListOffsetsTopic.ListOffsetsPartition
             topics = [
-                Request.ListOffsetsTopic(
-                    name=name,
-                    partitions=[
-                        Request.ListOffsetsTopic.ListOffsetsPartition(partition_index=n, timestamp=when)
-                        for n in numbers
-                    ],
-                )
+                Request.ListOffsetsTopic(name, [partition_type(partition_index=n, timestamp=when) for n in numbers])
                 for name, numbers in partitions.items()
             ]
             answer = self._queries.admin.ask(Request(replica_id=-1, isolation_level=0, topics=topics), node)
@@ -158,9 +153,7 @@ class TopicReader:
         producer_ids: dict[tuple[str, int], frozenset[int]] = {}
         refused = False
         for node, partitions in self._by_leader():
-            topics = [
-                Request.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in partitions.items()
-            ]
+            topics = [Request.TopicRequest(*item) for item in partitions.items()]
             for topic in self._queries.admin.ask(Request(topics=topics), node).topics:
                 for partition in topic.partitions:
                     refused |= partition.error_code in NOT_ALLOWED

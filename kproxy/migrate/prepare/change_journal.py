@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
+from dataclasses import astuple, dataclass, fields
 from typing import Any, TypeVar
 
 from kproxy.base.errors import WireError
@@ -54,32 +53,20 @@ class RaiseProducerIds:
         return f"raise producer ids to {self.floor}"
 
 
+_KINDS: Mapping[str, type[Change] | type[RaiseProducerIds]] = {
+    kind.kind: kind
+    for kind in (CreateState, CreateTopic, AddPartitions, AlterTopic, CreateAcl, SetQuota, RaiseProducerIds)
+}
+# The names of fields in records, where they are others.
+_NAMES_IN_RECORDS = {"final_configs": "wanted"}
+
+
 def to_record(change: Change | RaiseProducerIds) -> dict[str, Any]:
     """Return the value of the record of a change."""
-    match change:
-        case CreateState(topic, replication):
-            record: dict[str, Any] = {"topic": topic, "replication": replication}
-        case CreateTopic(topic, partitions, replication, configs, final):
-            record = {
-                "topic": topic,
-                "partitions": partitions,
-                "replication": replication,
-                "configs": dict(configs),
-                "wanted": dict(final),
-            }
-        case AddPartitions(topic, before, after):
-            record = {"topic": topic, "before": before, "after": after}
-        case AlterTopic(topic, before, after, final):
-            record = {"topic": topic, "before": dict(before), "after": dict(after), "wanted": dict(final)}
-        case CreateAcl(acl):
-            record = {
-                "acl": [acl.resource, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission]
-            }
-        case SetQuota(entity, before, after):
-            record = {"entity": [list(part) for part in entity], "before": dict(before), "after": dict(after)}
-        case RaiseProducerIds(floor):
-            record = {"floor": floor}
-    return {"v": 1, "kind": change.kind, "at": time.time_ns() // 1_000_000, **record}
+    values = {_NAMES_IN_RECORDS.get(each.name, each.name): getattr(change, each.name) for each in fields(change)}
+    if isinstance(change, CreateAcl):
+        values["acl"] = list(astuple(change.acl))
+    return {"v": 1, "kind": change.kind, "at": time.time_ns() // 1_000_000, **values}
 
 
 def from_record(record: Mapping[str, Any]) -> Change | RaiseProducerIds:
@@ -87,27 +74,15 @@ def from_record(record: Mapping[str, Any]) -> Change | RaiseProducerIds:
     try:
         if record["v"] != 1:
             raise WireError("malformed", "the journal was written by a newer kproxy: update this one")
-        match record["kind"]:
-            case "state":
-                return CreateState(record["topic"], record["replication"])
-            case "topic":
-                return CreateTopic(
-                    record["topic"], record["partitions"], record["replication"], record["configs"], record["wanted"]
-                )
-            case "partitions":
-                return AddPartitions(record["topic"], record["before"], record["after"])
-            case "configs":
-                return AlterTopic(record["topic"], record["before"], record["after"], record["wanted"])
-            case "acl":
-                return CreateAcl(Acl(*record["acl"]))
-            case "quota":
-                entity = tuple((kind, name) for kind, name in record["entity"])
-                return SetQuota(entity, record["before"], record["after"])
-            case "producer-ids":
-                return RaiseProducerIds(record["floor"])
+        kind = _KINDS[record["kind"]]
+        values = {each.name: record[_NAMES_IN_RECORDS.get(each.name, each.name)] for each in fields(kind)}
+        if kind is CreateAcl:
+            values["acl"] = Acl(*values["acl"])
+        if kind is SetQuota:
+            values["entity"] = tuple((entity, name) for entity, name in values["entity"])
+        return kind(**values)
     except (KeyError, TypeError, ValueError):
-        pass
-    raise WireError("malformed", "the state topic has a journal that kproxy did not write")
+        raise WireError("malformed", "the state topic has a journal that kproxy did not write") from None
 
 
 def read_changes(values: Mapping[bytes, bytes]) -> list[JournaledChange]:
@@ -154,9 +129,7 @@ class ChangeJournal:
     def __enter__(self) -> ChangeJournal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
     def read(self) -> dict[bytes, bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters import producerids
@@ -47,9 +46,7 @@ class ClusterPair:
     def __enter__(self) -> ClusterPair:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def target_admin(self, target: Inventory) -> TargetAdmin:

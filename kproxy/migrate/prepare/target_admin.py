@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
@@ -91,18 +92,9 @@ class TargetAdmin:
             if isinstance(change, CreateTopic):
                 partitions, configs = change.partitions, change.configs
             assert isinstance(change, CreateState | CreateTopic)
-            topics.append(
-                Request.CreatableTopic(
-                    name=change.topic,
-                    num_partitions=partitions,
-                    replication_factor=change.replication or self._default_replication,
-                    assignments=[],
-                    configs=[
-                        Request.CreatableTopic.CreatableTopicConfig(name=key, value=value)
-                        for key, value in configs.items()
-                    ],
-                )
-            )
+            encoded = [Request.CreatableTopic.CreatableTopicConfig(*item) for item in configs.items()]
+            replication = change.replication or self._default_replication
+            topics.append(Request.CreatableTopic(change.topic, partitions, replication, [], encoded))
         request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=validate_only)
         results = {result.name: result for result in self.admin.ask_controller(request).topics}
         return [
@@ -113,11 +105,8 @@ class TargetAdmin:
     def _add_partitions(self, changes: Sequence[Change]) -> ChangeErrors:
         from kafka.protocol.admin import CreatePartitionsRequest as Request
 
-        topics = [
-            Request.CreatePartitionsTopic(name=change.topic, count=change.after, assignments=None)
-            for change in changes
-            if isinstance(change, AddPartitions)
-        ]
+        added = [change for change in changes if isinstance(change, AddPartitions)]
+        topics = [Request.CreatePartitionsTopic(change.topic, change.after, None) for change in added]
         request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=False)
         results = {result.name: result for result in self.admin.ask_controller(request).results}
         return [_error_text(results[topic.name]) for topic in topics]
@@ -126,17 +115,11 @@ class TargetAdmin:
         """Set configurations of topics, or remove them (None)."""
         from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
 
+        def encode(key: str, value: str | None) -> Any:
+            return Request.AlterConfigsResource.AlterableConfig(key, _DELETE if value is None else _SET, value)
+
         resources = [
-            Request.AlterConfigsResource(
-                resource_type=_TOPIC,
-                resource_name=topic,
-                configs=[
-                    Request.AlterConfigsResource.AlterableConfig(
-                        name=key, config_operation=_DELETE if value is None else _SET, value=value
-                    )
-                    for key, value in configs.items()
-                ],
-            )
+            Request.AlterConfigsResource(_TOPIC, topic, [encode(*item) for item in configs.items()])
             for topic, configs in topics.items()
             if configs
         ]
@@ -159,49 +142,25 @@ class TargetAdmin:
     def _create_acls(self, acls: Sequence[Acl]) -> ChangeErrors:
         from kafka.protocol.admin import CreateAclsRequest as Request
 
-        creations = [
-            Request.AclCreation(
-                resource_type=acl.resource,
-                resource_name=acl.name,
-                resource_pattern_type=acl.pattern,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in acls
-        ]
+        creations = [Request.AclCreation(*astuple(acl)) for acl in acls]
         return [_error_text(result) for result in self.admin.ask_controller(Request(creations=creations)).results]
 
     def delete_acls(self, acls: Sequence[Acl]) -> ChangeErrors:
         """Delete exactly these ACLs."""
         from kafka.protocol.admin import DeleteAclsRequest as Request
 
-        filters = [
-            Request.DeleteAclsFilter(
-                resource_type_filter=acl.resource,
-                resource_name_filter=acl.name,
-                pattern_type_filter=acl.pattern,
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in acls
-        ]
+        filters = [Request.DeleteAclsFilter(*astuple(acl)) for acl in acls]
         return [_error_text(result) for result in self.admin.ask_controller(Request(filters=filters)).filter_results]
 
     def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float | None]]) -> ChangeErrors:
         """Set quotas, or remove them (None)."""
         from kafka.protocol.admin import AlterClientQuotasRequest as Request
 
+        entry = Request.EntryData
         entries = [
-            Request.EntryData(
-                entity=[Request.EntryData.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-                ops=[
-                    Request.EntryData.OpData(key=key, value=value or 0.0, remove=value is None)
-                    for key, value in values.items()
-                ],
+            entry(
+                [entry.EntityData(*part) for part in entity],
+                [entry.OpData(key, value or 0.0, value is None) for key, value in values.items()],
             )
             for entity, values in quotas.items()
         ]

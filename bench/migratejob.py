@@ -21,8 +21,7 @@ from bench.machine import rss
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.slices import Job, Slice
-from kproxy.migrate.copier.state import STATE_PARTITIONS, state_topic_name
+from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice, state_topic_name
 
 _ACKS_MS, _WINDOW = 30_000, 32
 # So many batches that are not alike, at most; they are written again and again.

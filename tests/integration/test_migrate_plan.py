@@ -35,8 +35,7 @@ from kproxy.dev.devcluster import DEFAULT_VERSION, INTERNAL, DevCluster
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.slices import Slice
-from kproxy.migrate.copier.state import Job
+from kproxy.migrate.copier.state import Job, Slice
 from kproxy.migrate.format import describe_action
 from kproxy.migrate.spec import document
 from tests.harness.clusters.steady import STEADY

@@ -15,10 +15,9 @@ from typing import Any
 
 from kproxy.base.format import format_count
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION
 from kproxy.migrate.copier.requests import ClusterMetadata
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import (
     PartitionState,
     identities_differ,

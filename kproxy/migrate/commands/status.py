@@ -10,8 +10,7 @@ from typing import Any
 from kproxy.base.errors import WireError
 from kproxy.base.format import format_count, format_size
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder

@@ -1,20 +1,27 @@
 """A client of one cluster: its metadata, and a connection to each broker.
 
 The client keeps its connections from one slice to the next. After a failure it forgets the failed connections and all
-metadata.
+metadata. `retry` asks again after errors that end.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from kproxy.base.address import Address
-from kproxy.base.errors import UpstreamError
+from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.errorcodes import raise_for_code
+from kproxy.migrate.copier.errorcodes import BrokerError, raise_for_code
 from kproxy.migrate.copier.requests import parse_response
+
+T = TypeVar("T")
+
+# Pause between two attempts, in seconds.
+_MIN_PAUSE, _MAX_PAUSE = 0.1, 3.0
 
 
 class ClusterClient:
@@ -153,3 +160,38 @@ class ClusterClient:
         error, partition_metadata = self.refresh_metadata([topic]).topics.get(topic, (3, ()))
         raise_for_code(error, f"topic {topic}")
         return len(partition_metadata)
+
+
+# Retries, for errors that end: leaders move, coordinators load, brokers start
+
+
+def is_retriable(error: KproxyError) -> bool:
+    """Return True if another attempt may succeed."""
+    if isinstance(error, BrokerError):
+        return error.is_retriable
+    return isinstance(error, UpstreamError)
+
+
+def backoff() -> Iterator[float]:
+    """Yield the pause before each further attempt, in seconds."""
+    pause = _MIN_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, _MAX_PAUSE)
+
+
+def retry(cluster: ClusterClient, call: Callable[[], T], seconds: float) -> T:
+    """Return the result of `call`, retried for at most `seconds`.
+
+    Raises the last error of `call` if it is not retriable, or if the time is over.
+    """
+    deadline = time.monotonic() + seconds
+    for pause in backoff():
+        try:
+            return call()
+        except KproxyError as error:
+            if not is_retriable(error) or time.monotonic() + pause >= deadline:
+                raise
+        cluster.invalidate()
+        time.sleep(pause)
+    raise AssertionError

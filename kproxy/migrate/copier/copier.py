@@ -17,16 +17,16 @@ from crc32c import crc32c
 
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, backoff, is_retriable
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.producer import TransactionalProducer
-from kproxy.migrate.copier.retries import backoff, is_retriable
-from kproxy.migrate.copier.slices import Slice, SliceResult
 from kproxy.migrate.copier.sourcelog import CopyBlocked, SourceLog, SourceStartMoved
 from kproxy.migrate.copier.state import (
     SEAL_THRESHOLD,
     Job,
     PartitionState,
+    Slice,
+    SliceResult,
     encode_map_piece,
     identities_differ,
     merge_identities,

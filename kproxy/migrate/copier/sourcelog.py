@@ -14,7 +14,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
 from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, raise_for_code
 from kproxy.migrate.copier.requests import parse_response
-from kproxy.migrate.copier.slices import Slice
+from kproxy.migrate.copier.state import Slice
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch, read_batches
 from kproxy.protocol.wire.primitives import Buffer

@@ -2,6 +2,8 @@
 
 The copier writes a state in the transaction of the records themselves, so a state is never wrong about them. The offset
 map grows: the state has its last runs, and when they become many, the copier *seals* them as a separate piece.
+
+A task of the copy gets a slice with such a state, and returns a result with the next one.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from kproxy.protocol.wire.primitives import malformed
 
 # Size of the runs in a state above which they are sealed, in bytes.
 SEAL_THRESHOLD = 16 * 1024
+# Maximum size of a batch: the default of max.message.bytes.
+DEFAULT_MAX_BATCH = 1_048_588
 # Number of partitions of a new state topic.
 STATE_PARTITIONS = 16
 
@@ -201,3 +205,63 @@ def _parse_object(value: bytes) -> Mapping[str, Any]:
     if not isinstance(fields, dict):
         raise malformed("the state topic has a record that kproxy did not write")
     return fields
+
+
+# Copy tasks: what travels between Spark's driver and its tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of one partition of the source: from the committed position up to the offset `upto`.
+
+    A slice also ends after about `size` bytes or `seconds`.
+    """
+
+    topic: str
+    partition: int
+    target_topic: str
+    begin: int
+    """Offset at which the copy begins if there is no state yet."""
+    upto: int
+    size: int
+    seconds: float
+    state: PartitionState | None = None
+    """State of the partition as the driver has read it, or None."""
+    state_offset: int = 0
+    """Offset in the state topic from which the task reads newer states."""
+    skip_to: int = 0
+    """The copy may leave out offsets before this one."""
+    allows_gaps: bool = False
+    """True if offsets may be missing: the topic is compacted, or the user allows gaps."""
+    max_batch_size: int = DEFAULT_MAX_BATCH
+    """Maximum size of a batch of the target topic, in bytes."""
+    rate: float = 0.0
+    """Maximum rate in bytes a second; 0 is no limit."""
+    origin: str = ""
+    """Current identity of the source topic (`state.topic_identity`)."""
+    destination: str = ""
+    """Current identity of the target topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceResult:
+    """The result of copying a slice."""
+
+    topic: str
+    partition: int
+    state: PartitionState | None
+    """State that the target has committed, None if there is none. The copy continues from it."""
+    records: int = 0
+    size: int = 0
+    seconds: float = 0.0
+    log_start: int = -1
+    """Log start offset of the source partition, -1 if unknown."""
+    stable: int = -1
+    """Last stable offset of the source partition, -1 if unknown."""
+    stuck: str = ""
+    """Reason why the copy of this partition could not continue, "" if it could."""
+    is_final: bool = False
+    """True if another attempt cannot succeed."""
+    attempts: int = 1
+    batch_counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of batches written, by the method that wrote them."""

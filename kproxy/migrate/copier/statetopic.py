@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for_code
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.requests import parse_response
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import Job, PartitionState, decode_map_piece, parse_key, state_topic_name
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches

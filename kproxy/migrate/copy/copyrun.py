@@ -17,11 +17,9 @@ from typing import Any
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, is_retriable
 from kproxy.migrate.copier.errorcodes import ProducerFenced
-from kproxy.migrate.copier.retries import is_retriable
-from kproxy.migrate.copier.slices import DEFAULT_MAX_BATCH, Slice, SliceResult
-from kproxy.migrate.copier.state import Job, PartitionState
+from kproxy.migrate.copier.state import DEFAULT_MAX_BATCH, Job, PartitionState, Slice, SliceResult
 from kproxy.migrate.copier.statetopic import find_job
 from kproxy.migrate.copy.progress import CopyProgress
 from kproxy.migrate.copy.rounds import PartitionBacklog, make_copy_task, pack_tasks, task_rate

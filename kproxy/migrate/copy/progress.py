@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kproxy.migrate.copier.slices import SliceResult
-from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.copier.state import PartitionState, SliceResult
 from kproxy.migrate.copy.rounds import PartitionBacklog
 
 # Window of the rates, in seconds.

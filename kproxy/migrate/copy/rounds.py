@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.slices import Slice, SliceResult
-from kproxy.migrate.copier.state import Job
+from kproxy.migrate.copier.state import Job, Slice, SliceResult
 
 # Cost of a slice in addition to its bytes (a producer id, a transaction, its state), as a number of bytes.
 OVERHEAD = 512 * 1024

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.base.errors import ConfigError, KproxyError
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import ProducerFenced
 from kproxy.migrate.copier.producer import TransactionalProducer
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import Job, state_key, state_partition
 from kproxy.migrate.copier.statetopic import find_job, read_value
 

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.inventory import Acl
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, topic_key
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.state import Job, parse_key, state_key, state_topic_name
 from kproxy.migrate.copier.statetopic import StateTopic, parse_states
 from kproxy.migrate.journal.driver import write_records

@@ -8,9 +8,8 @@ from itertools import groupby
 
 from kproxy.migrate.clusters import producerids
 from kproxy.migrate.clusters.topic_identities import learn_topics, prepared_topics
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.plan.changes import Change, CreateState, selected_topics
 from kproxy.migrate.prepare.change_journal import ChangeJournal, RaiseProducerIds

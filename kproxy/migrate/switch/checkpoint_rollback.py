@@ -11,8 +11,7 @@ from collections.abc import Set
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.offsets.unknown_records import count_beyond

@@ -18,8 +18,7 @@ from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
 from kproxy.migrate.copy.copyrun import CopyRun

@@ -17,9 +17,8 @@ from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError
-from kproxy.migrate.copier.retries import retry
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states, read_state
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import CopySpec, build_copy_spec

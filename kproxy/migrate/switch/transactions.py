@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
-from kproxy.migrate.copier.retries import retry
 
 # What must not be ended from here: the copier's own.
 _OWN_PREFIX = "kproxy-migration-"

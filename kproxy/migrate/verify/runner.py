@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kproxy.migrate.clusters.topic_identities import migrated_topics
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import read_last_switch

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from kproxy.base.errors import KproxyError, WireError
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.offsets.aborted_ranges import count_in_range, fetch_batches
 from kproxy.migrate.verify.comparison import PartitionComparison, UnknownRecords, uncopied_partition

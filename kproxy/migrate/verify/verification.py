@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.log_bounds import find_compacted_topics, read_log_bounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, describe_changes, learn_topics
-from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.retries import retry
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.copy.sparksession import tuned_for_short_job
 from kproxy.migrate.spec.migration import SOURCE, TARGET

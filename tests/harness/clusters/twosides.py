@@ -12,11 +12,9 @@ from confluent_kafka import Producer
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.retries import retry
-from kproxy.migrate.copier.slices import Slice
-from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, state_topic_name
+from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice, state_topic_name
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from tests.harness.clusters.steady import STEADY
 from tests.harness.migration.moving import topics

@@ -22,8 +22,7 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.copier import Copier
-from kproxy.migrate.copier.slices import Slice, SliceResult
-from kproxy.migrate.copier.state import Job
+from kproxy.migrate.copier.state import Job, Slice, SliceResult
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.display import serve_metrics

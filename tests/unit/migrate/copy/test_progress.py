@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from kproxy.migrate.copier.slices import SliceResult
-from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.copier.state import PartitionState, SliceResult
 from kproxy.migrate.copy import progress as module
 from kproxy.migrate.copy.display import batches_line, display_progress, message_lines, summary_line
 from kproxy.migrate.copy.progress import CopyProgress

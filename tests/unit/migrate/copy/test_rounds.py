@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.migrate.copier.slices import Slice
+from kproxy.migrate.copier.state import Slice
 from kproxy.migrate.copy.rounds import OVERHEAD, PartitionBacklog, pack_tasks, task_rate
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 from kproxy.base.diagnostic import Diagnostic
@@ -22,7 +23,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
 from kproxy.migrate.copy.copyrun import CopyRun
-from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
+from kproxy.migrate.copy.scope import build_copy_spec
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
 from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
@@ -58,6 +59,26 @@ class SyncTimings:
     @property
     def total(self) -> float:
         return self.drain + self.copy + self.verify + self.translate
+
+    @contextmanager
+    def measure(self, step: str) -> Iterator[None]:
+        """Record how long a step takes."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            setattr(self, step, time.monotonic() - began)
+
+
+def _timed(step: Callable[[FinalSync, float], None]) -> Callable[[FinalSync, float], None]:
+    """Return the step with a record of how long it takes."""
+
+    @wraps(step)
+    def run(sync: FinalSync, until: float) -> None:
+        with sync.timings.measure(step.__name__):
+            step(sync, until)
+
+    return run
 
 
 @dataclass
@@ -110,20 +131,12 @@ class FinalSync:
         self._take_over = take_over
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
         self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
-        self._source_cluster, self._target_cluster = (
-            ClusterClient(self.endpoints.source),
-            ClusterClient(self.endpoints.target),
-        )
-        self._stack.callback(self._source_cluster.close)
-        self._stack.callback(self._target_cluster.close)
+        self._source_cluster = self._stack.enter_context(ClusterClient(self.endpoints.source))
+        self._target_cluster = self._stack.enter_context(ClusterClient(self.endpoints.target))
         scope = build_copy_spec(self.migration, self.endpoints, follow=True, take_over=take_over)
-        self._scope = scope
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
         self._state_topic = read_state_topic(self._target_cluster, self.migration.name, is_partition_key)
-        self._start_copy(scope)
-
-    def _start_copy(self, scope: CopySpec) -> None:
         self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
 
         def run() -> None:
@@ -172,19 +185,17 @@ class FinalSync:
         """
         until = time.monotonic() + seconds
         self.source_ends = self._read_stable_ends(until)
-        self._timed("copy", lambda: self._wait_until_copied(self.source_ends, until))
+        with self.timings.measure("copy"):
+            self._wait_until_copied(self.source_ends, until)
         self.verify(until)
-        problems: list[Diagnostic] = []
-        self._timed("translate", lambda: problems.extend(self._translate_positions(dry_run)))
-        return problems
+        with self.timings.measure("translate"):
+            return self._translate_positions(dry_run)
 
     # While writes are held
 
+    @_timed
     def drain(self, until: float) -> None:
         """End the open transactions on the source. Raises FinalSyncError."""
-        self._timed("drain", lambda: self._drain(until))
-
-    def _drain(self, until: float) -> None:
         transactions = open_transactions(self._source_admin, until)
         if self.selection is not None:
             transactions = [
@@ -200,25 +211,19 @@ class FinalSync:
             name, why = min(failed.items())
             raise FinalSyncError(f"transaction {name} on the source could not be ended: {why}")
 
+    @_timed
     def copy(self, until: float) -> None:
         """Copy up to the current ends of the source's logs, until no log has grown. Raises FinalSyncError."""
-        self._timed("copy", lambda: self._copy_all(until))
-
-    def _copy_all(self, until: float) -> None:
         if self.selection is not None:
             # What these clients have written is below these ends, and open transactions of others may be too.
             self.source_ends = self._read_offsets(requests.LATEST, False, until)
             try:
                 self._wait_until_copied(self.source_ends, until)
             except FinalSyncError as error:
-                open_now = open_transactions(self._source_admin, until)
-                raise (
-                    FinalSyncError(
-                        describe_open_transactions([transaction.id for transaction in open_now], self.selection)
-                    )
-                    if open_now
-                    else error
-                ) from None
+                ids = [transaction.id for transaction in open_transactions(self._source_admin, until) or ()]
+                if not ids:
+                    raise
+                raise FinalSyncError(describe_open_transactions(ids, self.selection)) from error
             return
         while True:
             self.source_ends = self._read_final_ends(until)
@@ -227,36 +232,24 @@ class FinalSync:
                 return
             self._check_deadline(until, "the source's logs still grow: a client writes to it without kproxy")
 
-    def verify(self, until: float) -> None:
+    @_timed
+    def verify(self, _: float) -> None:
         """Verify what was copied and not verified before. Raises FinalSyncError."""
-        self._timed("verify", self._verify)
-
-    def _verify(self) -> None:
-        report = run_verification(
-            self.spark,
-            self.endpoints.source,
-            self.endpoints.target,
-            self.migration.name,
-            others_write=self.others_write,
-        )
+        source, target = self.endpoints.source, self.endpoints.target
+        report = run_verification(self.spark, source, target, self.migration.name, others_write=self.others_write)
         unverified = [partition for partition in report.partitions if not partition.is_complete]
         if unverified:
             partition = unverified[0]
-            why = partition.note or (
-                str(partition.difference) if partition.difference is not None else "its records differ"
-            )
+            why = partition.note or str(partition.difference or "its records differ")
             raise FinalSyncError(
                 f"partition {partition.partition} of {partition.topic} is not verified up to its end:"
                 f" {why}{_more_text(unverified)}; kproxy migrate verify FILE shows details"
             )
 
-    def translate(self, until: float) -> None:
+    @_timed
+    def translate(self, _: float) -> None:
         """Translate and write the positions of all groups. Raises FinalSyncError."""
-        self._timed("translate", self._translate)
-
-    def _translate(self) -> None:
-        problems = self._translate_positions(dry_run=False)
-        if problems:
+        if problems := self._translate_positions(dry_run=False):
             raise FinalSyncError(f"not all positions could be translated: {problems[0].text}{_more_text(problems)}")
 
     def check_source_idle(self, until: float) -> None:
@@ -279,13 +272,6 @@ class FinalSync:
             )
 
     # Parts
-
-    def _timed(self, part: str, work: Callable[[], None]) -> None:
-        began = time.monotonic()
-        try:
-            work()
-        finally:
-            setattr(self.timings, part, time.monotonic() - began)
 
     def _translate_positions(self, dry_run: bool) -> list[Diagnostic]:
         offsets = GroupOffsetSync(self.migration, self._source_admin, self._target_admin, self.force).read_state()

@@ -97,12 +97,9 @@ class TargetPositions:
 
     def check_no_foreign_records(self, _: float) -> None:
         """Raise FinalSyncError if the target has records that were not copied, before the last copied one."""
-        began = time.monotonic()
-        endpoints = self.endpoints
-        report = run_verification(
-            self.spark, endpoints.source, endpoints.target, self.migration.name, others_write=False
-        )
-        self.timings.verify = time.monotonic() - began
+        source, target = self.endpoints.source, self.endpoints.target
+        with self.timings.measure("verify"):
+            report = run_verification(self.spark, source, target, self.migration.name, others_write=False)
         for partition in report.partitions:
             if partition.extra:
                 raise _foreign_records_error(partition.target_topic, partition.partition, partition.extra)

@@ -6,9 +6,8 @@ group_offsets     committed offsets of groups in one cluster
 inventory         the contents of a cluster (pure)
 inventory_reader  reads the inventory of a cluster
 log_bounds        first and last offsets of logs, and which topics are compacted
-permissions       queries that the principal may not be allowed to make
 producerids       the producer ids that the target assigns
 topic_identities  detects topics that were deleted or recreated since the migration began
-topic_reader      reads the topics of a cluster
+topic_reader      reads the topics of a cluster, as far as the principal may
 shares            requests for share groups that kafka-python lacks
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -47,60 +47,45 @@ class ClusterEndpoints:
 
 
 @contextmanager
-def open_endpoints(
-    migration: Migration,
-    spark: Any = None,
-    *,
-    direct: tuple[str, str] | None = None,
-    timeout: float = _READY_TIMEOUT,
-    allow_unauthenticated: bool = False,
-) -> Iterator[ClusterEndpoints]:
-    """Connect to both clusters while the context is open; with `direct`, at these two addresses and without kproxy.
+def open_endpoints(migration: Migration, spark: Any = None) -> Iterator[ClusterEndpoints]:
+    """Connect to both clusters while the context is open.
 
-    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are the same
-    cluster.
+    Raises ConfigError and UpstreamError as `kproxy.spark.attach` does, and ConfigError if both are the same cluster.
     """
-    if direct is not None:
-        yield ClusterEndpoints.from_addresses(*direct)
-        return
     from kproxy.spark import attach, detach
 
     config = migration.kproxy_config()
     source, target = (_local_address(cluster["listen"]) for cluster in config["clusters"])
-    if spark is not None:
-        attach(spark, config, timeout, allow_unauthenticated=allow_unauthenticated)
-        try:
-            yield ClusterEndpoints.from_addresses(source, target)
-        finally:
-            detach(spark)
-        return
-    with _host_proxy(migration, config, timeout):
+    with ExitStack() as stack:
+        if spark is None:
+            stack.enter_context(_host_proxy(migration, config))
+        else:
+            attach(spark, config, _READY_TIMEOUT)
+            stack.callback(detach, spark)
         yield ClusterEndpoints.from_addresses(source, target)
 
 
 @contextmanager
-def open_target(migration: Migration, timeout: float = _READY_TIMEOUT) -> Iterator[str]:
+def open_target(migration: Migration) -> Iterator[str]:
     """Connect to the target while the context is open, whatever the state of the source.
 
     Raises as `open_endpoints` does.
     """
     config = migration.target_config()
-    with _host_proxy(migration, config, timeout):
+    with _host_proxy(migration, config):
         yield _local_address(config["clusters"][0]["listen"])
 
 
 @contextmanager
-def _host_proxy(migration: Migration, config: dict[str, Any], timeout: float) -> Iterator[None]:
+def _host_proxy(migration: Migration, config: dict[str, Any]) -> Iterator[None]:
     """Join the host's proxy with this configuration while the context is open."""
     from kproxy.spark import host
     from kproxy.spark.configuration import build_host_config
 
-    configuration, lease = (
-        build_host_config(config),
-        host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}"),
-    )
+    configuration = build_host_config(config)
+    lease = host.Lease.of(os.getpid(), f"migrate {migration.name} {uuid4().hex}")
     try:
-        host.join(configuration, lease, timeout)
+        host.join(configuration, lease, _READY_TIMEOUT)
         yield
     finally:
         host.leave(configuration, lease)

@@ -9,14 +9,15 @@ from dataclasses import replace
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.clusters.inventory import Acl, BrokerInventory, GroupInventory, Inventory, InventoryGap, QuotaEntity
-from kproxy.migrate.clusters.permissions import (
+from kproxy.migrate.clusters.topic_reader import (
     BROKER,
     PermissionAwareQueries,
+    TopicReader,
     authorized_operations,
     chunks,
+    end_offsets,
     raise_for_code,
 )
-from kproxy.migrate.clusters.topic_reader import TopicReader, end_offsets
 
 # Configurations of brokers that matter for a copy.
 _BROKER_CONFIGS = (

@@ -11,7 +11,8 @@ it gets from the controller, so every broker is asked: one may still have an old
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from kproxy.base.address import Address
@@ -89,12 +90,10 @@ def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
     return ids
 
 
-def raise_to(
-    nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int], progress: Callable[[int], None] = lambda _: None
-) -> RaisedProducerIds:
+def raise_to(nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int]) -> RaisedProducerIds:
     """Use up ids until every broker assigns `floor` or higher.
 
-    `lowest` is what each broker assigned last. `progress` is called with the lowest current id of all brokers.
+    `lowest` is what each broker assigned last.
     """
     began, used, current = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:
@@ -108,7 +107,6 @@ def raise_to(
                     used += len(ids)
                     current[node] = max(current[node], *ids)
                 behind = {node: address for node, address in behind.items() if current[node] < floor}
-                progress(min(current.values()))
     return RaisedProducerIds(current, used, time.monotonic() - began)
 
 
@@ -117,26 +115,19 @@ class _BrokerLinks:
 
     def __init__(self, nodes: Mapping[int, str], links: int) -> None:
         self._links: dict[int, list[BrokerConnection]] = {}
-        try:
+        with ExitStack() as stack:
             for node, address in nodes.items():
                 broker = Address.parse(address)
-                self._links[node] = []
-                for _ in range(links):
-                    self._links[node].append(BrokerConnection(broker.host, broker.port))
-        except BaseException:
-            self.close()
-            raise
+                self._links[node] = [
+                    stack.enter_context(closing(BrokerConnection(broker.host, broker.port))) for _ in range(links)
+                ]
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> _BrokerLinks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for links in self._links.values():
-            for link in links:
-                link.close()
+        self._stack.close()
 
     def request_ids(self, count: int, nodes: Iterable[int] | None = None) -> dict[int, list[int]]:
         """Take `count` ids on each connection, and return them by broker: at least one of each.

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.base.errors import WireError
 from kproxy.base.format import format_count, format_size
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
-from kproxy.migrate.copier.state import PartitionState
+from kproxy.migrate.copier.state import PartitionState, parse_object
 from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
 from kproxy.migrate.journal.switch_journal import SWITCH_KEY, SwitchEntry
@@ -100,22 +99,12 @@ def read_status(target: str, name: str) -> MigrationStatus:
         parse_states(topic.values),
         parse_verified_ranges(topic.values),
         tuple(sorted(parse_journal(topic.values))),
-        _object(topic.values.get(JOB_KEY, b"{}")),
+        parse_object(topic.values.get(JOB_KEY, b"{}")),
         DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
         SwitchEntry.read(topic.values.get(SWITCH_KEY)),
         topics,
         missing,
     )
-
-
-def _object(value: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(value)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise WireError("malformed", "the state topic has a record that kproxy did not write")
-    return record
 
 
 def status_lines(migration_status: MigrationStatus) -> Iterator[str]:

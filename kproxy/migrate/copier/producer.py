@@ -41,11 +41,10 @@ class TransactionalProducer:
     Call `init_transactions` first; then `add_partitions`, `send` or `send_records`, and `commit` for each transaction.
     """
 
-    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(self, cluster: ClusterClient, transactional_id: str) -> None:
         self.id = transactional_id
         self.producer_id = self.epoch = -1
         self._cluster = cluster
-        self._timeout_ms = timeout_ms
         self._sequences: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._in_flight: deque[tuple[BrokerConnection, str, int, int, OnAcknowledged]] = deque()
         self._added: set[tuple[str, int]] = set()
@@ -63,7 +62,7 @@ class TransactionalProducer:
         self._in_flight.clear()
         self._added.clear()
         self._sequences.clear()
-        body = requests.encode_init_producer_id(self.id, self._timeout_ms)
+        body = requests.encode_init_producer_id(self.id, TIMEOUT_MS)
         while True:
             error, self.producer_id, self.epoch = parse_response(
                 requests.read_init_producer_id, self._coordinator.request(requests.INIT_PRODUCER_ID, 0, body)
@@ -90,7 +89,7 @@ class TransactionalProducer:
         if not new_partitions:
             return
         body = requests.encode_add_partitions(self.id, self.producer_id, self.epoch, partitions)
-        deadline = time.monotonic() + self._timeout_ms / 1000
+        deadline = time.monotonic() + TIMEOUT_MS / 1000
         while True:
             response = self._coordinator.request(requests.ADD_PARTITIONS, 0, body)
             error = parse_response(requests.read_add_partitions, response)

@@ -12,7 +12,7 @@ import json
 from base64 import b64decode, b64encode
 from binascii import crc32
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kproxy.migrate.copier.offsetmap import OffsetMap
@@ -137,39 +137,24 @@ class PartitionState:
 
     def to_json(self) -> bytes:
         """Return the value of the state's record."""
-        fields = {
-            "v": 1,
-            "target_topic": self.target_topic,
-            "source_begin": self.source_begin,
-            "source_next": self.source_next,
-            "target_next": self.target_next,
-            "records": self.records,
-            "size": self.size,
-            "checksum": self.checksum,
-            "skipped": self.skipped,
-            "at": self.at,
-            "origin": self.origin,
-            "destination": self.destination,
-            "map": b64encode(self.map.to_bytes()).decode(),
-            "target_begin": self.target_begin,
-        }
-        return json.dumps(fields).encode()
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps({"v": 1, **values, "map": b64encode(self.map.to_bytes()).decode()}).encode()
 
     @classmethod
     def from_json(cls, value: bytes) -> PartitionState:
         """Parse a value of `to_json`. Raises WireError for anything else."""
-        fields = _parse_object(value)
+        record = parse_object(value)
         try:
-            if fields["v"] != 1:
+            if record["v"] != 1:
                 raise malformed("the state was written by a newer kproxy: update this one")
-            numbers = {name: fields[name] for name in _NUMBERS} | {"target_begin": fields.get("target_begin", 0)}
+            numbers = {name: record[name] for name in _NUMBERS} | {"target_begin": record.get("target_begin", 0)}
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
                 raise ValueError
             return cls(
-                str(fields["target_topic"]),
-                origin=str(fields["origin"]),
-                destination=str(fields["destination"]),
-                map=OffsetMap.from_bytes(b64decode(fields["map"], validate=True)),
+                str(record["target_topic"]),
+                origin=str(record["origin"]),
+                destination=str(record["destination"]),
+                map=OffsetMap.from_bytes(b64decode(record["map"], validate=True)),
                 **numbers,
             )
         except (KeyError, ValueError, TypeError):
@@ -190,21 +175,22 @@ def encode_map_piece(piece: OffsetMap) -> bytes:
 
 def decode_map_piece(value: bytes) -> OffsetMap:
     """Parse a value of `encode_map_piece`. Raises WireError for anything else."""
-    fields = _parse_object(value)
+    record = parse_object(value)
     try:
-        return OffsetMap.from_bytes(b64decode(fields["map"], validate=True))
+        return OffsetMap.from_bytes(b64decode(record["map"], validate=True))
     except (KeyError, ValueError, TypeError):
         raise malformed("the state topic has a record that kproxy did not write") from None
 
 
-def _parse_object(value: bytes) -> Mapping[str, Any]:
+def parse_object(value: bytes) -> dict[str, Any]:
+    """Parse the value of a record. Raises WireError if it is no JSON object."""
     try:
-        fields = json.loads(value)
+        record = json.loads(value)
     except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
+        record = None
+    if not isinstance(record, dict):
         raise malformed("the state topic has a record that kproxy did not write")
-    return fields
+    return record
 
 
 # Copy tasks: what travels between Spark's driver and its tasks

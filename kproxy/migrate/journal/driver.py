@@ -103,10 +103,10 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
         return None
 
 
-def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) -> dict[str, Any] | None:
+def find_active_driver(target: str, name: str) -> dict[str, Any] | None:
     """Return the record of the driver that copies to this cluster now.
 
-    None if there is no driver, or its record does not change for `seconds`.
+    None if there is no driver, or its record does not change for some seconds.
     """
     with ClusterClient(target) as cluster:
         try:
@@ -114,7 +114,7 @@ def find_active_driver(target: str, name: str, seconds: float = _SILENCE_LIMIT) 
         except ConfigError:  # nothing was prepared there, or is any more
             return None
         record = driver.read_record()
-        until = time.monotonic() + seconds
+        until = time.monotonic() + _SILENCE_LIMIT
         while record and not record.get("ended") and time.monotonic() < until:
             time.sleep(_POLL_INTERVAL)
             current = driver.read_record()

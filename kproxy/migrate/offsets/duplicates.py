@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import CopiedPartition
-from kproxy.migrate.offsets.aborted_ranges import count_by_batch
 from kproxy.migrate.offsets.groupsync import GroupResult
+from kproxy.migrate.offsets.log_ranges import count_by_batch
 
 # Maximum number of gaps of a partition that are read: each takes at least one request.
 _MAX_GAPS = 200

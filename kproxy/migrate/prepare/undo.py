@@ -19,7 +19,7 @@ from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import parse_copied_partitions
 from kproxy.migrate.format import LogWriter, describe_action
 from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
-from kproxy.migrate.offsets.unknown_records import count_unknown_records
+from kproxy.migrate.offsets.log_ranges import count_unknown_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
     AlterTopic,

@@ -14,7 +14,7 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.journal.switch_journal import read_last_switch
-from kproxy.migrate.offsets.unknown_records import count_beyond
+from kproxy.migrate.offsets.log_ranges import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch.inverse_offset_map import TopicPartition, invert_maps
 

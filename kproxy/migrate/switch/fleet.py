@@ -139,9 +139,7 @@ class KproxyFleet:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def request_all(
-        self, ask: Callable[[Kproxy], T], kproxies: Sequence[Kproxy] | None = None
-    ) -> Iterator[tuple[Kproxy, T | AdminError]]:
+    def request_all(self, ask: Callable[[Kproxy], T]) -> Iterator[tuple[Kproxy, T | AdminError]]:
         """Yield the result of `ask` for each kproxy, or the error."""
 
         def request(kproxy: Kproxy) -> T | AdminError:
@@ -150,10 +148,8 @@ class KproxyFleet:
             except AdminError as error:
                 return error
 
-        futures = [
-            (kproxy, self._pool.submit(request, kproxy)) for kproxy in (self.kproxies if kproxies is None else kproxies)
-        ]
-        for kproxy, answer in futures:
+        futures = [self._pool.submit(request, kproxy) for kproxy in self.kproxies]
+        for kproxy, answer in zip(self.kproxies, futures, strict=True):
             yield kproxy, answer.result()
 
     def submit(self, ask: Callable[[], None]) -> None:

@@ -28,7 +28,7 @@ from kproxy.migrate.offsets.groupsync import (
     unwritten_positions,
     write_journal,
 )
-from kproxy.migrate.offsets.unknown_records import count_beyond
+from kproxy.migrate.offsets.log_ranges import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_selection import ClientSelection

@@ -16,7 +16,7 @@ from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.state import PartitionState
-from kproxy.migrate.offsets.aborted_ranges import count_in_range, fetch_batches
+from kproxy.migrate.offsets.log_ranges import count_in_range, fetch_batches
 from kproxy.migrate.verify.comparison import PartitionComparison, UnknownRecords, uncopied_partition
 from kproxy.migrate.verify.differences import BytesDigest, RecordDigest
 from kproxy.migrate.verify.hashing import HASH_DIGITS, HEAD_SIZE

@@ -6,6 +6,7 @@ import json
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -366,10 +367,8 @@ def test_the_command(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyP
         f"name: {sides.name}\nsource: {{bootstrap-servers: '{sides.source}'}}\n"
         f"target: {{bootstrap-servers: '{sides.target}'}}\ntopics: {{rename: {{tx: renamed-tx}}}}\n"
     )
-    opened = endpoints.open_endpoints
-    monkeypatch.setattr(
-        endpoints, "open_endpoints", lambda migration: opened(migration, direct=(sides.source, sides.target))
-    )
+    both = endpoints.ClusterEndpoints.from_addresses(sides.source, sides.target)
+    monkeypatch.setattr(endpoints, "open_endpoints", lambda _: nullcontext(both))
     said = CliRunner().invoke(command, [str(file), "--group", group, "--dry-run"], standalone_mode=False)
     assert said.return_value == 0, said.output
     target = translate(loaded.copied, "tx", 1, 500).target

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,28 @@ def _identity(value: bytes | Mapping[str, Any] | None) -> DriverIdentity | None:
         return None
 
 
+def parse_driver_record(value: bytes | None) -> dict[str, Any]:
+    """Return a driver's record; {} if there is none, or none that can be read."""
+    try:
+        record = json.loads(value or b"{}")
+    except ValueError:
+        record = {}
+    return record if isinstance(record, dict) else {}
+
+
+def watch_driver(read_record: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
+    """Return the record of the driver that copies now; None if its record does not change for `seconds`."""
+    record = read_record()
+    until = time.monotonic() + seconds
+    while record and not record.get("ended") and time.monotonic() < until:
+        time.sleep(_POLL_INTERVAL)
+        current = read_record()
+        if current and current.get("beat") != record.get("beat") and not current.get("ended"):
+            return current
+        record = current
+    return None
+
+
 def find_active_driver(target: str, name: str) -> dict[str, Any] | None:
     """Return the record of the driver that copies to this cluster now.
 
@@ -113,15 +135,7 @@ def find_active_driver(target: str, name: str) -> dict[str, Any] | None:
             driver = CopyDriver(cluster, find_job(cluster, name, _PATIENCE))
         except ConfigError:  # nothing was prepared there, or is any more
             return None
-        record = driver.read_record()
-        until = time.monotonic() + _SILENCE_LIMIT
-        while record and not record.get("ended") and time.monotonic() < until:
-            time.sleep(_POLL_INTERVAL)
-            current = driver.read_record()
-            if current.get("beat") != record.get("beat") and not current.get("ended"):
-                return current
-            record = current
-        return None
+        return watch_driver(driver.read_record, _SILENCE_LIMIT)
 
 
 class CopyAlreadyRunning(ConfigError):
@@ -144,17 +158,11 @@ class CopyDriver:
 
         Raises CopyAlreadyRunning if another driver updates its record meanwhile, unless `take_over`; UpstreamError.
         """
-        record = self.read_record()
-        until = time.monotonic() + LOOK_TIMEOUT
-        while not take_over and record and not record.get("ended") and time.monotonic() < until:
-            time.sleep(_POLL_INTERVAL)
-            current = self.read_record()
-            if current and current.get("beat") != record.get("beat") and not current.get("ended"):
-                raise CopyAlreadyRunning(
-                    f"{self._job.name} is already being copied, by process {current.get('pid')} on"
-                    f" {current.get('host')}: stop that copy first, or replace it with --take-over"
-                )
-            record = current
+        if not take_over and (record := watch_driver(self.read_record, LOOK_TIMEOUT)):
+            raise CopyAlreadyRunning(
+                f"{self._job.name} is already being copied, by process {record.get('pid')} on"
+                f" {record.get('host')}: stop that copy first, or replace it with --take-over"
+            )
         retry(self._target, lambda: self._producer.init_transactions(time.monotonic() + _PATIENCE), _PATIENCE)
         self.heartbeat()
 
@@ -191,11 +199,7 @@ class CopyDriver:
         """Return the record of the current or last driver; {} if there is none."""
         topic = self._job.state_topic
         value = retry(self._target, lambda: read_value(self._target, topic, self._partition, 0, JOB_KEY), BEAT_INTERVAL)
-        try:
-            record = json.loads(value or b"{}")
-        except ValueError:
-            record = {}
-        return record if isinstance(record, dict) else {}
+        return parse_driver_record(value)
 
     def use_cluster(self, target: ClusterClient) -> None:
         """Continue with other connections, as a separate thread must."""

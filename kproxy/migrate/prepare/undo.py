@@ -5,11 +5,8 @@ Values that were changed since stay as they are. A topic with records that kprox
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kproxy.base.errors import ConfigError
 from kproxy.base.format import format_count
@@ -18,7 +15,7 @@ from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.statetopic import parse_copied_partitions
 from kproxy.migrate.format import LogWriter, describe_action
-from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT
+from kproxy.migrate.journal.driver import JOB_KEY, LOOK_TIMEOUT, parse_driver_record, watch_driver
 from kproxy.migrate.offsets.log_ranges import count_unknown_records
 from kproxy.migrate.plan.changes import (
     AddPartitions,
@@ -33,8 +30,6 @@ from kproxy.migrate.plan.changes import (
 from kproxy.migrate.prepare.change_journal import ChangeJournal, JournaledChange, RaiseProducerIds, read_changes
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.target_admin import BATCH_SIZE, ChangeErrors, TargetAdmin
-
-_POLL_INTERVAL = 0.5
 
 
 @dataclass(slots=True)
@@ -66,7 +61,7 @@ class Undo:
             raise ConfigError(f"the target has no topic {topic}: nothing was prepared, or it was undone")
         with ChangeJournal(self._clusters.endpoints.target, migration.name) as journal:
             values = journal.read()
-            self._check_no_active_copy(journal, values)
+            self._check_no_active_copy(journal)
             journaled = read_changes(values)
             if not any(isinstance(entry.change, CreateState) for entry in journaled):
                 journaled.append(
@@ -83,18 +78,13 @@ class Undo:
                 self._undo_batch(journal, admin, batch, inventory)
         return self._result
 
-    def _check_no_active_copy(self, journal: ChangeJournal, values: dict[bytes, bytes]) -> None:
+    def _check_no_active_copy(self, journal: ChangeJournal) -> None:
         """Raise ConfigError if a driver updates its record within some seconds."""
-        before = _driver_record(values)
-        until = time.monotonic() + LOOK_TIMEOUT
-        while before and not before.get("ended") and time.monotonic() < until:
-            current = _driver_record(journal.read())
-            if current.get("beat") != before.get("beat") and not current.get("ended"):
-                raise ConfigError(
-                    f"{self._clusters.migration.name} is being copied, by process {current.get('pid')} on"
-                    f" {current.get('host')}: stop it first"
-                )
-            time.sleep(_POLL_INTERVAL)
+        if record := watch_driver(lambda: parse_driver_record(journal.read().get(JOB_KEY)), LOOK_TIMEOUT):
+            raise ConfigError(
+                f"{self._clusters.migration.name} is being copied, by process {record.get('pid')} on"
+                f" {record.get('host')}: stop it first"
+            )
 
     def _find_foreign_topics(
         self, values: dict[bytes, bytes], journaled: Sequence[JournaledChange], inventory: Inventory
@@ -245,14 +235,6 @@ def _describe_undo(change: Change) -> str:
 
 def _creates_any(entry: JournaledChange, topics: set[str]) -> bool:
     return isinstance(entry.change, CreateTopic) and entry.change.topic in topics
-
-
-def _driver_record(values: Mapping[bytes, bytes]) -> dict[str, Any]:
-    try:
-        record = json.loads(values.get(JOB_KEY, b"{}"))
-    except ValueError:
-        record = None
-    return record if isinstance(record, dict) else {}
 
 
 def _batches(journaled: Sequence[JournaledChange]) -> Iterator[list[JournaledChange]]:

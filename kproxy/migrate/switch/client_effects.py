@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.format import abbreviate
@@ -33,6 +33,28 @@ _SEQUENCE_CONFLICTS = {
     " moved back; the reaction of this library was not tested: watch it, and restart it if it does not continue",
 }
 _RECOVERS_ITSELF = re.compile(r"(apache-kafka-java|kgo)\b")
+# By software, which clients cannot be switched without help.
+_SOFTWARE_WARNINGS: Sequence[tuple[str, Callable[[ConnectedClient], bool], str]] = (
+    (
+        "Spark",
+        lambda client: _SPARK in client.name,
+        "a Spark query keeps positions in its checkpoint, not in a group: stop it before the switch, translate the"
+        " checkpoint (kproxy migrate offsets --spark-checkpoint), and start it afterwards",
+    ),
+    (
+        "franz-go",
+        lambda client: is_franz_go(client.software),
+        "a franz-go consumer that was started before kproxy had both upstreams gets no records after the switch:"
+        " restart such applications before the switch",
+    ),
+    (
+        "librdkafka",
+        lambda client: is_librdkafka(client.software) and not _ACCEPTS_NO_EPOCH.search(client.software),
+        "librdkafka before 2.8 ignores a leader whose epoch is lower than the last one that it knows. If a partition"
+        " had more leader changes on the side that clients leave, and another broker leads it on the other side, they"
+        " may never find that leader: restart them if they do not continue",
+    ),
+)
 
 
 def check_topics_and_groups(migration: Migration, source: Inventory, topics: Collection[str]) -> Iterator[Diagnostic]:
@@ -150,68 +172,40 @@ def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], 
     )
 
 
-def check_clients(connected: Iterable[ConnectedClient], *, switched_before: bool = False) -> Iterator[Diagnostic]:
-    """Yield findings by the software of the clients; `switched_before`: clients have been where they are moved now."""
+def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool = False) -> Iterator[Diagnostic]:
+    """Yield what clients will observe: by their software, and what kproxies warn of.
+
+    `switched_before`: clients have been where they are moved now.
+    """
     by_software: dict[str, set[tuple[str, str]]] = {}
-    spark, franz, librdkafka, writing = set[str](), set[str](), set[str](), dict[str, set[str]]()
+    writing: dict[str, set[str]] = {}
     for client in connected:
         by_software.setdefault(client.software or "unknown software", set()).add((client.name, client.address))
-        if _SPARK in client.name:
-            spark.add(client.name)
-        if is_franz_go(client.software):
-            franz.add(client.name)
-        if is_librdkafka(client.software) and not _ACCEPTS_NO_EPOCH.search(client.software):
-            librdkafka.add(client.name)
-        if switched_before and client.writes and client.produces != ProducerKind.PLAIN:
-            for library in _sequence_conflicts(client):
-                # What no request has shown so far may be idempotent.
-                sure = "" if client.produces else " (if it is idempotent)"
-                writing.setdefault(library, set()).add(f"{client.name}{sure}")
+        if switched_before and (library := _sequence_conflict(client)):
+            # What no request has shown so far may be idempotent.
+            sure = "" if client.produces else " (if it is idempotent)"
+            writing.setdefault(library, set()).add(f"{client.name}{sure}")
     if by_software:
         counts = ", ".join(f"{len(names)} {name}" for name, names in sorted(by_software.items()))
         yield Diagnostic(NOTE, "clients", f"connected now: {counts}")
-    if spark:
-        yield Diagnostic(
-            WARNING,
-            "Spark",
-            f"{abbreviate(sorted(spark))}: a Spark query keeps positions in its checkpoint, not in a"
-            " group: stop it before the switch, translate the checkpoint (kproxy migrate offsets --spark-checkpoint),"
-            " and start it afterwards",
-        )
-    if franz:
-        yield Diagnostic(
-            WARNING,
-            "franz-go",
-            f"{abbreviate(sorted(franz))}: a franz-go consumer that was started before kproxy had both upstreams"
-            " gets no records after the switch: restart such applications before the switch",
-        )
-    if librdkafka:
-        yield Diagnostic(
-            WARNING,
-            "librdkafka",
-            f"{abbreviate(sorted(librdkafka))}: librdkafka before 2.8 ignores a leader whose epoch is lower than the"
-            " last one that it knows. If a partition had more leader changes on the side that clients leave, and"
-            " another broker leads it on the other side, they may never find that leader: restart them if they do"
-            " not continue",
-        )
+    for subject, is_affected, text in _SOFTWARE_WARNINGS:
+        if names := {client.name for client in connected if is_affected(client)}:
+            yield Diagnostic(WARNING, subject, f"{abbreviate(sorted(names))}: {text}")
     for library, names in sorted(writing.items()):
         yield Diagnostic(WARNING, library, f"{abbreviate(sorted(names))}: {_SEQUENCE_CONFLICTS[library]}")
+    for text in sorted({text for client in connected for text in client.warnings}):
+        names = {client.name or client.address for client in connected if text in client.warnings}
+        yield Diagnostic(WARNING, f"clients {abbreviate(sorted(names))}", text)
 
 
-def _sequence_conflicts(client: ConnectedClient) -> Iterator[str]:
-    """Yield the keys of `_SEQUENCE_CONFLICTS` that apply to this client.
+def _sequence_conflict(client: ConnectedClient) -> str:
+    """Return the key of `_SEQUENCE_CONFLICTS` that applies to this client, or "".
 
     Transactional producers have their own finding.
     """
-    if client.produces == ProducerKind.TRANSACTIONAL or _RECOVERS_ITSELF.match(client.software):
-        return
+    is_safe = client.produces in (ProducerKind.PLAIN, ProducerKind.TRANSACTIONAL)
+    if not client.writes or is_safe or _RECOVERS_ITSELF.match(client.software):
+        return ""
     if is_librdkafka(client.software):
-        yield _LIBRDKAFKA
-    else:
-        yield _KAFKA_PYTHON if is_kafka_python(client.software) else _OTHERS
-
-
-def kproxy_warnings(clients_by_warning: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
-    """Yield the warnings that kproxies have about clients, by warning text."""
-    for text, names in sorted(clients_by_warning.items()):
-        yield Diagnostic(WARNING, f"clients {abbreviate(sorted(set(names)))}", text)
+        return _LIBRDKAFKA
+    return _KAFKA_PYTHON if is_kafka_python(client.software) else _OTHERS

@@ -13,11 +13,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from kproxy.base.errors import AdminError, ConfigError, KproxyError
 from kproxy.migrate.format import LogWriter
-from kproxy.migrate.journal.switch_journal import SwitchEntry
+from kproxy.migrate.journal.switch_journal import SwitchEntry, SwitchJournal
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, CommandRefused
 from kproxy.proxy.switching.coordinator import begin, handle, next_actions
@@ -40,12 +39,6 @@ from kproxy.proxy.switching.twophase import (
 
 HoldTask = Callable[[float], None]
 """A task of the hold. Its argument is its deadline, of time.monotonic. Raises KproxyError."""
-
-
-class EntryWriter(Protocol):
-    """The interface of `SwitchJournal` that a drive uses."""
-
-    def write(self, entry: SwitchEntry, seconds: float = 30.0) -> SwitchEntry: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +108,7 @@ class Drive:
         self,
         plan: SwitchPlan,
         fleet: KproxyFleet,
-        journal: EntryWriter,
+        journal: SwitchJournal,
         entry: SwitchEntry,
         works: Mapping[Work, HoldTask],
         log: LogWriter = lambda _: None,

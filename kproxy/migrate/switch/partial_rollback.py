@@ -31,6 +31,7 @@ from kproxy.migrate.offsets.groupsync import (
 from kproxy.migrate.offsets.log_ranges import count_beyond
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.client_effects import check_clients
 from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.drive import DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings
@@ -243,7 +244,7 @@ class PartialRollback(SwitchRun):
         groups = {group for group, ids in members.items() if any(part.has(client_id) for client_id in ids)}
         self._positions.groups = groups | set(moved_part.groups)
         self.report_findings(check_part(part, self._positions.groups, members, clients))
-        self.report_findings(preflight.check_clients(clients))
+        self.report_findings(check_clients(clients))
         if not self.preflight.is_blocked:
             with Admin(endpoints.source) as source:
                 self.wait_for_sessions(source, self._positions.groups.__contains__)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
 
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
-from kproxy.base.errors import AdminError, KproxyError
+from kproxy.base.errors import KproxyError
 from kproxy.base.format import format_duration
 from kproxy.migrate.clusters import producerids, topic_identities
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
@@ -21,7 +21,7 @@ from kproxy.migrate.spec.switch_section import LONGEST_HOLD, SwitchSection
 from kproxy.migrate.switch import client_effects
 from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings, list_topics
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet
-from kproxy.migrate.switch.kproxy_replies import ConnectedClient, KproxyReply
+from kproxy.migrate.switch.kproxy_replies import KproxyReply
 from kproxy.migrate.switch.readiness import ExpectedState, TimedReply, check_readiness
 from kproxy.migrate.switch.transactions import open_transactions, read_transactional_ids
 
@@ -50,35 +50,14 @@ def check_kproxies(
 
     def ask(kproxy: Kproxy) -> TimedReply:
         sent = time.time()
-        try:
-            answer: KproxyReply | AdminError = kproxy.read_reply()
-        except AdminError as error:
-            answer = error
-        return TimedReply(answer, sent, time.time())
+        return TimedReply(kproxy.read_reply(), sent, time.time())
 
     timed_replies: dict[str, TimedReply] = {}
     for kproxy, reply in fleet.request_all(ask):
         timed_replies[kproxy.name] = reply if isinstance(reply, TimedReply) else TimedReply(reply, 0.0, 0.0)
-    expected = ExpectedState(
-        switch.cluster,
-        direction.target_upstream,
-        direction.origin_id,
-        direction.target_id,
-        __version__,
-        switch.hold_seconds,
-    )
+    expected = ExpectedState(switch.cluster, *astuple(direction), __version__, switch.hold_seconds)
     answers = {name: reply.reply for name, reply in timed_replies.items() if isinstance(reply.reply, KproxyReply)}
     return check_readiness(timed_replies, expected), answers
-
-
-def check_clients(connected: Sequence[ConnectedClient], *, switched_before: bool = False) -> Iterator[Diagnostic]:
-    """Yield what clients will observe; `switched_before`: they have been on the side to which they are moved now."""
-    yield from client_effects.check_clients(connected, switched_before=switched_before)
-    clients_by_warning: dict[str, list[str]] = {}
-    for client in connected:
-        for text in client.warnings:
-            clients_by_warning.setdefault(text, []).append(client.name or client.address)
-    yield from client_effects.kproxy_warnings(clients_by_warning)
 
 
 def check_clusters(clusters: ClusterPair, *, first: bool) -> Iterator[Diagnostic]:

@@ -23,6 +23,7 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.spec.migration import Migration
 from kproxy.migrate.spec.switch_section import SwitchSection
 from kproxy.migrate.switch import preflight
+from kproxy.migrate.switch.client_effects import check_clients
 from kproxy.migrate.switch.client_selection import ClientSelection, SelectedPart, select_part
 from kproxy.migrate.switch.drive import Drive, DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings
@@ -286,7 +287,7 @@ class SyncedSwitch(SwitchRun):
             part = None if self._selected is None else self._selected.part
             clients = [client for reply in self.unit_replies() for client in reply.clients]
             affected = [client for client in clients if part is None or part.has(client.name)]
-            self.report_findings(preflight.check_clients(affected, switched_before=was_switched_before(last)))
+            self.report_findings(check_clients(affected, switched_before=was_switched_before(last)))
             first = not was_switched_before(last) and not self._sync.others_write
             self.report_findings(preflight.check_clusters(sides, first=first))
             if last is not None and not self.preflight.is_blocked:

@@ -11,7 +11,6 @@ from kproxy.migrate.switch.client_effects import (
     check_topics_and_groups,
     check_transactional_ids,
     check_transactions,
-    kproxy_warnings,
 )
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.transactions import OpenTransaction
@@ -112,7 +111,8 @@ def test_clients() -> None:
     (_, warned) = check_clients(franz)
     assert (warned.severity, warned.subject) == (WARNING, "franz-go")
     assert warned.text.startswith("orders: a franz-go consumer that was started before kproxy had both upstreams")
-    one = next(iter(kproxy_warnings({"waits for its positions": ["x", "x", "y"]})))
+    waiting = [ConnectedClient(name, "10.0.0.1", "x", ("waits for its positions",)) for name in ("x", "x", "y")]
+    (_, one) = check_clients(waiting)
     assert (one.subject, one.text) == ("clients x, y", "waits for its positions")
 
 

@@ -122,7 +122,14 @@ def _copied_topic(
             _complete_identity(destination, prepared.destination),
         )
     ends = {partition: state.target_next for partition, state in partitions.items()}
-    return MigratedTopic(topic, name, origin, destination, ends, sum(state.records for state in partitions.values()))
+    return MigratedTopic(
+        topic=topic,
+        target_topic=name,
+        origin=origin,
+        destination=destination,
+        ends=ends,
+        records=sum(state.records for state in partitions.values()),
+    )
 
 
 def _prepared_topic(topic: str, value: bytes) -> MigratedTopic | None:

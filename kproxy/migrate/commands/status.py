@@ -95,15 +95,15 @@ def read_status(target: str, name: str) -> MigrationStatus:
         topics = migrated_topics(topic.values)
         missing = retry(cluster, lambda: find_lost(cluster, topics), _PATIENCE)
     return MigrationStatus(
-        name,
-        parse_states(topic.values),
-        parse_verified_ranges(topic.values),
-        tuple(sorted(parse_journal(topic.values))),
-        parse_object(topic.values.get(JOB_KEY, b"{}")),
-        DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
-        SwitchEntry.read(topic.values.get(SWITCH_KEY)),
-        topics,
-        missing,
+        name=name,
+        partitions=parse_states(topic.values),
+        verified=parse_verified_ranges(topic.values),
+        groups=tuple(sorted(parse_journal(topic.values))),
+        driver=parse_object(topic.values.get(JOB_KEY, b"{}")),
+        paused=DriverOrder.read(topic.values.get(ORDER_KEY)).paused,
+        last_switch=SwitchEntry.read(topic.values.get(SWITCH_KEY)),
+        topics=topics,
+        lost_topics=missing,
     )
 
 

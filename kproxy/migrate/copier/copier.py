@@ -74,18 +74,18 @@ class Copier:
                 break
             time.sleep(pause)
         return SliceResult(
-            slice.topic,
-            slice.partition,
-            progress.state or slice.state,
-            progress.records,
-            progress.size,
-            time.monotonic() - began,
-            progress.log_start,
-            progress.stable,
-            stuck,
-            final,
-            attempts,
-            dict(progress.batch_counts),
+            topic=slice.topic,
+            partition=slice.partition,
+            state=progress.state or slice.state,
+            records=progress.records,
+            size=progress.size,
+            seconds=time.monotonic() - began,
+            log_start=progress.log_start,
+            stable=progress.stable,
+            stuck=stuck,
+            is_final=final,
+            attempts=attempts,
+            batch_counts=dict(progress.batch_counts),
         )
 
 

@@ -202,6 +202,16 @@ class CopiedPartition:
     origin: str = ""
     destination: str = ""
 
+    @classmethod
+    def without_records(
+        cls, topic: str, partition: int, target_topic: str, *, begin: int = 0, end: int = 0, target_end: int = 0
+    ) -> CopiedPartition:
+        """Return a partition whose offsets count as copied, and have no records."""
+        names = topic, partition, target_topic
+        return cls(
+            *names, source_begin=begin, source_next=end, target_next=target_end, records=0, size=0, map=OffsetMap()
+        )
+
 
 def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], CopiedPartition]:
     """Return the copied partitions from the values of a state topic.
@@ -230,19 +240,19 @@ def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, in
                 " compact?",
             )
         copied_partitions[topic, partition] = CopiedPartition(
-            topic,
-            partition,
-            state.target_topic,
-            state.source_begin,
-            state.source_next,
-            state.target_next,
-            state.records,
-            state.size,
-            offset_map,
-            verified.get((topic, partition), 0),
-            state.target_begin,
-            state.origin,
-            state.destination,
+            topic=topic,
+            partition=partition,
+            target_topic=state.target_topic,
+            source_begin=state.source_begin,
+            source_next=state.source_next,
+            target_next=state.target_next,
+            records=state.records,
+            size=state.size,
+            map=offset_map,
+            verified_upto=verified.get((topic, partition), 0),
+            target_begin=state.target_begin,
+            origin=state.origin,
+            destination=state.destination,
         )
     return copied_partitions
 

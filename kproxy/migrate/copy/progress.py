@@ -235,7 +235,17 @@ class CopyProgress:
         stuck = [part.stuck for part in parts if part.stuck]
         records, size = sum(part.records for part in parts), sum(part.size for part in parts)
         share = _share(done, total, stuck)
-        return TopicProgress(topic, len(parts), share, records, size, lag, rate, seconds_left, "".join(stuck[:1]))
+        return TopicProgress(
+            topic=topic,
+            partitions=len(parts),
+            done_share=share,
+            records=records,
+            size=size,
+            lag=lag,
+            rate=rate,
+            seconds_left=seconds_left,
+            stuck="".join(stuck[:1]),
+        )
 
 
 _MAX_SHARE_WHEN_STUCK = 0.999

@@ -31,7 +31,6 @@ from kproxy.migrate.clusters.group_offsets import (
 )
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import parse_key, state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state
 from kproxy.migrate.journal.driver import write_once
@@ -212,16 +211,11 @@ def find_empty_partitions(
     ends = _list_offsets(target, [(name, partition) for (_, partition), name in target_names.items()], requests.LATEST)
     highs, begins = (_list_offsets(source, target_names, which) for which in (requests.LATEST, requests.EARLIEST))
     return {
-        (topic, partition): CopiedPartition(
-            topic,
-            partition,
-            name,
-            begins[topic, partition],
-            highs[topic, partition],
-            ends[name, partition],
-            0,
-            0,
-            OffsetMap([]),
+        (topic, partition): CopiedPartition.without_records(
+            *(topic, partition, name),
+            begin=begins[topic, partition],
+            end=highs[topic, partition],
+            target_end=ends[name, partition],
         )
         for (topic, partition), name in target_names.items()
         if (name, partition) in ends and highs.get((topic, partition), -1) == begins.get((topic, partition), -2)

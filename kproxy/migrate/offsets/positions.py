@@ -64,9 +64,24 @@ def translate(
     """Translate a position. `target_topic` is the name to show if nothing was copied of this partition."""
     partition_map = copied.get((topic, partition))
     if partition_map is None:
-        return Position(topic, partition, position, target_topic or topic, None, NOT_COPIED)
+        return Position(
+            topic=topic,
+            partition=partition,
+            source=position,
+            target_topic=target_topic or topic,
+            target=None,
+            match=NOT_COPIED,
+        )
     target, match, missing = _translate_offset(partition_map, position)
-    return Position(topic, partition, position, partition_map.target_topic, target, match, missing)
+    return Position(
+        topic=topic,
+        partition=partition,
+        source=position,
+        target_topic=partition_map.target_topic,
+        target=target,
+        match=match,
+        missing=missing,
+    )
 
 
 def translate_past_end(

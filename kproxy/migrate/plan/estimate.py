@@ -49,7 +49,14 @@ def estimate_migration(topics: Iterable[TopicInventory], max_rate: float | None)
         (count for count, seconds in times if seconds is not None and seconds <= _ONE_NIGHT),
         next((count for count, seconds in reversed(times) if seconds is not None), counts[-1]),
     )
-    return Estimate(size, rate, len(partitions), cpu, times, advised)
+    return Estimate(
+        size=size,
+        rate=rate,
+        partitions=len(partitions),
+        cpu_seconds=cpu,
+        seconds_by_executors=times,
+        advised_executors=advised,
+    )
 
 
 def _seconds(size: float, rate: float, largest: float, executors: int, max_rate: float | None) -> float | None:

@@ -160,7 +160,15 @@ class Drive:
         entry = self._entry
         if end in (CoordinatorOutcome.RELEASED, CoordinatorOutcome.UNDONE) and entry.decisions:
             entry = self._write_end(entry)
-        return DriveResult(end, self.coordinator.why, entry, self._replies, held_seconds, self._stage_starts, states)
+        return DriveResult(
+            end=end,
+            reasons=self.coordinator.why,
+            entry=entry,
+            replies=self._replies,
+            held_seconds=held_seconds,
+            stage_starts=self._stage_starts,
+            participant_states=states,
+        )
 
     def _write_end(self, entry: SwitchEntry) -> SwitchEntry:
         try:

@@ -37,12 +37,12 @@ def reverse_migration(migration: Migration, topics: Iterable[str]) -> Migration:
     It has its own state topic, on the source. It changes neither ACLs nor quotas there.
     """
     return Migration(
-        migration.target,
-        migration.source,
-        reverse_name(migration.name),
-        TopicSelection(tuple(sorted(topics))),
-        migration.groups,
-        CopyLimits(None, migration.limits.slice_mb),
+        source=migration.target,
+        target=migration.source,
+        name=reverse_name(migration.name),
+        topics=TopicSelection(tuple(sorted(topics))),
+        groups=migration.groups,
+        limits=CopyLimits(None, migration.limits.slice_mb),
         acls=False,
         quotas=False,
         switch=migration.switch,
@@ -113,9 +113,8 @@ def invert_maps(
     for (topic, partition), end in ends.items():
         copied_partition = copied_partitions.get((topic, partition))
         if copied_partition is None:
-            empty_map = OffsetMap([])
-            inverted[topic, partition] = CopiedPartition(
-                topic, partition, topic, 0, end, begins[topic, partition], 0, 0, empty_map
+            inverted[topic, partition] = CopiedPartition.without_records(
+                topic, partition, topic, end=end, target_end=begins[topic, partition]
             )
         else:
             # Behind its last record is the marker of its transaction, and members have a position behind that.

@@ -89,20 +89,22 @@ class ClusterReply:
                 for name, upstream in fields["upstreams"].items()
             }
             return cls(
-                _text(fields["name"]),
-                state_from_json(fields),
-                upstreams,
-                int(_number(fields.get("unanswered", 0))),
-                int(_number(fields.get("held", 0))),
-                tuple(_client_name(writer) for writer in writers if not _is_unknown_client(writer)),
-                tuple(_client(client) for client in _list(fields.get("clients", []))),
-                {name: why for name, why in why_not.items() if why},
-                _text(fields.get("problem") or ""),
-                max((_number(writer["left"]) for writer in writers if _is_unknown_client(writer)), default=0.0),
-                tuple(_client_name(consumer) for consumer in _list(fields.get("waiting", []))),
-                {_text(name): _upstream_login(upstream) for name, upstream in fields["upstreams"].items()},
-                _text(sharers.get("instance") or ""),
-                tuple(_text(instance) for instance in _list(sharers.get("others", []))),
+                name=_text(fields["name"]),
+                state=state_from_json(fields),
+                upstreams=upstreams,
+                unanswered=int(_number(fields.get("unanswered", 0))),
+                held=int(_number(fields.get("held", 0))),
+                uncertain_writers=tuple(_client_name(writer) for writer in writers if not _is_unknown_client(writer)),
+                clients=tuple(_client(client) for client in _list(fields.get("clients", []))),
+                upstream_problems={name: why for name, why in why_not.items() if why},
+                problem=_text(fields.get("problem") or ""),
+                uncertain_seconds=max(
+                    (_number(writer["left"]) for writer in writers if _is_unknown_client(writer)), default=0.0
+                ),
+                waiting_consumers=tuple(_client_name(consumer) for consumer in _list(fields.get("waiting", []))),
+                logins={_text(name): _upstream_login(upstream) for name, upstream in fields["upstreams"].items()},
+                instance=_text(sharers.get("instance") or ""),
+                port_sharers=tuple(_text(instance) for instance in _list(sharers.get("others", []))),
             )
         except (KeyError, TypeError, ValueError):
             raise _foreign_reply(sender) from None
@@ -210,4 +212,13 @@ def _client(value: object) -> ConnectedClient:
         _text(fields.get(key) or "") for key in ("client", "address", "software", "login", "produces")
     )
     reads, writes = fields.get("reads") is True, fields.get("writes") is True
-    return ConnectedClient(name, address, software, texts, reads, writes, login, produces)
+    return ConnectedClient(
+        name=name,
+        address=address,
+        software=software,
+        warnings=texts,
+        reads=reads,
+        writes=writes,
+        login=login,
+        produces=produces,
+    )

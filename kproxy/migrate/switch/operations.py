@@ -258,12 +258,12 @@ def resume_drive(
             if not participants.kproxies:
                 raise ConfigError("--lost names every kproxy: start at least one, or start a new switch")
             plan = SwitchPlan(
-                entry.switch,
-                driver_id(entry.driver_number + 1, secrets.token_hex(4)),
-                remaining,
-                entry.origin,
-                entry.to,
-                section.hold_seconds,
+                switch=entry.switch,
+                driver=driver_id(entry.driver_number + 1, secrets.token_hex(4)),
+                kproxies=remaining,
+                former=entry.origin,
+                to=entry.to,
+                seconds=section.hold_seconds,
                 takes_over=True,
                 decided=entry.decision,
                 abort=abort,

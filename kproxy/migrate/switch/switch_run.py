@@ -168,9 +168,24 @@ class SwitchRun:
         former = states[0].active
         driver = driver_id(1 + max(driver_number(state.driver) for state in states), secrets.token_hex(4))
         names = tuple(kproxy.name for kproxy in self.fleet.kproxies)
-        plan = SwitchPlan(secrets.token_hex(4), driver, names, former, target_upstream, self.section.hold_seconds)
+        plan = SwitchPlan(
+            switch=secrets.token_hex(4),
+            driver=driver,
+            kproxies=names,
+            former=former,
+            to=target_upstream,
+            seconds=self.section.hold_seconds,
+        )
         began, cluster = time.time_ns() // 1_000_000, self.section.cluster
-        entry = SwitchEntry(plan.switch, kind, cluster, former, target_upstream, names, began=began)
+        entry = SwitchEntry(
+            switch=plan.switch,
+            what=kind,
+            cluster=cluster,
+            origin=former,
+            to=target_upstream,
+            kproxies=names,
+            began=began,
+        )
         entry = complete_entry(last, replace(entry, again=was_switched_before(last)))
         self.drive = Drive(plan, self.fleet, journal, entry, tasks, self.context.log)
         if self._abort_reason:
@@ -221,7 +236,14 @@ class SyncedSwitch(SwitchRun):
     def __init__(self, context: SwitchContext, setup: SwitchSetup) -> None:
         super().__init__(context)
         self._setup = setup
-        self._sync = FinalSync(context.spark, setup.migration, setup.endpoints, context.log, setup.force, setup.compose)
+        self._sync = FinalSync(
+            spark=context.spark,
+            migration=setup.migration,
+            endpoints=setup.endpoints,
+            log=context.log,
+            force=setup.force,
+            compose=setup.compose,
+        )
         self._sync.selection = setup.selection
         self.timings, self.ended_transactions = self._sync.timings, self._sync.ended_transactions
         self._selected: SelectedPart | None = None

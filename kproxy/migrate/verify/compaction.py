@@ -130,13 +130,13 @@ def _result(piece: PartitionPiece, counts: Any, extra: int) -> CompactionResult:
     first = -1 if counts["first"] is None else int(counts["first"])
     compacted_both = max(0, in_map - counts["all"])
     return CompactionResult(
-        counts["same"],
-        counts["compacted_source"],
-        counts["compacted_target"],
-        compacted_both,
-        counts["bad"],
-        first,
-        extra,
+        same=counts["same"],
+        compacted_source=counts["compacted_source"],
+        compacted_target=counts["compacted_target"],
+        compacted_both=compacted_both,
+        bad=counts["bad"],
+        first=first,
+        extra=extra,
     )
 
 

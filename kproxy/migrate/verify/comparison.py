@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from kproxy.migrate.clusters.log_bounds import LogBounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
-from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify.differences import EXTRA, Difference, RecordDigest
 from kproxy.migrate.verify.pieces import PartitionPiece, source_offset, whole_partition
@@ -84,12 +83,12 @@ class PartitionComparison:
         previous, result = self.previous or VerifiedRange(self.since, self.since), self.result
         removed = result.compacted_source + result.compacted_target + result.compacted_both
         return VerifiedRange(
-            self.since,
-            self.upto,
-            previous.records + result.records,
-            previous.deleted + result.deleted,
-            previous.compacted + removed,
-            self.unknown,
+            since=self.since,
+            upto=self.upto,
+            records=previous.records + result.records,
+            deleted=previous.deleted + result.deleted,
+            compacted=previous.compacted + removed,
+            unknown=self.unknown,
         )
 
 
@@ -103,7 +102,16 @@ def _new_comparison(
     piece, (source, target) = whole_partition(copied, begin), logs
     names = copied.topic, copied.partition, copied.target_topic
     result = PartitionResult(*names, copied.source_begin, copied.source_next, source.end, verified)
-    return PartitionComparison(copied, piece, source, target, verified.since, verified.upto, previous, result)
+    return PartitionComparison(
+        copied=copied,
+        piece=piece,
+        source=source,
+        target=target,
+        since=verified.since,
+        upto=verified.upto,
+        previous=previous,
+        result=result,
+    )
 
 
 def start_comparison(
@@ -147,6 +155,4 @@ def skip_comparison(copied: CopiedPartition, previous: VerifiedRange | None, rea
 
 def uncopied_partition(topic: MigratedTopic, partition: int, reason: str) -> PartitionComparison:
     """Return a comparison of a partition that the state topic does not have."""
-    return skip_comparison(
-        CopiedPartition(topic.topic, partition, topic.target_topic, 0, 0, 0, 0, 0, OffsetMap()), None, reason
-    )
+    return skip_comparison(CopiedPartition.without_records(topic.topic, partition, topic.target_topic), None, reason)

@@ -228,16 +228,16 @@ class RecordComparison:
         topic, partition, target_topic = self._partition_names
         content = source.content if source is not None else target.content if target is not None else ()
         return Difference(
-            topic,
-            partition,
-            target_topic,
-            field,
-            position,
-            source_offset,
-            target_offset,
-            "" if source is None else str(source),
-            "" if target is None else str(target),
-            content,
+            topic=topic,
+            partition=partition,
+            target_topic=target_topic,
+            field=field,
+            position=position,
+            source_offset=source_offset,
+            target_offset=target_offset,
+            source="" if source is None else str(source),
+            target="" if target is None else str(target),
+            content=content,
         )
 
 

@@ -66,7 +66,16 @@ class PartitionPiece:
         begin, end = max(begin, self.begin), min(end, self.end)
         first = self.target_begin if begin == self.begin else max(self.target_begin, target_offset(self.map, begin))
         last = self.target_end if end == self.end else min(self.target_end, target_offset(self.map, end))
-        return PartitionPiece(self.topic, self.partition, self.target_topic, begin, end, first, last, self.map)
+        return PartitionPiece(
+            topic=self.topic,
+            partition=self.partition,
+            target_topic=self.target_topic,
+            begin=begin,
+            end=end,
+            target_begin=first,
+            target_end=last,
+            map=self.map,
+        )
 
 
 def clip_runs(offset_map: OffsetMap, begin: int, end: int) -> Iterator[Run]:
@@ -104,14 +113,14 @@ def whole_partition(copied: CopiedPartition, begin: int) -> PartitionPiece:
     end = copied.source_next
     begin = min(begin, end)
     return PartitionPiece(
-        copied.topic,
-        copied.partition,
-        copied.target_topic,
-        begin,
-        end,
-        max(copied.target_begin, target_offset(copied.map, begin)),
-        copied.target_next,
-        copied.map,
+        topic=copied.topic,
+        partition=copied.partition,
+        target_topic=copied.target_topic,
+        begin=begin,
+        end=end,
+        target_begin=max(copied.target_begin, target_offset(copied.map, begin)),
+        target_end=copied.target_next,
+        map=copied.map,
     )
 
 

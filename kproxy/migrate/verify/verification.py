@@ -153,7 +153,13 @@ class Verification:
         partitions.sort(key=lambda partition: (partition.topic, partition.partition))
         differences = tuple(partition.difference for partition in partitions if partition.difference is not None)
         return VerificationReport(
-            name, timestamp, time.monotonic() - started, tuple(partitions), self._sample_share, differences, tuple(lag)
+            name=name,
+            at=timestamp,
+            seconds=time.monotonic() - started,
+            partitions=tuple(partitions),
+            sample_share=self._sample_share,
+            differences=differences,
+            lag=tuple(lag),
         )
 
     def _find_lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from kproxy import __version__
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
@@ -55,7 +55,9 @@ def check_kproxies(
     timed_replies: dict[str, TimedReply] = {}
     for kproxy, reply in fleet.request_all(ask):
         timed_replies[kproxy.name] = reply if isinstance(reply, TimedReply) else TimedReply(reply, 0.0, 0.0)
-    expected = ExpectedState(switch.cluster, *astuple(direction), __version__, switch.hold_seconds)
+    expected = ExpectedState(
+        cluster=switch.cluster, command_version=__version__, hold_seconds=switch.hold_seconds, **asdict(direction)
+    )
     answers = {name: reply.reply for name, reply in timed_replies.items() if isinstance(reply.reply, KproxyReply)}
     return check_readiness(timed_replies, expected), answers
 

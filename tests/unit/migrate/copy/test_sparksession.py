@@ -31,18 +31,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_connector_is_fetched_only_if_nothing_gives_it() -> None:
-    assert not _has_connector()
-
-
-def test_the_connector_in_the_installation(home: Path) -> None:
-    (home / "jars" / "spark-sql-kafka-0-10_2.13-4.0.0.jar").touch()
-    assert _has_connector()
-
-
-def test_the_connector_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars /opt/spark-sql-kafka-0-10_2.13-4.0.0.jar pyspark-shell")
-    assert _has_connector()
+@pytest.mark.parametrize("where", ["nowhere", "installation", "environment"])
+def test_the_connector_is_fetched_only_if_nothing_gives_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    jar = "spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    if where == "installation":
+        (home / "jars" / jar).touch()
+    if where == "environment":
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars /opt/{jar} pyspark-shell")
+    assert _has_connector() is (where != "nowhere")
 
 
 def test_the_connector_in_the_configuration(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

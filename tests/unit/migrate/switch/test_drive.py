@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,12 +48,23 @@ class Site:
     said: list[str] = field(default_factory=list)
     done: list[Work] = field(default_factory=list)
 
-    def drive(self, number: int = 1, seconds: float = 5.0, **more: object) -> Drive:
+    def drive(
+        self,
+        of: Work | None = None,
+        work: HoldTask | None = None,
+        *,
+        number: int = 1,
+        seconds: float = 5.0,
+        **more: Any,
+    ) -> Drive:
+        """A drive in which the work of one kind is another, if it is given."""
         names = tuple(one.name for one in self.fleet.kproxies)
-        plan = SwitchPlan("x1", driver_id(number, "t"), names, "blue", "green", seconds, **more)  # type: ignore[arg-type]
+        plan = SwitchPlan("x1", driver_id(number, "t"), names, "blue", "green", seconds, **more)
         entry = self.journal.entries[-1] if self.journal.entries else None
         entry = entry or SwitchEntry("x1", SWITCHING, "default", "blue", "green", names)
-        works: dict[Work, HoldTask] = {work: self._doing(work) for work in Work}
+        works: dict[Work, HoldTask] = {each: self._doing(each) for each in Work}
+        if of is not None and work is not None:
+            works[of] = work
         return Drive(plan, self.fleet, self.journal, entry, works, self.said.append, QUICK)
 
     def _doing(self, work: Work) -> HoldTask:
@@ -63,7 +75,7 @@ class Site:
 
     def resume(self, *, abort: bool = False, number: int = 2) -> DriveResult:
         decided = self.journal.entries[-1].decision
-        return self.drive(number, takes_over=True, decided=decided, abort=abort).run()
+        return self.drive(number=number, takes_over=True, decided=decided, abort=abort).run()
 
     def recover(self) -> None:
         for fake in self.fakes:
@@ -197,13 +209,10 @@ def test_writes_that_do_not_settle(site: Site) -> None:
 
 @pytest.mark.parametrize("work", list(Work), ids=str)
 def test_work_that_fails(site: Site, work: Work) -> None:
-    drive = site.drive()
-
     def fail(_: float) -> None:
         raise UpstreamError("other", "the source is gone")
 
-    drive._tasks = {**drive._tasks, work: fail}
-    driven = drive.run()
+    driven = site.drive(work, fail).run()
     assert driven.end is CoordinatorOutcome.UNDONE
     assert driven.reasons == ("the source is gone",)
     assert site.phases() == {Phase.SERVING}
@@ -211,13 +220,8 @@ def test_work_that_fails(site: Site, work: Work) -> None:
 
 
 def test_work_that_does_not_end(site: Site) -> None:
-    drive, never = site.drive(seconds=1.5), threading.Event()
-
-    def wait(_: float) -> None:
-        never.wait(30)
-
-    drive._tasks = {**drive._tasks, Work.VERIFY: wait}
-    driven = drive.run()
+    never = threading.Event()
+    driven = site.drive(Work.VERIFY, lambda _: never.wait(30) and None, seconds=1.5).run()
     never.set()
     assert driven.end is CoordinatorOutcome.UNDONE
     assert "took too long" in driven.reasons[0]
@@ -225,20 +229,13 @@ def test_work_that_does_not_end(site: Site) -> None:
 
 
 def test_work_that_has_a_defect(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
-    drive = site.drive()
-
-    def defect(_: float) -> None:
-        [][1]
-
-    drive._tasks = {**drive._tasks, Work.COPY: defect}
-    assert drive.run().end is CoordinatorOutcome.UNDONE
+    assert site.drive(Work.COPY, lambda _: [][1]).run().end is CoordinatorOutcome.UNDONE
     assert "IndexError" in capfd.readouterr().err
     assert site.actives() == {"blue"}
 
 
 def test_somebody_wants_to_go_back(site: Site) -> None:
-    drive = site.drive()
-    drive._tasks = {**drive._tasks, Work.COPY: lambda _: drive.abort("SIGINT was given")}
+    drive = site.drive(Work.COPY, lambda _: drive.abort("SIGINT was given"))
     driven = drive.run()
     assert driven.end is CoordinatorOutcome.UNDONE
     assert driven.reasons[0] == "SIGINT was given"
@@ -312,14 +309,13 @@ def test_the_driver_dies(site: Site, do: CommandType, at: int, abort: bool) -> N
 
 def test_one_dies_in_the_hold_and_comes_back(site: Site) -> None:
     """While it is away the switch is undone, and it ends what its state file has."""
-    drive, missed = site.drive(seconds=20.0), threading.Event()
+    missed = threading.Event()
 
     def work(_: float) -> None:
         site.fakes[1].harm = cut
         missed.wait(5)
 
-    drive._tasks = {**drive._tasks, Work.COPY: work}
-    driven = drive.run()
+    driven = site.drive(Work.COPY, work, seconds=20.0).run()
     missed.set()
     assert driven.end is CoordinatorOutcome.INCOMPLETE
     site.recover()

@@ -174,23 +174,6 @@ def test_kubernetes_says_something_else(tmp_path: Path, status: int, answer: obj
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "the kubeconfig has no current-context"),
-        ("a: [", "is not a kubeconfig"),
-        ("current-context: none\ncontexts: []\n", "has no context 'none'"),
-        ("current-context: 5\ncontexts: 7\n", "has a mistake in context '5'"),
-        ("current-context: x\ncontexts: [{name: y}]\n", "has no context 'x'"),
-    ],
-    ids=["empty", "broken", "no context", "nonsense", "another context"],
-)
-def test_kubeconfigs_that_are_none(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "k").write_text(text)
-    with pytest.raises(ConfigError, match=words):
-        named(KproxySelection(kubernetes="a=b", kubeconfig=tmp_path / "k"))
-
-
 def test_a_kubeconfig_that_runs_a_program(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": {"command": "x"}})
     with pytest.raises(ConfigError, match="runs a program to log in"):

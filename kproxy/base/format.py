@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 
@@ -40,3 +41,11 @@ def abbreviate(names: Sequence[object], most: int = 3) -> str:
     """Return the first names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def wrap(text: str, width: int, hang: str = "", first: str | None = None) -> list[str]:
+    """Return text in lines that begin with `hang`, the first one with `first`. Words stay whole, to be copied."""
+    lines = textwrap.TextWrapper(
+        width, hang if first is None else first, hang, break_long_words=False, break_on_hyphens=False
+    )
+    return lines.wrap(text)

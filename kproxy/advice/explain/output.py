@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from kproxy.advice.explain.matches import MessageMatch
 from kproxy.advice.explain.sentences import fill_in, sentence
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.diagnostic import headline
+from kproxy.base.format import wrap
 from kproxy.base.printable import escaped
 
 _LABEL_WIDTH = 9
@@ -39,17 +39,17 @@ def render(explanation: Explanation, width: int = 80) -> str:
 
 def _cause_lines(explanation: Explanation, cause: Cause, number: str, log: bool, width: int) -> Iterator[str]:
     # The sentence below has the subject.
-    yield from textwrap.wrap(number + headline(replace(explanation.diagnostic(cause), subject="")), width)
+    yield from wrap(number + headline(replace(explanation.diagnostic(cause), subject="")), width)
     messages = own_messages(cause)
     if text := sentence(cause):
-        yield from _wrap(text, "  ", width)
+        yield from wrap(text, width, "  ")
     for value, meaning in decoded_numbers(cause).items():
-        yield from _wrap(f"{value} is not a size but {meaning}.", "  ", width)
+        yield from wrap(f"{value} is not a size but {meaning}.", width, "  ")
     yield ""
     if len(cause.faults) > 1:
         for position, fault in enumerate(cause.faults, 1):
-            yield from _wrap(f"{position}) {remedy_of(fault).title}", "  ", width, 3)
-            yield from _wrap(f"Check: {fill_in(remedy_of(fault).check, cause, explanation.server)}", "     ", width)
+            yield from wrap(f"{position}) {remedy_of(fault).title}", width, "     ", "  ")
+            yield from wrap(f"Check: {fill_in(remedy_of(fault).check, cause, explanation.server)}", width, "     ")
     elif messages:
         for message in messages:
             yield from _labelled_lines("Meaning", plain_text(message.meaning), width)
@@ -81,14 +81,11 @@ def _message_lines(label: str, matches: Iterable[MessageMatch], log: bool, width
 
 
 def _command_lines(explanation: Explanation, width: int) -> Iterator[str]:
-    yield from _wrap("To look at the cluster itself:", "", width)
+    yield from wrap("To look at the cluster itself:", width)
     yield f"  {explanation.doctor_command}"
     if explanation.server:
-        yield from _wrap(
-            f"{explanation.server} is assumed to be your bootstrap server (line {explanation.server_line}).",
-            "  ",
-            width,
-        )
+        text = f"{explanation.server} is assumed to be your bootstrap server (line {explanation.server_line})."
+        yield from wrap(text, width, "  ")
     else:
         yield "  HOST:PORT stands for your bootstrap server: the text does not name it."
 
@@ -99,12 +96,9 @@ def _limit_lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _unknown_lines(explanation: Explanation, width: int) -> Iterator[str]:
-    yield from _wrap(
-        "Not known: the text has no message of a Kafka client, of a broker or of kproxy that kproxy can explain.",
-        "",
-        width,
-    )
-    yield from _wrap("If it comes from a Kafka client, look at the cluster itself:", "", width)
+    text = "Not known: the text has no message of a Kafka client, of a broker or of kproxy that kproxy can explain."
+    yield from wrap(text, width)
+    yield from wrap("If it comes from a Kafka client, look at the cluster itself:", width)
     yield f"  {explanation.doctor_command}"
     yield from _limit_lines(explanation)
 
@@ -116,18 +110,4 @@ def plain_text(markdown: str) -> str:
 
 
 def _labelled_lines(label: str, text: str, width: int) -> Iterator[str]:
-    indent = " " * (_LABEL_WIDTH + 2)
-    lines = _wrap(text, indent, width)
-    for position, line in enumerate(lines):
-        yield f"  {label:<{_LABEL_WIDTH}}{line[len(indent) :]}" if position == 0 else line
-
-
-def _wrap(text: str, indent: str, width: int, hanging: int = 0) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + " " * hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    yield from wrap(text, width, " " * (_LABEL_WIDTH + 2), f"  {label:<{_LABEL_WIDTH}}")

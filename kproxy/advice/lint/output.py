@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from kproxy.advice.lint.findings import redact
 from kproxy.advice.lint.linter import LintReport
 from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, Severity, github_annotations, show, to_json
+from kproxy.base.format import wrap
 from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def print_text(report: LintReport, console: Console | None = None) -> None:
     if report.reachability:
         console.out("Who can connect:", *reachability_table(report.reachability), "", sep="\n")
     for line in report.unchecked:
-        console.out(
-            textwrap.fill(f"not checked: {clean(line)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-        )
+        console.out(*wrap(f"not checked: {clean(line)}", _WIDTH, "  ", ""), sep="\n")
     if _checked_files(report):
         console.out(summary(report))
 

@@ -153,18 +153,18 @@ def server_names(examination: Examination) -> list[str]:
     contacts = (*examination.bootstrap, *examination.nodes)
     if not examination.tls or not any(contact.reason == "tls-name" for contact in contacts):
         return []
-    certificates = _certificates(contacts)
-    common = [name for name in _candidates(certificates) if all(_has(names, name) for names in certificates)]
+    certificates = _names_of_certificates(contacts)
+    common = [name for name in _possible_names(certificates) if all(_covers(names, name) for names in certificates)]
     return [*common[:_MOST_NAMES], ANY_NAME]
 
 
-def _certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
+def _names_of_certificates(contacts: Iterable[Contact]) -> list[tuple[str, ...]]:
     """Return the names of each certificate that a server showed, in lower case."""
     names_of_each = (contact.certificate.names for contact in contacts if contact.certificate is not None)
     return list(dict.fromkeys(tuple(name.lower() for name in names) for names in names_of_each))
 
 
-def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
+def _possible_names(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
     names = list(dict.fromkeys(name for names in certificates for name in names))
     plain = [name for name in names if not name.startswith("*.")]
     within = [f"broker{name[1:]}" for name in names if name.startswith("*.")]
@@ -173,7 +173,7 @@ def _candidates(certificates: Sequence[Sequence[str]]) -> Iterator[str]:
             yield SERVER_NAME.parse(name)
 
 
-def _has(names: Iterable[str], host: str) -> bool:
+def _covers(names: Iterable[str], host: str) -> bool:
     """Return True if a certificate with these names is one for this host (RFC 9525 §6.3)."""
     return any(name == host or (name.startswith("*.") and name[1:] == host[host.find(".") :]) for name in names)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,7 @@ from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Program, Remedy
 from kproxy.base.diagnostic import headline, to_json
 from kproxy.base.faults import Fault
-from kproxy.base.format import abbreviate
+from kproxy.base.format import abbreviate, wrap
 from kproxy.base.printable import escaped, one_line
 from kproxy.config.commandline import shell
 from kproxy.inspect.doctor import direct_access, picture
@@ -290,15 +289,7 @@ def _permanent_fixes(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
 
 
 def _wrapped(words: str, hang: str, first: str | None = None) -> str:
-    shown = one_line(words, _LONGEST)
-    return textwrap.fill(
-        shown,
-        _WIDTH,
-        initial_indent=hang if first is None else first,
-        subsequent_indent=hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrap(one_line(words, _LONGEST), _WIDTH, hang, first))
 
 
 # JSON

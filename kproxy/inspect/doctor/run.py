@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -35,34 +35,28 @@ _CORRECTIONS = 2
 _ADMIN_SECONDS = 2.0
 
 
+@dataclass
 class DoctorRun:
-    """One run. `line` has the options that the user gave; `environ` is where secrets come from."""
+    """One run."""
 
-    def __init__(
-        self,
-        line: CommandLine,
-        environ: Mapping[str, str],
-        defaults: Mapping[str, str],
-        *,
-        wish: ExtraChecks,
-        on_step: Callable[[ExaminationStep], None],
-    ) -> None:
-        """Load the configuration.
+    line: CommandLine
+    """The options that the user gave."""
+    environ: Mapping[str, str]
+    """The source of secrets."""
+    defaults: Mapping[str, str]
+    wish: ExtraChecks
+    on_step: Callable[[ExaminationStep], None]
 
-        Raises ConfigError.
-        """
-        self._line = line
-        self._environ = environ
-        self._defaults = defaults
-        self._wish = wish
-        self._on_step = on_step
-        self._config = self._load(line)
+    def __post_init__(self) -> None:
+        """Load the configuration. Raises ConfigError."""
+        self._config = self._load(self.line)
         via = self._config.clusters[0].via
-        if via and line.file is None and "via" not in line.options:  # a variable has it: what is printed must, too
-            self._line = line.with_options(via=tuple(hop.url for hop in via))
+        # A variable has it: what is printed must, too.
+        if via and self.line.file is None and "via" not in self.line.options:
+            self.line = self.line.with_options(via=tuple(hop.url for hop in via))
 
     def _load(self, line: CommandLine) -> Config:
-        return load(line.options, self._environ, line.file, self._defaults)
+        return load(line.options, self.environ, line.file, self.defaults)
 
     def run(self) -> list[DoctorReport]:
         """Return the report of each cluster.
@@ -86,7 +80,7 @@ class DoctorRun:
 
         def on_step(step: ExaminationStep) -> None:
             steps.append(step)
-            self._on_step(step)
+            self.on_step(step)
 
         def load_one(line: CommandLine) -> ClusterConfig:
             return self._load(line).clusters[index]
@@ -96,14 +90,14 @@ class DoctorRun:
         async def examine_with(
             line: CommandLine, config: ClusterConfig, contacts: ContactMaker, of_nodes: ContactMaker
         ) -> Examination:
-            first = await examine(config, contacts, on_step, self._wish, of_nodes)
+            first = await examine(config, contacts, on_step, self.wish, of_nodes)
             first = replace(first, kproxy_options=kproxy_options, neighbour=await self._neighbour(first))
             if not kproxy_options or first.answering is None:
                 return first
             first = replace(first, direct_contacts=await contacts_of_a_client(config, first, tasks))
             return first if direct_access.is_reached(first) else replace(first, exec_words=(*line.words("exec"), "--"))
 
-        line, config, again = self._line, cluster, None
+        line, config, again = self.line, cluster, None
         async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as closing:
             contacts = ContactMaker(config, tasks, on_step)
             closing.push_async_callback(contacts.close)
@@ -176,8 +170,8 @@ def run(
     Raises ConfigError.
     """
     progress = report.StepProgress()
-    on_step = _ignore_step if as_json else progress.show
-    reports = DoctorRun(line, environ, defaults, wish=wish, on_step=on_step).run()
+    on_step = (lambda _: None) if as_json else progress.show  # JSON has all steps
+    reports = DoctorRun(line, environ, defaults, wish, on_step).run()
     progress.finish()
     if as_json:
         click.echo(report.as_json(reports))
@@ -190,10 +184,6 @@ def run(
     if all(cluster_report.healthy for cluster_report in reports):
         return CLEAN
     return ERRORS if any(cluster_report.problems for cluster_report in reports) else NOT_CHECKED
-
-
-def _ignore_step(_: ExaminationStep) -> None:
-    """Ignore a step: the report has it."""
 
 
 def _write(path: Path, report_of_cluster: DoctorReport) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kproxy.base.format import wrap
 from kproxy.client.ask.contents import Partition, Topic, error_text
 from kproxy.client.ask.listeners import parse_listeners
 from kproxy.inspect.listing.columns import cut, table
@@ -174,7 +174,7 @@ def _groups(snapshot: Snapshot, width: int) -> Iterator[str]:
 def _wrapped(text: str, width: int) -> Iterator[str]:
     """Yield a sentence in lines; a word that is longer than a line is cut, but for the port of an address."""
     fitting = " ".join(cut(word, width - 2) for word in text.split(" "))
-    return iter(textwrap.wrap(fitting, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    return iter(wrap(fitting, width, "  ", ""))
 
 
 def comparison(pair: SnapshotPair, width: int) -> Iterator[str]:

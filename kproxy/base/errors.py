@@ -19,17 +19,10 @@ from kproxy.base.printable import one_line
 # The text of an error may quote a peer.
 _LONGEST = 1000
 # Reasons of an UpstreamError that stay until a person changes something.
-_LASTING = frozenset(
-    (
-        "tls-name",
-        "tls-untrusted",
-        "tls-client-certificate",
-        "upstream-speaks-tls-alert",
-        "ssh-host-key",
-        "ssh-auth",
-        "proxy-auth",
-    )
-)
+_LASTING = {
+    *("tls-name", "tls-untrusted", "tls-client-certificate", "upstream-speaks-tls-alert"),
+    *("ssh-host-key", "ssh-auth", "proxy-auth"),
+}
 
 
 class KproxyError(Exception):

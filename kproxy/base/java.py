@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.process import run_program
 
 
 def find_java(minimum_version: int, user: str) -> str:
@@ -23,9 +24,7 @@ def find_java(minimum_version: int, user: str) -> str:
             f"java was not found: install a Java runtime, version {minimum_version} or newer, or set JAVA_HOME"
         )
     try:
-        result = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
+        result = run_program([java, "-version"], timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{java} does not run: {error}") from None
     match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)

@@ -1,9 +1,12 @@
-"""Processes of this host, told apart although their ids are reused. Standard library only."""
+"""Processes of this host: telling them apart although ids are reused, and running one. Standard library only."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def start_time(pid: int) -> str | None:
@@ -33,3 +36,11 @@ def parent_pid(pid: int) -> int:
 def _stat(pid: int) -> list[str]:
     """Return the fields of proc_pid_stat(5) from the state on; the name before it may have spaces and parentheses."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def run_program(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end with these options of `subprocess.run`; return its exit code and its output as text.
+
+    Raises OSError and subprocess.TimeoutExpired.
+    """
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, **options)

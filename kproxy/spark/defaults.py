@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 import javaproperties
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.process import run_program
 
 JARS, PLUGINS, PACKAGES = "spark.jars", "spark.plugins", "spark.jars.packages"
 
@@ -117,9 +118,7 @@ def _ask_spark_submit(options: Sequence[str]) -> dict[str, str]:
         program.write_text(_SHOW)
         command = [str(home / "bin" / "spark-submit"), *options, "--master", "local[1]", "--deploy-mode", "client"]
         command += ["--class", "org.codehaus.janino.SimpleCompiler", "spark-internal", str(program), "Show"]
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-        )
+        done = run_program(command, stdin=subprocess.DEVNULL)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "Exception" in line]
         why = (errors or done.stderr.strip().splitlines() or [f"code {done.returncode}"])[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import kproxy
 from kproxy.base.errors import ConfigError
+from kproxy.base.process import run_program
 from kproxy.spark import pluginjar, relocatable
 
 _CHECKOUT = Path(kproxy.__file__).parents[1]
@@ -41,7 +41,7 @@ def build(directory: Path, more: Sequence[str] = ()) -> list[Path]:
 
 def _wheel(directory: Path) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory)]
-    done = subprocess.run([*command, str(_CHECKOUT)], capture_output=True, text=True, errors="replace", check=False)
+    done = run_program([*command, str(_CHECKOUT)])
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1]
         raise ConfigError(f"pip cannot make a wheel of {_CHECKOUT}: {why}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from kproxy import __version__
 from kproxy.base.errors import ConfigError
 from kproxy.base.java import find_java
 from kproxy.base.packages import install_command
+from kproxy.base.process import run_program
 from kproxy.dev.devcluster.jars import cache_directory
 from kproxy.spark.defaults import JARS, PLUGINS, merge_lists, session_settings, spark_home
 
@@ -126,24 +126,9 @@ def _compiled() -> dict[str, bytes]:
         compiler, classes = Path(directory, "Compile.java"), Path(directory, "classes")
         compiler.write_text(_COMPILER)
         classes.mkdir()
-        done = subprocess.run(
-            [
-                java,
-                "-Xmx256m",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                f"{jars}/*",
-                "org.codehaus.janino.SimpleCompiler",
-                str(compiler),
-                "Compile",
-                str(_SOURCE),
-                str(classes),
-            ],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        command = [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        janino = ["org.codehaus.janino.SimpleCompiler", str(compiler), "Compile"]
+        done = run_program([*command, *janino, str(_SOURCE), str(classes)])
         if done.returncode:
             why = next((line for line in done.stderr.splitlines() if "Exception" in line), f"code {done.returncode}")
             raise ConfigError(f"kproxy's Spark plugin cannot be compiled with {jars}: {why}")

@@ -12,31 +12,21 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from kproxy.base.errors import ConfigError
+from kproxy.base.process import run_program
 
 OLDEST = (3, 11)
 
 # kproxy opens no terminal and no database: these libraries, and the modules that need them, stay out.
 _UNUSED = re.compile(r"lib(db|ncurses|readline|sqlite|nsl|tirpc|tinfo)")
 _UNUSED_MODULES = (
-    "config-*",
-    "ensurepip",
-    "idlelib",
-    "lib2to3",
-    "pydoc_data",
-    "test",
-    "tkinter",
-    "turtledemo",
-    "EXTERNALLY-MANAGED",
-    "lib-dynload/_test*",
-    "lib-dynload/_xx*",
-    "lib-dynload/xx*",
+    *("config-*", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter", "turtledemo"),
+    *("EXTERNALLY-MANAGED", "lib-dynload/_test*", "lib-dynload/_xx*", "lib-dynload/xx*"),
 )
 _LIBRARY = re.compile(r"(lib|zlib)[a-z0-9.+-]*")
 
@@ -186,15 +176,7 @@ def _run(*command: str, cwd: Path | None = None) -> str:
     Raises ConfigError with the last line of its errors.
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**os.environ, "LC_ALL": "C"},
-            check=False,
-        )
+        done = run_program(command, cwd=cwd, env={**os.environ, "LC_ALL": "C"})
     except OSError as error:
         raise ConfigError(f"{command[0]} does not run: {error}") from None
     if done.returncode:

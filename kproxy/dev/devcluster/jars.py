@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kproxy.base import java
 from kproxy.base.errors import ConfigError
+from kproxy.base.process import run_program
 
 DEFAULT_VERSION = "4.3.1"
 
@@ -209,20 +210,12 @@ def _fetch(mvn: str, what: str, pom: str, complete: Path, progress: Progress | N
         jars = partial / "jars"
         command = [mvn, "-q", "-B", "-f", str(partial / "pom.xml"), "dependency:copy-dependencies"]
         try:
-            done = subprocess.run(
-                [*command, f"-DoutputDirectory={jars}", f"-DexcludeArtifactIds={_OTHER_BINDINGS}"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_FETCH_TIMEOUT_S,
-                check=False,
-            )
+            words = [*command, f"-DoutputDirectory={jars}", f"-DexcludeArtifactIds={_OTHER_BINDINGS}"]
+            done = run_program(words, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ConfigError(f"Maven did not fetch {what} within {_FETCH_TIMEOUT_S} s: check the network") from None
         if done.returncode != 0 or not any(jars.glob("*.jar")):
-            raise ConfigError(f"Maven could not fetch {what}: {_reason(done.stdout)}")
+            raise ConfigError(f"Maven could not fetch {what}: {_reason(done.stdout + done.stderr)}")
         jars.rename(complete)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

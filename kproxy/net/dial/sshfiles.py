@@ -79,13 +79,13 @@ def read_ssh_server(hop: HopSpec) -> SshServer:
     return SshServer(
         options.host,
         options.port,
-        options.username,
-        options.host_key_alias or options.host,
-        known_hosts,
-        options.tunnel,
-        options.proxy_command,
-        options.keepalive_interval,
-        {**arguments, "known_hosts": known_hosts},
+        user=options.username,
+        alias=options.host_key_alias or options.host,
+        known_hosts=known_hosts,
+        proxy_jump=options.tunnel,
+        proxy_command=options.proxy_command,
+        keepalive=options.keepalive_interval,
+        arguments={**arguments, "known_hosts": known_hosts},
     )
 
 

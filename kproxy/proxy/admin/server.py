@@ -88,7 +88,7 @@ class AdminServer:
         """Serve one connection, from accept to close; asyncio runs a task of this for each. No exception escapes."""
         peer = writer.get_extra_info("peername")
         complain = partial(self._complain, str(peer[0]) if peer else "a peer")
-        connection = AdminConnection(reader, writer, self.pages, lambda: self.closing, self._tls, complain)
+        connection = AdminConnection(reader, writer, self.pages, lambda: self.closing, tls=self._tls, complain=complain)
         if self.closing:
             connection.abort()
             return

@@ -77,13 +77,13 @@ class Clusters:
         return Gateway(
             cluster,
             self._metrics,
-            cluster_tasks,
-            self._connection_limit,
-            handle_client,
-            self._sessions.wake,
-            others,
-            self.own_addresses,
-            self._sharing,
+            tasks=cluster_tasks,
+            connection_limit=self._connection_limit,
+            handle_client=handle_client,
+            on_change=self._sessions.wake,
+            others=others,
+            own_addresses=self.own_addresses,
+            process_claims=self._sharing,
         )
 
     def start(self, gateway: Gateway) -> None:

@@ -88,10 +88,10 @@ class SwitchRegistry:
             name,
             cluster.upstream,
             names,
-            directory,
-            self._effects,
-            self._now,
-            self._is_stopping,
+            directory=directory,
+            effects=self._effects,
+            now=self._now,
+            is_stopping=self._is_stopping,
             among_clients=serves,
         )
         if part and not switch.clients:
@@ -204,20 +204,20 @@ class SwitchRegistry:
             status, last = switch.status(), switch.state.last
             yield SwitchMetrics(
                 name,
-                switch.upstreams,
-                [
+                upstreams=switch.upstreams,
+                ready=[
                     upstream
                     for upstream, upstream_state in self._effects.upstreams(name).items()
                     if not upstream_state.problem
                 ],
-                status.active,
-                status.phase,
-                status.unanswered,
-                status.held,
-                status.doubts,
-                status.waiting,
-                0.0 if last is None else last.held,
-                status.seconds,
+                active=status.active,
+                phase=status.phase,
+                unanswered=status.unanswered,
+                held=status.held,
+                doubts=status.doubts,
+                waiting=status.waiting,
+                last_seconds=0.0 if last is None else last.held,
+                seconds=status.seconds,
             )
 
     def as_json(self, sessions: Sequence[SessionStatus]) -> bytes:
@@ -305,10 +305,10 @@ class SwitchRegistry:
             name,
             cluster.configured,
             cluster.upstreams,
-            cluster.directory,
-            self._effects,
-            self._now,
-            self._is_stopping,
+            directory=cluster.directory,
+            effects=self._effects,
+            now=self._now,
+            is_stopping=self._is_stopping,
             part_of=cluster,
             clients=part.clients,
         )

@@ -9,19 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 
 LATENCY_BOUNDS: tuple[float, ...] = (
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.6,  # an idle consumer's Fetch waits 500 ms (fetch.max.wait.ms): inside one bucket, not on an edge
-    2.0,
-    10.0,
-    30.0,
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
+    *(0.6, 2.0, 10.0, 30.0),  # an idle consumer's Fetch waits 500 ms (fetch.max.wait.ms): not on an edge
 )
 """Upper bounds of the duration buckets, in seconds, ascending. Values above the last have one more bucket."""
 

@@ -191,17 +191,8 @@ class Live:
 
 
 _OF_CLUSTERS = (
-    "name",
-    "cluster_id",
-    "bootstrap_servers",
-    "via",
-    "listen",
-    "bootstrap",
-    "problem",
-    "answered",
-    "searched",
-    "full",
-    "sessions",
+    *("name", "cluster_id", "bootstrap_servers", "via", "listen", "bootstrap"),
+    *("problem", "answered", "searched", "full", "sessions"),
 )
 
 

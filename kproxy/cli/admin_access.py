@@ -54,10 +54,7 @@ def admin_options(text: str) -> Callable[[Command], Command]:
 
 
 def admin_client(admin: str, ca: Path | None, token_file: Path | None) -> AdminClient:
-    """Return the client that the options describe.
-
-    Raises UsageError, ConfigError.
-    """
+    """Return the client that the options describe. Raises UsageError, ConfigError."""
     from kproxy.base.address import Address
     from kproxy.proxy.admin.client import AdminClient
 

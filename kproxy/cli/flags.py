@@ -181,10 +181,7 @@ def servers_argument(command: Command) -> Command:
 
 
 def add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
-    """Put the arguments into the flags, as `-b` does.
-
-    Raises UsageError if they are given twice, or are no servers.
-    """
+    """Put the arguments into the flags, as `-b` does. Raises UsageError if they are given twice, or are no servers."""
     if not servers:
         return
     if "bootstrap_servers" in flags:

@@ -91,10 +91,7 @@ def _with_key_names(error: KproxyError, given: ConfigSource) -> KproxyError:
 
 
 def _running(spark: Any) -> Any:
-    """Return the context of a session.
-
-    Raises ConfigError if the session has been stopped.
-    """
+    """Return the context of a session. Raises ConfigError if the session has been stopped."""
     context = _context(spark)
     try:
         stopped = context._jsc is None or context._jsc.sc().isStopped()
@@ -148,10 +145,7 @@ class _Application:
     # Attaching
 
     def attach(self) -> None:
-        """Join all proxies.
-
-        Raises ConfigError or UpstreamError; all leases are given back then.
-        """
+        """Join all proxies. Raises ConfigError or UpstreamError; all leases are given back then."""
         try:
             answer = self._join_driver_host()
             self.bootstrap = answer.bootstrap

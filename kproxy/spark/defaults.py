@@ -51,10 +51,7 @@ def merge_lists(*lists: str) -> str:
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """Return the settings of a file like spark-defaults.conf, as Spark reads it.
-
-    Raises ConfigError.
-    """
+    """Return the settings of a file like spark-defaults.conf, as Spark reads it. Raises ConfigError."""
     try:
         with file.open(encoding="utf-8") as text:
             properties = javaproperties.load(text)

@@ -69,10 +69,7 @@ class Lease:
 
     @classmethod
     def of(cls, pid: int, name: str = "") -> Lease:
-        """Return a lease of a running process.
-
-        Raises ConfigError.
-        """
+        """Return a lease of a running process. Raises ConfigError."""
         born = start_time(pid)
         if born is None:
             raise ConfigError(f"there is no process {pid} that could use kproxy on {socket.gethostname()}")
@@ -226,10 +223,7 @@ def read_line(peer: socket.socket) -> str:
 
 
 def _start(config: HostConfig, attempt: str, is_abandoned: Callable[[], bool]) -> None:
-    """Start a keeper, and return when it or another one listens, or the wait is abandoned.
-
-    Raises ConfigError.
-    """
+    """Start a keeper, and return when it or another one listens, or the wait is abandoned. Raises ConfigError."""
     command = [_python(), "-m", "kproxy.spark.keeper", attempt]
     with subprocess.Popen(
         command,

@@ -208,10 +208,7 @@ def _describe_end(pid: int, code: int) -> str:
 
 
 def _lock(listen: str) -> IO[str] | None:
-    """Return the lock of the only keeper; None if another keeper exists and answers.
-
-    Raises ConfigError.
-    """
+    """Return the lock of the only keeper; None if another keeper exists and answers. Raises ConfigError."""
     path = runtime_path(listen, "lock")
     until = time.monotonic() + _WAITING
     while time.monotonic() < until:

@@ -88,10 +88,7 @@ def _mark(log: BinaryIO) -> str:
 
 
 class LogTail:
-    """The new lines since the last call of `look`.
-
-    A log that is replaced or emptied is read from its beginning.
-    """
+    """The new lines since the last call of `look`. A log that is replaced or emptied is read from its beginning."""
 
     def __init__(self, path: Path, from_end: bool = False) -> None:
         """Begin at the start of the log, or with `from_end` at its current end."""

@@ -76,10 +76,7 @@ def plugin_settings(
 
 
 def build_cached_jar() -> Path:
-    """Return the plugin's jar, compiled with the installed Spark unless the cache has it.
-
-    Raises ConfigError.
-    """
+    """Return the plugin's jar, compiled with the installed Spark unless the cache has it. Raises ConfigError."""
     source = _SOURCE.read_bytes()
     key = hashlib.sha256(b"%s\n%s" % (__version__.encode(), source)).hexdigest()[:12]
     made = cache_directory() / f"spark-plugin-{key}.jar"
@@ -95,10 +92,7 @@ def build_cached_jar() -> Path:
 
 
 def build_jar(file: Path, version: str, *licences: Path) -> None:
-    """Build the jar, always the same from the same source.
-
-    Raises ConfigError.
-    """
+    """Build the jar, always the same from the same source. Raises ConfigError."""
     attributes = {"Manifest-Version": "1.0", "Implementation-Title": "kproxy-spark", "Implementation-Version": version}
     manifest = "".join(f"{key}: {value}\r\n" for key, value in attributes.items()) + "\r\n"
     entries = {"META-INF/MANIFEST.MF": manifest.encode()}

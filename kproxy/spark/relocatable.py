@@ -171,10 +171,7 @@ def _needs(module: Path) -> set[str]:
 
 
 def _run(*command: str, cwd: Path | None = None) -> str:
-    """Return the output of a command.
-
-    Raises ConfigError with the last line of its errors.
-    """
+    """Return the output of a command. Raises ConfigError with the last line of its errors."""
     try:
         done = run_program(command, cwd=cwd, env={**os.environ, "LC_ALL": "C"})
     except OSError as error:

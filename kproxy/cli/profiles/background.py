@@ -61,10 +61,7 @@ class AdminAccess:
     tls: ssl.SSLContext | None = None
 
     def client(self, kproxy: BackgroundKproxy, seconds: float) -> AdminClient:
-        """Return a client of this kproxy.
-
-        Raises ValueError if the token cannot be one.
-        """
+        """Return a client of this kproxy. Raises ValueError if the token cannot be one."""
         return AdminClient(Address.parse(kproxy.admin), self.token, seconds, self.tls)
 
     def page(self, kproxy: BackgroundKproxy) -> str:
@@ -106,10 +103,7 @@ def log_of(name: str) -> Path:
 
 @contextlib.contextmanager
 def exclusive_lock() -> Iterator[None]:
-    """Hold a lock, so that no other command starts or stops a profile meanwhile.
-
-    Raises ConfigError.
-    """
+    """Hold a lock, so that no other command starts or stops a profile meanwhile. Raises ConfigError."""
     path = paths.state_directory()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,10 +173,7 @@ def wait_ready(
 
 
 def bootstraps(kproxy: BackgroundKproxy, asking: AdminAccess) -> Sequence[tuple[str, str]]:
-    """Return the name of each cluster that it serves, and the bootstrap server for clients.
-
-    Raises AdminError.
-    """
+    """Return the name of each cluster that it serves, and the bootstrap server for clients. Raises AdminError."""
     status = asking.client(kproxy, 2.0).get("/status")
     try:
         clusters: Any = status["clusters"]  # type: ignore[index]

@@ -195,10 +195,7 @@ def _kproxy_lines(name: str, kproxy_process: BackgroundKproxy, asking: AdminAcce
 
 
 def _admin_access(config: Config) -> AdminAccess:
-    """Return the access to the admin endpoint of the profile's kproxy.
-
-    Raises ConfigError and UsageError.
-    """
+    """Return the access to the admin endpoint of the profile's kproxy. Raises ConfigError and UsageError."""
     from kproxy.cli.profiles.background import AdminAccess
     from kproxy.proxy.admin import bearer
 

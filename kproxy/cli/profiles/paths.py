@@ -20,20 +20,14 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 def name_of(word: str) -> str:
-    """Return the name of a profile from `@NAME`.
-
-    Raises ConfigError.
-    """
+    """Return the name of a profile from `@NAME`. Raises ConfigError."""
     if not word.startswith("@") or not _NAME.fullmatch(word[1:]):
         raise ConfigError(f"'{one_line(word, 70)}' names no profile; allowed: {ALLOWED}")
     return word[1:]
 
 
 def profile(word: str) -> Path:
-    """Return the file of the profile `@NAME`.
-
-    Raises ConfigError if it does not exist.
-    """
+    """Return the file of the profile `@NAME`. Raises ConfigError if it does not exist."""
     file = profiles_directory() / f"{name_of(word)}{SUFFIX}"
     if not file.is_file():
         others = ", ".join(f"@{name}" for name in names())
@@ -59,10 +53,7 @@ def state_directory() -> Path:
 
 
 def profile_directory(name: str) -> Path:
-    """Return the directory with the state of one profile; create it, for this user only.
-
-    Raises ConfigError.
-    """
+    """Return the directory with the state of one profile; create it, for this user only. Raises ConfigError."""
     path = state_directory() / name
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

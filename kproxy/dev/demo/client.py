@@ -85,10 +85,7 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
 
 
 def create_topic(bootstrap: str, replicas: int) -> None:
-    """Create the topic.
-
-    Raises UpstreamError.
-    """
+    """Create the topic. Raises UpstreamError."""
     client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
     try:
         _create(client, int(_TIMEOUT_S), replicas)
@@ -97,10 +94,7 @@ def create_topic(bootstrap: str, replicas: int) -> None:
 
 
 def metadata(bootstrap: str) -> ClusterMetadata:
-    """Return the metadata that `kcat -L` shows.
-
-    Raises UpstreamError if no broker answers.
-    """
+    """Return the metadata that `kcat -L` shows. Raises UpstreamError if no broker answers."""
     client = AdminClient({"bootstrap.servers": bootstrap}, logger=_silent)
     try:
         return client.list_topics(topic=TOPIC, timeout=_TIMEOUT_S)

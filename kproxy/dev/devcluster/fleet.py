@@ -210,10 +210,7 @@ class NodeFleet:
 
 
 def find_broker(fleet: NodeFleet, node: int) -> NodeProcess:
-    """Return the broker with this node id.
-
-    Raises ConfigError if there is none.
-    """
+    """Return the broker with this node id. Raises ConfigError if there is none."""
     if node not in fleet.brokers:
         known = ", ".join(map(str, fleet.brokers)) or "none"
         raise ConfigError(f"there is no broker {node} in this cluster: its brokers are {known}")

@@ -68,10 +68,7 @@ Progress = Callable[[str], None]
 
 
 def find_java(version: str = DEFAULT_VERSION) -> str:
-    """Return the path of a `java` that is new enough for this version of Kafka.
-
-    Raises ConfigError if there is none.
-    """
+    """Return the path of a `java` that is new enough for this version of Kafka. Raises ConfigError if there is none."""
     major = version.split(".")[0]
     return java.find_java(17 if major.isdigit() and int(major) >= 4 else 11, f"Kafka {version}")
 
@@ -108,10 +105,7 @@ def fetch(name: str, what: str, pom: str, progress: Progress | None = None) -> P
 
 
 def check_requirements(version: str = DEFAULT_VERSION) -> None:
-    """Check that Java and, if jars must be fetched, Maven exist.
-
-    Raises ConfigError with all that is missing.
-    """
+    """Check that Java and, if jars must be fetched, Maven exist. Raises ConfigError with all that is missing."""
     problems: list[str] = []
     try:
         find_java(version)
@@ -132,10 +126,7 @@ def _place(name: str, pom: str) -> Path:
 
 
 def _find_maven(what: str) -> str:
-    """Return the path of Maven, which fetches `what`.
-
-    Raises ConfigError.
-    """
+    """Return the path of Maven, which fetches `what`. Raises ConfigError."""
     mvn = java.find_program("mvn", home="MAVEN_HOME")
     if mvn is None:
         manager = next((program for program in ("apt-get", "brew") if shutil.which(program)), None)

@@ -39,17 +39,11 @@ class ListenerSpec:
         self.bind(1, 1)
 
     def advertise(self, node: int, port: int) -> Address:
-        """Return the advertised address of one node.
-
-        Raises ConfigError if the template does not make an address.
-        """
+        """Return the advertised address of one node. Raises ConfigError if the template does not make an address."""
         return self._fill_in(self.advertised, node, port)
 
     def bind(self, node: int, free_port: int) -> Address:
-        """Return the address on which one node listens.
-
-        Raises ConfigError if the template does not make an address.
-        """
+        """Return the address on which one node listens. Raises ConfigError if the template does not make an address."""
         return self._fill_in(self.bound, node, free_port)
 
     def _fill_in(self, template: str, node: int, port: int) -> Address:
@@ -178,10 +172,7 @@ def meta_properties(cluster_id: str, node: int) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """Return the text of a Java properties file.
-
-    Raises ConfigError for an invalid key.
-    """
+    """Return the text of a Java properties file. Raises ConfigError for an invalid key."""
     lines = []
     for key, value in properties.items():
         if not key or not all(c.isalnum() or c in "._-" for c in key):

@@ -53,10 +53,7 @@ class Programs:
 
     @classmethod
     def of(cls, version: str = DEFAULT_VERSION, progress: Progress | None = None) -> Programs:
-        """Find Java and fetch the jars if they are not in the cache.
-
-        Raises ConfigError if that fails.
-        """
+        """Find Java and fetch the jars if they are not in the cache. Raises ConfigError if that fails."""
         return cls(java=find_java(version), jars=fetch_jars(version, progress))
 
     @property

@@ -51,10 +51,7 @@ def run_trial_cluster(brokers: int, advertise: str, screen: Screen) -> int:
 
 
 def _names(brokers: int, advertise: str) -> list[str]:
-    """Return the host of each broker.
-
-    Raises ConfigError.
-    """
+    """Return the host of each broker. Raises ConfigError."""
     try:
         hosts = [Address.parse(advertise.format(id=node), default_port=9092) for node in range(1, brokers + 1)]
     except (ValueError, LookupError, AttributeError):

@@ -13,10 +13,7 @@ from collections.abc import Awaitable, Callable
 
 
 class BridgeEnd(asyncio.Protocol):
-    """One of the two protocols.
-
-    asyncssh's channels take it as their session, because both have asyncio's callbacks.
-    """
+    """One of the two protocols. asyncssh's channels take it as their session, because both have asyncio's callbacks."""
 
     peer: BridgeEnd
 

@@ -56,10 +56,7 @@ class KubeHttp:
         return body
 
     async def upgrade(self, path: str) -> bytes:
-        """Upgrade the connection to SPDY, and return its first bytes.
-
-        Raises UpgradeRefused and what `get` raises.
-        """
+        """Upgrade the connection to SPDY, and return its first bytes. Raises UpgradeRefused and what `get` raises."""
         headers = [("Connection", "Upgrade"), ("Upgrade", _SPDY), ("X-Stream-Protocol-Version", _PORT_FORWARD)]
         response = await self._send("POST", path, [*headers, ("Content-Length", "0")])
         if isinstance(response, h11.Response):

@@ -47,10 +47,7 @@ class KubeLogin:
 
 
 class KubeLogins:
-    """The credentials of one hop.
-
-    Fetching them continues in `tasks` even if no caller waits any longer.
-    """
+    """The credentials of one hop. Fetching them continues in `tasks` even if no caller waits any longer."""
 
     def __init__(self, name: str, context: str | None, tasks: asyncio.TaskGroup) -> None:
         self._name = name

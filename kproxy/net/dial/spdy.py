@@ -123,10 +123,7 @@ class Spdy:
         return _control(_PING, (1).to_bytes(4))
 
     def receive(self, data: bytes) -> list[SpdyEvent]:
-        """Process received bytes, and return the events.
-
-        Raises SpdyError; nothing can be received after that.
-        """
+        """Process received bytes, and return the events. Raises SpdyError; nothing can be received after that."""
         events: list[SpdyEvent] = []
         view = memoryview(data)
         while view:

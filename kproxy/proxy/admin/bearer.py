@@ -82,20 +82,14 @@ class TokenFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file.
-
-        It may be a pipe, which is read once, and may take a while. Raises ConfigError.
-        """
+        """Read the file. It may be a pipe, which is read once, and may take a while. Raises ConfigError."""
         self._path = path
         self._state = self._look()
         self._is_followed = self._state is not None
         self._token = read_file(path)
 
     def current(self) -> str:
-        """Return the current token in the file.
-
-        For an event loop: anything but a regular file is not opened.
-        """
+        """Return the current token in the file. For an event loop: anything but a regular file is not opened."""
         state = self._look()
         if state != self._state and self._is_followed:
             self._state = state

@@ -94,10 +94,7 @@ class AdminClient:
         self._seconds = seconds
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> object:
-        """Return the JSON value of a page.
-
-        Raises AdminError.
-        """
+        """Return the JSON value of a page. Raises AdminError."""
         target = f"{path}?{urlencode(query)}" if query else path
         return self._json(self._ask("GET", target, None, self._seconds))
 

@@ -106,10 +106,7 @@ class AdminConnection:
             await self._closed()
 
     async def _secure(self, tls: AdminTls) -> bool:
-        """Do the TLS handshake; return True if requests may follow.
-
-        Raises OSError.
-        """
+        """Do the TLS handshake; return True if requests may follow. Raises OSError."""
         secured = TlsStream(*self._streams, tls.current())
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):

@@ -14,10 +14,7 @@ from kproxy.proxy.status.model import ClusterStatus
 
 
 def served_clusters(client: AdminClient) -> Sequence[ClusterStatus]:
-    """Return the clusters of the kproxy with this admin endpoint.
-
-    Raises AdminError if no kproxy answers there.
-    """
+    """Return the clusters of the kproxy with this admin endpoint. Raises AdminError if no kproxy answers there."""
     status = client.get("/status")
     try:
         return asjson.read(json.dumps(status).encode()).clusters

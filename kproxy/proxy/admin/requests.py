@@ -37,10 +37,7 @@ class Request:
 
     @classmethod
     def from_target(cls, method: str, target: str, headers: Mapping[str, str], peer: str = "") -> Request:
-        """Make a request from the target of the request line.
-
-        Raises ValueError if its query has too many fields.
-        """
+        """Make a request from the target of the request line. Raises ValueError if its query has too many fields."""
         path, _, query = target.partition("?")
         fields = parse_qs(query, max_num_fields=MAX_QUERY_FIELDS) if query else {}
         return cls(method, path, fields, headers, peer=peer)

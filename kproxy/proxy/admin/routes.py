@@ -127,10 +127,7 @@ async def handle(sources: AdminSources, request: Request, read_body: ReadBody) -
 
 
 def _admit(sources: AdminSources, request: Request) -> AdminRoute:
-    """Return the route of a request whose head is accepted.
-
-    Raises RequestRefused.
-    """
+    """Return the route of a request whose head is accepted. Raises RequestRefused."""
     routes = {route.method: route for route in TABLE if route.path == request.path and route.is_enabled(sources)}
     # Check this before the path: a page that rebinds its name must not learn which paths exist.
     if not (routes and all(route.any_host for route in routes.values())) and not is_accepted(
@@ -192,10 +189,7 @@ def _withheld(sources: AdminSources, request: Request) -> str:
 
 
 async def _body(route: AdminRoute, request: Request, read_body: ReadBody) -> object:
-    """Return the JSON value of a request.
-
-    Raises RequestRefused.
-    """
+    """Return the JSON value of a request. Raises RequestRefused."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON or request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         text = f"the body must be JSON: send it with 'Content-Type: {JSON}', not packed"

@@ -28,10 +28,7 @@ CLOSE_SECONDS = 2.0
 
 
 async def start_admin(address: Address, pages: AdminSources, tls: AdminTls | None = None) -> AdminServer:
-    """Bind and serve.
-
-    Raises ConfigError if the address cannot be bound.
-    """
+    """Bind and serve. Raises ConfigError if the address cannot be bound."""
     admin = AdminServer(pages, tls)
     try:
         listening = await _bound(admin, address)

@@ -43,10 +43,7 @@ class TlsStream:
         return self._writer.get_extra_info(name)
 
     async def handshake(self) -> bool:
-        """Do the handshake; return False if the peer closed before it sent anything.
-
-        Raises NotTls, OSError.
-        """
+        """Do the handshake; return False if the peer closed before it sent anything. Raises NotTls, OSError."""
         first = await self._reader.read(_PIECE)
         if not first:
             return False
@@ -138,10 +135,7 @@ class TlsStream:
 
 
 def admin_tls(config: Config) -> AdminTls | None:
-    """Return TLS of the admin endpoint, if it is configured.
-
-    Raises ConfigError if a file cannot be used.
-    """
+    """Return TLS of the admin endpoint, if it is configured. Raises ConfigError if a file cannot be used."""
     if config.admin is None or config.admin_tls_cert is None:
         return None
     files = TlsFiles(cert=config.admin_tls_cert, key=config.admin_tls_key, key_password=config.admin_tls_key_password)

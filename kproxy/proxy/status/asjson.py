@@ -28,10 +28,7 @@ def _as_dict(value: Any) -> dict[str, object]:
 
 
 def read(data: bytes) -> Status:
-    """Read the JSON of `/status`.
-
-    Raises ValueError, with one line, if this is not the status of a kproxy.
-    """
+    """Read the JSON of `/status`. Raises ValueError, with one line, if this is not the status of a kproxy."""
     try:
         status: Status = _value(Status, json.loads(data), ())
     except (ValueError, RecursionError) as error:

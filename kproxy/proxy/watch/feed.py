@@ -39,10 +39,7 @@ class ObservedExchange:
 
 
 def format_line(observed: ObservedExchange) -> bytes:
-    """Return the exchange as one line.
-
-    Client ids and other names were escaped when they were read.
-    """
+    """Return the exchange as one line. Client ids and other names were escaped when they were read."""
     exchange, labels = observed.exchange, observed.labels
     value: dict[str, Any] = {
         "time": round(observed.time, 6),
@@ -71,10 +68,7 @@ def format_lost(count: int) -> bytes:
 
 
 def parse_line(line: bytes) -> Mapping[str, Any]:
-    """Read a line; an empty line gives an empty mapping.
-
-    Raises ValueError.
-    """
+    """Read a line; an empty line gives an empty mapping. Raises ValueError."""
     value = json.loads(line) if line.strip() else {}
     if not isinstance(value, dict):
         raise ValueError("a line of kproxy's tap is no JSON object")
@@ -113,10 +107,7 @@ class Filter:
 
     @classmethod
     def from_query(cls, query: Mapping[str, Sequence[str]]) -> Filter:
-        """Read the filter from the query of a request.
-
-        Raises ValueError with a message that says what is allowed.
-        """
+        """Read the filter from the query of a request. Raises ValueError with a message that says what is allowed."""
         unknown = query.keys() - {*_NAMES, "slow", "errors"}
         if unknown:
             raise ValueError(f"allowed: {', '.join(_NAMES)}, slow, errors")
@@ -149,10 +140,7 @@ class FeedListener(Protocol):
     """A subscriber inside this process."""
 
     def offer(self, observed: Any, /) -> None:
-        """Take what has passed.
-
-        It is called in the data plane, and must be quick.
-        """
+        """Take what has passed. It is called in the data plane, and must be quick."""
 
 
 class LineReader(FeedListener, Protocol):
@@ -227,10 +215,7 @@ class LineFeed:
             listener.offer(observed)
 
     def lines(self, reader: LineReader) -> AsyncGenerator[bytes, None]:
-        """Return the lines of a reader, until the generator is closed.
-
-        Raises TooManyReaders.
-        """
+        """Return the lines of a reader, until the generator is closed. Raises TooManyReaders."""
         self._check_room()
         return self._lines(reader)
 
@@ -274,8 +259,5 @@ class Feed(LineFeed):
         self.offer(ObservedExchange(time() - (perf_counter() - exchange.at), labels, exchange))
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
-        """Return lines of the exchanges that match, until the generator is closed.
-
-        Raises TooManyReaders.
-        """
+        """Return lines of the exchanges that match, until the generator is closed. Raises TooManyReaders."""
         return self.lines(Subscription(filter_))

@@ -142,18 +142,12 @@ class FrameFeed(LineFeed):
         self.offer(CapturedFrame.now(session, frame))
 
     def subscribe(self, filter_: Filter) -> AsyncGenerator[bytes, None]:
-        """Return lines of the frames that match, until the generator is closed.
-
-        Raises TooManyReaders.
-        """
+        """Return lines of the frames that match, until the generator is closed. Raises TooManyReaders."""
         return self.lines(FrameSubscription(filter_))
 
 
 def frame_filter(query: Mapping[str, Sequence[str]]) -> Filter:
-    """Read the filter from the query of a request.
-
-    Raises ValueError with a message that says what is allowed.
-    """
+    """Read the filter from the query of a request. Raises ValueError with a message that says what is allowed."""
     wanted = Filter.from_query(query)
     if wanted.slow is not None or wanted.errors:
         raise ValueError("slow and errors choose responses, not frames; allowed: cluster, node, api, client")

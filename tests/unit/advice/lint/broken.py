@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.unit.advice.lint import examples
@@ -78,326 +80,339 @@ def changed(text: str, *pairs: str) -> str:
     return text
 
 
-def server(
-    name: str,
-    text: str,
-    *pairs: str,
-    rule: str,
-    line: str,
-    corrected: str,
-    gone: bool = True,
-    host: str = "",
-    also: frozenset[str] = frozenset(),
-) -> Case:
-    return Case(name, {"server.properties": changed(text, *pairs)}, rule, line, corrected, gone, host, also)
-
-
 def compose(
-    name: str,
-    text: str,
-    *pairs: str,
-    rule: str,
-    line: str,
-    corrected: str,
-    gone: bool = True,
-    also: frozenset[str] = frozenset(),
+    name: str, text: str, *pairs: str, rule: str, line: str, corrected: str, also: frozenset[str] = frozenset()
 ) -> Case:
-    return Case(name, {"compose.yml": changed(text, *pairs)}, rule, line, corrected, gone, "", also)
+    return Case(name, {"compose.yml": changed(text, *pairs)}, rule, line, corrected, also=also)
 
 
-def kubernetes(name: str, text: str, *pairs: str, rule: str, line: str, corrected: str, gone: bool = True) -> Case:
-    return Case(name, {"kafka.yaml": changed(text, *pairs)}, rule, line, corrected, gone)
+# A case: what file, the healthy set-up, the rule ("kept": --fix does not mend it; host; other rules): the name.
+# Then what is replaced (~), what is left out (-), the line of the finding (@), and the corrected line (>).
+_TABLE = r"""
+server KAFKA_4 advertised-wildcard host=kafka.example: wildcard advertised
+~PLAINTEXT://localhost:9092,CONTROLLER://l => PLAINTEXT://0.0.0.0:9092,CONTROLLER://l
+@advertised.listeners
+>advertised.listeners=PLAINTEXT://kafka.example:9092,CONTROLLER://localhost:9093
+server KAFKA_4 advertised-wildcard kept: wildcard advertised, no host known
+~PLAINTEXT://localhost:9092,CONTROLLER://l => PLAINTEXT://[::]:9092,CONTROLLER://l
+@advertised.listeners
+>advertised.listeners=PLAINTEXT://<host that clients reach>:9092,CONTROLLER://localhost:9093
+server BROKER advertised-wildcard host=k.example: wildcard not advertised otherwise
+~listeners=PLAINTEXT://localhost:9092 => listeners=PLAINTEXT://0.0.0.0:9092
+-advertised.listeners=PLAINTEXT://localhost:9092\n
+@listeners=
+>advertised.listeners=PLAINTEXT://k.example:9092
+server KAFKA_4 advertised-unknown-listener also=inter-broker-unknown: an unknown name is advertised
+~advertised.listeners=PLAINTEXT => advertised.listeners=PLAINTXT
+@advertised.listeners
+>advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+server KAFKA_4 protocol-map-missing: no protocol for a name of one's own
+~PLAINTEXT://:9092 => EXTERNAL://:9092
+~PLAINTEXT://localhost => EXTERNAL://localhost
+~inter.broker.listener.name=PLAINTEXT => inter.broker.listener.name=EXTERNAL
+@listener.security.protocol.map
+>listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,
++SASL_SSL:SASL_SSL,EXTERNAL:PLAINTEXT
+server BROKER protocol-map-missing: no protocol for the controllers
+-CONTROLLER:PLAINTEXT,
+@listener.security.protocol.map
+>listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
+server BROKER protocol-unknown: an unknown protocol
+~PLAINTEXT:PLAINTEXT => PLAINTEXT:PLAIN
+@listener.security.protocol.map
+>listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+server KAFKA_4 inter-broker-unknown: an unknown inter-broker listener
+~name=PLAINTEXT\n => name=INTERNAL\n
+@inter.broker
+>inter.broker.listener.name=PLAINTEXT
+server SCRAM inter-broker-missing: no inter-broker listener
+-inter.broker.listener.name=INTERNAL\n
+@advertised.listeners
+>inter.broker.listener.name=INTERNAL
+server KAFKA_4 inter-broker-twice: two settings for the inter-broker listener
+~log.dirs => security.inter.broker.protocol=PLAINTEXT\nlog.dirs
+@security.inter
+>(without this line)
+server KAFKA_4 duplicate-port: two listeners with one port
+~CONTROLLER://:9093 => CONTROLLER://:9092
+~CONTROLLER://localhost:9093 => CONTROLLER://localhost:9092
+@listeners=
+>listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+server SCRAM duplicate-listener-name: two listeners with one name
+~EXTERNAL://[::]:9092,EXTERNAL://0.0.0.0:9092 => EXTERNAL://:9092,EXTERNAL://:9095
+@listeners=
+>listeners=INTERNAL://10.0.0.11:9094,EXTERNAL://:9092
+server KAFKA_4 listener-syntax also=advertised-unknown-listener: no slashes
+~listeners=PLAINTEXT://:9092 => listeners=PLAINTEXT:/:9092
+@listeners=
+>listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+server ZOOKEEPER removed-setting: settings that Kafka 3 removed
+~zookeeper.connect => advertised.host.name=kafka0.example\nzookeeper.connect
+@advertised.host.name
+>advertised.listeners=PLAINTEXT://kafka0.example:9092
+server KAFKA_4 controller-listener-missing: a controller without its listener
+~PLAINTEXT://:9092,CONTROLLER://:9093 => PLAINTEXT://:9092
+@listeners=
+>listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+server KAFKA_4 controller-names-missing: no controller.listener.names
+-controller.listener.names=CONTROLLER\n
+@process.roles
+>controller.listener.names=CONTROLLER
+server BROKER controller-advertised: a broker advertises the controllers' listener
+~advertised.listeners=PLAINTEXT://localhost:9092 => advertised.listeners=PLAINTEXT://localhost:9092,
++CONTROLLER://localhost:9093
+@advertised.listeners
+>advertised.listeners=PLAINTEXT://localhost:9092
+server BROKER controller-on-broker: a broker listens for controllers
+~listeners=PLAINTEXT://localhost:9092 => listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+@listeners=
+>listeners=PLAINTEXT://localhost:9092
+server CONTROLLER broker-listener-on-controller: a controller listens for clients
+~listeners=CONTROLLER://:9093 => listeners=CONTROLLER://:9093,PLAINTEXT://:9092
+@listeners=
+>listeners=CONTROLLER://:9093
+server KAFKA_4 voter-missing: a controller that is no voter
+~controller.quorum.bootstrap.servers=localhost:9093 => controller.quorum.voters=2@localhost:9093
+@controller.quorum
+>controller.quorum.voters=1@localhost:9093
+server BROKER voter-broker kept: a broker that is a voter
+~controller.quorum.bootstrap.servers=localhost:9093 => controller.quorum.voters=2@localhost:9093
+@node.id
+>node.id=3
+server KAFKA_4 voter-address: a voter at another port
+~controller.quorum.bootstrap.servers=localhost:9093 => controller.quorum.voters=1@localhost:9999
+@controller.quorum
+>controller.quorum.voters=1@localhost:9093
+server KAFKA_4 node-id-missing kept: no node.id
+-node.id=1\n
+@process.roles
+>node.id=1
+server KAFKA_4 quorum-missing: no voters
+-controller.quorum.bootstrap.servers=localhost:9093\n
+@process.roles
+>controller.quorum.voters=1@localhost:9093
+server KAFKA_4 zookeeper-on-kraft: ZooKeeper beside KRaft
+~log.dirs => zookeeper.connect=localhost:2181\nlog.dirs
+@zookeeper.connect
+>(without this line)
+server KAFKA_4 process-roles: an unknown role
+~process.roles=broker,controller => process.roles=Broker,controller
+@process.roles
+>process.roles=broker,controller
+server SCRAM sasl-mechanism-missing: SASL without mechanisms
+-sasl.enabled.mechanisms=SCRAM-SHA-512\n
+@listeners=
+>sasl.enabled.mechanisms=SCRAM-SHA-512
+server SCRAM inter-broker-mechanism: brokers log in with GSSAPI
+~INTERNAL:SSL => INTERNAL:SASL_SSL
+@sasl.enabled
+>sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
+server ZOOKEEPER ssl-keystore-missing kept: TLS without a key store
+-ssl.keystore.location=/var/private/ssl/server.keystore.jks\n
+@listeners
+>ssl.keystore.location=<path of the key store>
+server KAFKA_4 duplicate-key: a key twice
+~log.dirs => node.id=1\nlog.dirs
+@2=node.id
+>(without this line)
+compose CP loopback-advertised: localhost, but a listener for containers is there
+~'broker:29092' => 'broker:9092'
+@KAFKA_ADVERTISED
+>SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS: 'broker:29092'
+compose CLUSTER loopback-advertised: localhost between brokers
+~PLAINTEXT://kafka-2:19092 => PLAINTEXT://localhost:19092
+@PLAINTEXT://localhost:19092
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka-2:19092,PLAINTEXT_HOST://localhost:29092
+compose PLAIN container-name-advertised: a container's name though the port is published
+~//localhost => //kafka
+@KAFKA_ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
+compose CLUSTER published-port-differs: another port is published
+~- 29092:9092 => - 29093:9092
+@localhost:29092
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka-2:19092,PLAINTEXT_HOST://localhost:29093
+compose ONE_NODE published-port-differs: the published port leads elsewhere
+~- '9092:9092' => - '9092:9999'
+@9092:9999
+>- '9092:9092'
+compose ONE_NODE published-port-differs also=container-name-advertised: the published port leads to the contai
++ners' listener
+~- '9092:9092' => - '9092:19092'
+@9092:19092
+>- '9092:9092'
+compose ONE_NODE port-not-published: no port is published
+~- '9092:9092' => - '8080:8080'
+@KAFKA_ADVERTISED
+>- '9092:9092'
+compose PLAIN bound-to-loopback: a listener on the container's localhost
+~PLAINTEXT://:9092 => PLAINTEXT://127.0.0.1:9092
+@KAFKA_LISTENERS
+>KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093
+compose PLAIN advertised-wildcard: the wildcard is advertised
+~//localhost => //0.0.0.0
+@KAFKA_ADVERTISED
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092
+compose PLAIN advertised-wildcard: Kafka 3.9.0 and the wildcard of a controller
+~kafka:4.0.0 => kafka:3.9.0
+~CONTROLLER://:9093 => CONTROLLER://0.0.0.0:9093
+@KAFKA_LISTENERS
+>KAFKA_LISTENERS: PLAINTEXT://:9092,CONTROLLER://:9093
+compose ONE_NODE variable-spelling: a misspelt variable
+~KAFKA_ADVERTISED_LISTENERS => KAFKA_ADVERTISED_LISTENER
+@KAFKA_ADVERTISED_LISTENER:
+>KAFKA_ADVERTISED_LISTENERS: 'PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092'
+compose ONE_NODE variable-spelling also=controller-listener-missing: Bitnami's prefix for Apache's image
+~KAFKA_LISTENERS => KAFKA_CFG_LISTENERS
+@KAFKA_CFG_LISTENERS
+>KAFKA_LISTENERS: 'CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092'
+compose BITNAMI variable-spelling also=controller-names-missing: no prefix CFG for Bitnami's image
+~KAFKA_CFG_CONTROLLER_LISTENER_NAMES => KAFKA_CONTROLLER_LISTENER_NAMES
+@KAFKA_CONTROLLER_LISTENER
+>- KAFKA_CFG_CONTROLLER_LISTENER_NAMES=CONTROLLER
+compose ONE_NODE variable-spelling: two underscores
+~KAFKA_INTER_BROKER_LISTENER_NAME => KAFKA_INTER_BROKER__LISTENER_NAME
+@KAFKA_INTER_BROKER__
+>KAFKA_INTER_BROKER_LISTENER_NAME: 'PLAINTEXT'
+compose ONE_NODE variable-spelling also=node-id-missing: lower case
+~KAFKA_NODE_ID => kafka_node_id
+@kafka_node_id
+>KAFKA_NODE_ID: 1
+compose CP variable-missing: Confluent's image without CLUSTER_ID
+-      CLUSTER_ID: 'bGludC1leGFtcGxlLTAwMQ'\n
+@  broker:
+>CLUSTER_ID: 'MkU3OEVBNTcwNTJENDM2Qk'
+compose CP_OLD variable-missing: Confluent's image without advertised listeners
+-      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9093,PLAINTEXT_HOST://localhost:9092\n
+@  broker:
+>KAFKA_ADVERTISED_LISTENERS: 'PLAINTEXT://localhost:9092'
+compose CP_ISOLATED variable-refused: Confluent's controller advertises
+~      KAFKA_LISTENERS: 'C =>       KAFKA_ADVERTISED_LISTENERS: 'CONTROLLER://controller-1:9093'\n      KAFKA_
++LISTENERS: 'C
+@KAFKA_ADVERTISED_LISTENERS: 'C
+>(without this line)
+compose CP_OLD variable-refused also=canonical-host-name,variable-missing: Confluent's image refuses the old settings
+~KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9093,PLAINTEXT_HOST://localhost:9092 => KAFKA_ADVERTISED_HOST: broker
+@KAFKA_ADVERTISED_HOST
+>KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9092
+compose BITNAMI_OLD plaintext-not-allowed: Bitnami's old image needs leave for plaintext
+~ALLOW_PLAINTEXT_LISTENER=yes => ALLOW_PLAINTEXT_LISTENER=no
+@ALLOW_PLAINTEXT
+>- ALLOW_PLAINTEXT_LISTENER=yes
+compose CP_OLD zookeeper-on-kraft kept also=variable-missing: ZooKeeper for an image without it
+~cp-kafka:6.2.0 => cp-kafka:8.0.0
+@KAFKA_ZOOKEEPER_CONNECT
+>KAFKA_PROCESS_ROLES: broker,controller
+compose ONE_NODE replication-factor: three replicas of one broker
+~KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1 => KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 3
+@KAFKA_OFFSETS
+>KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+compose ONE_NODE replication-factor: three replicas by default
+-      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1\n
+@KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR
+>KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+compose CLUSTER duplicate-node-id also=voter-address: two containers with one id
+~KAFKA_NODE_ID: 3 => KAFKA_NODE_ID: 2
+@3=KAFKA_NODE_ID
+>KAFKA_NODE_ID: 3
+compose CLUSTER quorum-differs: a node with other voters
+~3@kafka-3:9093'\n      KAFKA_LISTENERS => 3@kafka-3:9094'\n      KAFKA_LISTENERS
+@3@kafka-3:9094
+>KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'
+compose CLUSTER cluster-id-differs: another CLUSTER_ID
+~bGludC1leGFtcGxlLTAwMQ => b3RoZXItZXhhbXBsZS0wMQ
+@b3RoZXItZX
+>CLUSTER_ID: 'bGludC1leGFtcGxlLTAwMQ'
+compose ONE_NODE duplicate-key kept: a key twice in YAML
+~      KAFKA_NODE_ID: 1\n =>       KAFKA_NODE_ID: 1\n      KAFKA_NODE_ID: 1\n
+@2=KAFKA_NODE_ID
+compose TLS ssl-keystore-missing kept: TLS without a key store, in a container
+~KAFKA_SSL_KEYSTORE_FILENAME: k => X: k
+@KAFKA_LISTENERS
+>KAFKA_SSL_KEYSTORE_LOCATION: <path of the key store>
+compose TLS sasl-jaas-missing kept also=sasl-mechanism-missing: SASL without JAAS, in a container
+~SSL:SSL => SSL:SASL_SSL
+@KAFKA_LISTENERS
+>KAFKA_LISTENER_NAME_SSL_SCRAM___SHA___512_SASL_JAAS_CONFIG: <login module> required …;
+compose THREE bootstrap-network kept: a container in another network
+~networks: [inner] => networks: [outer]
+@BOOTSTRAP_SERVERS
+>networks: [inner]
+kubernetes STRIMZI_1 operator-listener-name: Strimzi: a name with capitals
+~name: plain => name: Plain_1
+@Plain_1
+>- name: plain1
+kubernetes STRIMZI_1 operator-listener-port: Strimzi: a low port
+~port: 9092 => port: 9091
+@9091
+>port: 9092
+kubernetes STRIMZI_1 operator-listener-type: Strimzi: an unknown type
+~type: internal => type: LoadBalancer
+@LoadBalancer
+>type: loadbalancer
+kubernetes STRIMZI operator-listener-tls: Strimzi: a route without TLS
+~type: route, tls: true => type: route, tls: false
+@route, port
+>- {name: route, port: 9097, type: route, tls: true}
+kubernetes STRIMZI duplicate-port: Strimzi: two listeners with one port
+~port: 9095 => port: 9092
+@lb, port
+>- {name: lb, port: 9095, type: loadbalancer, tls: true}
+kubernetes STRIMZI operator-host-missing kept: Strimzi: a broker without a host
+-            - {broker: 2, host: broker-2.example.com}\n
+@name: ingress
+>- {broker: 2, host: <name>}
+kubernetes STRIMZI operator-advertised kept: Strimzi: localhost advertised
+~kafka-0.example.com => localhost
+@localhost
+>advertisedHost: <name that clients reach>
+kubernetes STRIMZI_1 operator-setting-ignored: Strimzi: its own settings
+~    config:\n =>     config:\n      advertised.listeners: PLAINTEXT://x:9092\n
+@advertised.listeners
+>(without this line)
+kubernetes STRIMZI replication-factor: Strimzi: too many replicas
+~replicas: 3 => replicas: 1
+@offsets
+>offsets.topic.replication.factor: 1
+kubernetes CFK operator-host-missing kept: CFK: no domain
+~          domain: my.domain.example\n =>           x: y\n
+@type: loadBalancer
+>loadBalancer: {domain: <name>}
+kubernetes CFK operator-listener-port: CFK: a low port
+~port: 9094 => port: 9092
+@9092
+>port: 9094
+kubernetes CFK operator-listener-type: CFK: an unknown type
+~type: nodePort => type: NodePort
+@NodePort
+>type: nodePort
+"""
+_FILES = {"server": "server.properties", "compose": "compose.yml", "kubernetes": "kafka.yaml"}
+
+
+def _read_table() -> Iterator[Case]:
+    for block in re.split(r"\n(?=\w+ [A-Z])", _TABLE.strip().replace("\n+", "")):
+        head, *lines = block.split("\n")
+        words, _, name = head.partition(": ")
+        kind, text, rule, *flags = words.split()
+        of = {sign: [line[1:].replace(r"\n", "\n") for line in lines if line[0] == sign] for sign in "~-@>"}
+        pairs = [part for line in of["~"] for part in line.split(" => ")] + [
+            part for line in of["-"] for part in (line, "")
+        ]
+        options = dict(flag.split("=") for flag in flags if flag != "kept")
+        yield Case(
+            name,
+            {_FILES[kind]: changed(globals()[text], *pairs)},
+            rule,
+            of["@"][0],
+            "".join(of[">"]),
+            gone="kept" not in flags,
+            host=options.get("host", ""),
+            also=frozenset(options["also"].split(",")) if "also" in options else frozenset(),
+        )
 
 
 CASES = [
-    # server.properties
-    server(
-        "wildcard advertised",
-        KAFKA_4,
-        "PLAINTEXT://localhost:9092,CONTROLLER://l",
-        "PLAINTEXT://0.0.0.0:9092,CONTROLLER://l",
-        rule="advertised-wildcard",
-        line="advertised.listeners",
-        host="kafka.example",
-        corrected="advertised.listeners=PLAINTEXT://kafka.example:9092,CONTROLLER://localhost:9093",
-    ),
-    server(
-        "wildcard advertised, no host known",
-        KAFKA_4,
-        "PLAINTEXT://localhost:9092,CONTROLLER://l",
-        "PLAINTEXT://[::]:9092,CONTROLLER://l",
-        rule="advertised-wildcard",
-        line="advertised.listeners",
-        gone=False,
-        corrected="advertised.listeners=PLAINTEXT://<host that clients reach>:9092,CONTROLLER://localhost:9093",
-    ),
-    server(
-        "wildcard not advertised otherwise",
-        BROKER,
-        "listeners=PLAINTEXT://localhost:9092",
-        "listeners=PLAINTEXT://0.0.0.0:9092",
-        "advertised.listeners=PLAINTEXT://localhost:9092\n",
-        "",
-        rule="advertised-wildcard",
-        line="listeners=",
-        host="k.example",
-        corrected="advertised.listeners=PLAINTEXT://k.example:9092",
-    ),
-    server(
-        "an unknown name is advertised",
-        KAFKA_4,
-        "advertised.listeners=PLAINTEXT",
-        "advertised.listeners=PLAINTXT",
-        rule="advertised-unknown-listener",
-        line="advertised.listeners",
-        also=frozenset({"inter-broker-unknown"}),
-        corrected="advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
-    ),
-    server(
-        "no protocol for a name of one's own",
-        KAFKA_4,
-        "PLAINTEXT://:9092",
-        "EXTERNAL://:9092",
-        "PLAINTEXT://localhost",
-        "EXTERNAL://localhost",
-        "inter.broker.listener.name=PLAINTEXT",
-        "inter.broker.listener.name=EXTERNAL",
-        rule="protocol-map-missing",
-        line="listener.security.protocol.map",
-        corrected="listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
-        "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,EXTERNAL:PLAINTEXT",
-    ),
-    server(
-        "no protocol for the controllers",
-        BROKER,
-        "CONTROLLER:PLAINTEXT,",
-        "",
-        rule="protocol-map-missing",
-        line="listener.security.protocol.map",
-        corrected="listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
-    ),
-    server(
-        "an unknown protocol",
-        BROKER,
-        "PLAINTEXT:PLAINTEXT",
-        "PLAINTEXT:PLAIN",
-        rule="protocol-unknown",
-        line="listener.security.protocol.map",
-        corrected="listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
-    ),
-    server(
-        "an unknown inter-broker listener",
-        KAFKA_4,
-        "name=PLAINTEXT\n",
-        "name=INTERNAL\n",
-        rule="inter-broker-unknown",
-        line="inter.broker",
-        corrected="inter.broker.listener.name=PLAINTEXT",
-    ),
-    server(
-        "no inter-broker listener",
-        SCRAM,
-        "inter.broker.listener.name=INTERNAL\n",
-        "",
-        rule="inter-broker-missing",
-        line="advertised.listeners",
-        corrected="inter.broker.listener.name=INTERNAL",
-    ),
-    server(
-        "two settings for the inter-broker listener",
-        KAFKA_4,
-        "log.dirs",
-        "security.inter.broker.protocol=PLAINTEXT\nlog.dirs",
-        rule="inter-broker-twice",
-        line="security.inter",
-        corrected="(without this line)",
-    ),
-    server(
-        "two listeners with one port",
-        KAFKA_4,
-        "CONTROLLER://:9093",
-        "CONTROLLER://:9092",
-        "CONTROLLER://localhost:9093",
-        "CONTROLLER://localhost:9092",
-        rule="duplicate-port",
-        line="listeners=",
-        corrected="listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
-    ),
-    server(
-        "two listeners with one name",
-        SCRAM,
-        "EXTERNAL://[::]:9092,EXTERNAL://0.0.0.0:9092",
-        "EXTERNAL://:9092,EXTERNAL://:9095",
-        rule="duplicate-listener-name",
-        line="listeners=",
-        corrected="listeners=INTERNAL://10.0.0.11:9094,EXTERNAL://:9092",
-    ),
-    server(
-        "no slashes",
-        KAFKA_4,
-        "listeners=PLAINTEXT://:9092",
-        "listeners=PLAINTEXT:/:9092",
-        rule="listener-syntax",
-        line="listeners=",
-        corrected="listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
-        also=frozenset({"advertised-unknown-listener"}),
-    ),
-    server(
-        "settings that Kafka 3 removed",
-        ZOOKEEPER,
-        "zookeeper.connect",
-        "advertised.host.name=kafka0.example\nzookeeper.connect",
-        rule="removed-setting",
-        line="advertised.host.name",
-        corrected="advertised.listeners=PLAINTEXT://kafka0.example:9092",
-    ),
-    server(
-        "a controller without its listener",
-        KAFKA_4,
-        "PLAINTEXT://:9092,CONTROLLER://:9093",
-        "PLAINTEXT://:9092",
-        rule="controller-listener-missing",
-        line="listeners=",
-        corrected="listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
-    ),
-    server(
-        "no controller.listener.names",
-        KAFKA_4,
-        "controller.listener.names=CONTROLLER\n",
-        "",
-        rule="controller-names-missing",
-        line="process.roles",
-        corrected="controller.listener.names=CONTROLLER",
-    ),
-    server(
-        "a broker advertises the controllers' listener",
-        BROKER,
-        "advertised.listeners=PLAINTEXT://localhost:9092",
-        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
-        rule="controller-advertised",
-        line="advertised.listeners",
-        corrected="advertised.listeners=PLAINTEXT://localhost:9092",
-    ),
-    server(
-        "a broker listens for controllers",
-        BROKER,
-        "listeners=PLAINTEXT://localhost:9092",
-        "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
-        rule="controller-on-broker",
-        line="listeners=",
-        corrected="listeners=PLAINTEXT://localhost:9092",
-    ),
-    server(
-        "a controller listens for clients",
-        CONTROLLER,
-        "listeners=CONTROLLER://:9093",
-        "listeners=CONTROLLER://:9093,PLAINTEXT://:9092",
-        rule="broker-listener-on-controller",
-        line="listeners=",
-        corrected="listeners=CONTROLLER://:9093",
-    ),
-    server(
-        "a controller that is no voter",
-        KAFKA_4,
-        "controller.quorum.bootstrap.servers=localhost:9093",
-        "controller.quorum.voters=2@localhost:9093",
-        rule="voter-missing",
-        line="controller.quorum",
-        corrected="controller.quorum.voters=1@localhost:9093",
-    ),
-    server(
-        "a broker that is a voter",
-        BROKER,
-        "controller.quorum.bootstrap.servers=localhost:9093",
-        "controller.quorum.voters=2@localhost:9093",
-        rule="voter-broker",
-        line="node.id",
-        gone=False,
-        corrected="node.id=3",
-    ),
-    server(
-        "a voter at another port",
-        KAFKA_4,
-        "controller.quorum.bootstrap.servers=localhost:9093",
-        "controller.quorum.voters=1@localhost:9999",
-        rule="voter-address",
-        line="controller.quorum",
-        corrected="controller.quorum.voters=1@localhost:9093",
-    ),
-    server(
-        "no node.id",
-        KAFKA_4,
-        "node.id=1\n",
-        "",
-        rule="node-id-missing",
-        line="process.roles",
-        gone=False,
-        corrected="node.id=1",
-    ),
-    server(
-        "no voters",
-        KAFKA_4,
-        "controller.quorum.bootstrap.servers=localhost:9093\n",
-        "",
-        rule="quorum-missing",
-        line="process.roles",
-        corrected="controller.quorum.voters=1@localhost:9093",
-    ),
-    server(
-        "ZooKeeper beside KRaft",
-        KAFKA_4,
-        "log.dirs",
-        "zookeeper.connect=localhost:2181\nlog.dirs",
-        rule="zookeeper-on-kraft",
-        line="zookeeper.connect",
-        corrected="(without this line)",
-    ),
-    server(
-        "an unknown role",
-        KAFKA_4,
-        "process.roles=broker,controller",
-        "process.roles=Broker,controller",
-        rule="process-roles",
-        line="process.roles",
-        corrected="process.roles=broker,controller",
-    ),
-    server(
-        "SASL without mechanisms",
-        SCRAM,
-        "sasl.enabled.mechanisms=SCRAM-SHA-512\n",
-        "",
-        rule="sasl-mechanism-missing",
-        line="listeners=",
-        corrected="sasl.enabled.mechanisms=SCRAM-SHA-512",
-    ),
-    server(
-        "brokers log in with GSSAPI",
-        SCRAM,
-        "INTERNAL:SSL",
-        "INTERNAL:SASL_SSL",
-        rule="inter-broker-mechanism",
-        line="sasl.enabled",
-        corrected="sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
-    ),
-    server(
-        "TLS without a key store",
-        ZOOKEEPER,
-        "ssl.keystore.location=/var/private/ssl/server.keystore.jks\n",
-        "",
-        rule="ssl-keystore-missing",
-        line="listeners",
-        gone=False,
-        corrected="ssl.keystore.location=<path of the key store>",
-    ),
-    server(
-        "a key twice",
-        KAFKA_4,
-        "log.dirs",
-        "node.id=1\nlog.dirs",
-        rule="duplicate-key",
-        line="2=node.id",
-        corrected="(without this line)",
-    ),
+    *_read_table(),
     Case(
         "two brokers with one id",
         {
@@ -422,40 +437,12 @@ CASES = [
         "PLAINTEXT://<its own host>:9092",
         gone=False,
     ),
-    # Compose
     compose(
         "localhost for another container",
         PLAIN + APP,
         rule="loopback-advertised",
         line="KAFKA_ADVERTISED",
         corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092,DOCKER://kafka:29092",
-    ),
-    compose(
-        "localhost, but a listener for containers is there",
-        CP,
-        "'broker:29092'",
-        "'broker:9092'",
-        rule="loopback-advertised",
-        line="KAFKA_ADVERTISED",
-        corrected="SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS: 'broker:29092'",
-    ),
-    compose(
-        "localhost between brokers",
-        CLUSTER,
-        "PLAINTEXT://kafka-2:19092",
-        "PLAINTEXT://localhost:19092",
-        rule="loopback-advertised",
-        line="PLAINTEXT://localhost:19092",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka-2:19092,PLAINTEXT_HOST://localhost:29092",
-    ),
-    compose(
-        "a container's name though the port is published",
-        PLAIN,
-        "//localhost",
-        "//kafka",
-        rule="container-name-advertised",
-        line="KAFKA_ADVERTISED",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",
     ),
     compose(
         "a container's name that others use too",
@@ -467,120 +454,6 @@ CASES = [
         corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092,HOST://localhost:9092",
     ),
     compose(
-        "another port is published",
-        CLUSTER,
-        "- 29092:9092",
-        "- 29093:9092",
-        rule="published-port-differs",
-        line="localhost:29092",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka-2:19092,PLAINTEXT_HOST://localhost:29093",
-    ),
-    compose(
-        "the published port leads elsewhere",
-        ONE_NODE,
-        "- '9092:9092'",
-        "- '9092:9999'",
-        rule="published-port-differs",
-        line="9092:9999",
-        corrected="- '9092:9092'",
-    ),
-    compose(
-        "the published port leads to the containers' listener",
-        ONE_NODE,
-        "- '9092:9092'",
-        "- '9092:19092'",
-        rule="published-port-differs",
-        line="9092:19092",
-        corrected="- '9092:9092'",
-        also=frozenset({"container-name-advertised"}),
-    ),
-    compose(
-        "no port is published",
-        ONE_NODE,
-        "- '9092:9092'",
-        "- '8080:8080'",
-        rule="port-not-published",
-        line="KAFKA_ADVERTISED",
-        corrected="- '9092:9092'",
-    ),
-    compose(
-        "a listener on the container's localhost",
-        PLAIN,
-        "PLAINTEXT://:9092",
-        "PLAINTEXT://127.0.0.1:9092",
-        rule="bound-to-loopback",
-        line="KAFKA_LISTENERS",
-        corrected="KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093",
-    ),
-    compose(
-        "the wildcard is advertised",
-        PLAIN,
-        "//localhost",
-        "//0.0.0.0",
-        rule="advertised-wildcard",
-        line="KAFKA_ADVERTISED",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://localhost:9092",
-    ),
-    compose(
-        "Kafka 3.9.0 and the wildcard of a controller",
-        PLAIN,
-        "kafka:4.0.0",
-        "kafka:3.9.0",
-        "CONTROLLER://:9093",
-        "CONTROLLER://0.0.0.0:9093",
-        rule="advertised-wildcard",
-        line="KAFKA_LISTENERS",
-        corrected="KAFKA_LISTENERS: PLAINTEXT://:9092,CONTROLLER://:9093",
-    ),
-    compose(
-        "a misspelt variable",
-        ONE_NODE,
-        "KAFKA_ADVERTISED_LISTENERS",
-        "KAFKA_ADVERTISED_LISTENER",
-        rule="variable-spelling",
-        line="KAFKA_ADVERTISED_LISTENER:",
-        corrected="KAFKA_ADVERTISED_LISTENERS: 'PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092'",
-    ),
-    compose(
-        "Bitnami's prefix for Apache's image",
-        ONE_NODE,
-        "KAFKA_LISTENERS",
-        "KAFKA_CFG_LISTENERS",
-        rule="variable-spelling",
-        line="KAFKA_CFG_LISTENERS",
-        corrected="KAFKA_LISTENERS: 'CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092'",
-        also=frozenset({"controller-listener-missing"}),
-    ),
-    compose(
-        "no prefix CFG for Bitnami's image",
-        BITNAMI,
-        "KAFKA_CFG_CONTROLLER_LISTENER_NAMES",
-        "KAFKA_CONTROLLER_LISTENER_NAMES",
-        rule="variable-spelling",
-        line="KAFKA_CONTROLLER_LISTENER",
-        also=frozenset({"controller-names-missing"}),
-        corrected="- KAFKA_CFG_CONTROLLER_LISTENER_NAMES=CONTROLLER",
-    ),
-    compose(
-        "two underscores",
-        ONE_NODE,
-        "KAFKA_INTER_BROKER_LISTENER_NAME",
-        "KAFKA_INTER_BROKER__LISTENER_NAME",
-        rule="variable-spelling",
-        line="KAFKA_INTER_BROKER__",
-        corrected="KAFKA_INTER_BROKER_LISTENER_NAME: 'PLAINTEXT'",
-    ),
-    compose(
-        "lower case",
-        ONE_NODE,
-        "KAFKA_NODE_ID",
-        "kafka_node_id",
-        rule="variable-spelling",
-        line="kafka_node_id",
-        corrected="KAFKA_NODE_ID: 1",
-        also=frozenset({"node-id-missing"}),
-    ),
-    compose(
         "one variable takes all defaults away",
         "\nservices:\n  kafka:\n    image: apache/kafka\n    environment:\n"
         "      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092\n",
@@ -590,147 +463,12 @@ CASES = [
         also=frozenset({"replication-factor"}),
     ),
     compose(
-        "Confluent's image without CLUSTER_ID",
-        CP,
-        "      CLUSTER_ID: 'bGludC1leGFtcGxlLTAwMQ'\n",
-        "",
-        rule="variable-missing",
-        line="  broker:",
-        corrected="CLUSTER_ID: 'MkU3OEVBNTcwNTJENDM2Qk'",
-    ),
-    compose(
-        "Confluent's image without advertised listeners",
-        CP_OLD,
-        "      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9093,PLAINTEXT_HOST://localhost:9092\n",
-        "",
-        rule="variable-missing",
-        line="  broker:",
-        corrected="KAFKA_ADVERTISED_LISTENERS: 'PLAINTEXT://localhost:9092'",
-    ),
-    compose(
-        "Confluent's controller advertises",
-        CP_ISOLATED,
-        "      KAFKA_LISTENERS: 'C",
-        "      KAFKA_ADVERTISED_LISTENERS: 'CONTROLLER://controller-1:9093'\n      KAFKA_LISTENERS: 'C",
-        rule="variable-refused",
-        line="KAFKA_ADVERTISED_LISTENERS: 'C",
-        corrected="(without this line)",
-    ),
-    compose(
-        "Confluent's image refuses the old settings",
-        CP_OLD,
-        "KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9093,PLAINTEXT_HOST://localhost:9092",
-        "KAFKA_ADVERTISED_HOST: broker",
-        rule="variable-refused",
-        line="KAFKA_ADVERTISED_HOST",
-        corrected="KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://broker:9092",
-        also=frozenset({"variable-missing", "canonical-host-name"}),
-    ),
-    compose(
-        "Bitnami's old image needs leave for plaintext",
-        BITNAMI_OLD,
-        "ALLOW_PLAINTEXT_LISTENER=yes",
-        "ALLOW_PLAINTEXT_LISTENER=no",
-        rule="plaintext-not-allowed",
-        line="ALLOW_PLAINTEXT",
-        corrected="- ALLOW_PLAINTEXT_LISTENER=yes",
-    ),
-    compose(
-        "ZooKeeper for an image without it",
-        CP_OLD,
-        "cp-kafka:6.2.0",
-        "cp-kafka:8.0.0",
-        rule="zookeeper-on-kraft",
-        line="KAFKA_ZOOKEEPER_CONNECT",
-        corrected="KAFKA_PROCESS_ROLES: broker,controller",
-        gone=False,
-        also=frozenset({"variable-missing"}),
-    ),
-    compose(
-        "three replicas of one broker",
-        ONE_NODE,
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1",
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 3",
-        rule="replication-factor",
-        line="KAFKA_OFFSETS",
-        corrected="KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1",
-    ),
-    compose(
-        "three replicas by default",
-        ONE_NODE,
-        "      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1\n",
-        "",
-        rule="replication-factor",
-        line="KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR",
-        corrected="KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1",
-    ),
-    compose(
-        "two containers with one id",
-        CLUSTER,
-        "KAFKA_NODE_ID: 3",
-        "KAFKA_NODE_ID: 2",
-        rule="duplicate-node-id",
-        line="3=KAFKA_NODE_ID",
-        corrected="KAFKA_NODE_ID: 3",
-        also=frozenset({"voter-address"}),
-    ),
-    compose(
-        "a node with other voters",
-        CLUSTER,
-        "3@kafka-3:9093'\n      KAFKA_LISTENERS",
-        "3@kafka-3:9094'\n      KAFKA_LISTENERS",
-        rule="quorum-differs",
-        line="3@kafka-3:9094",
-        corrected="KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'",
-    ),
-    compose(
-        "another CLUSTER_ID",
-        CLUSTER,
-        "bGludC1leGFtcGxlLTAwMQ",
-        "b3RoZXItZXhhbXBsZS0wMQ",
-        rule="cluster-id-differs",
-        line="b3RoZXItZX",
-        corrected="CLUSTER_ID: 'bGludC1leGFtcGxlLTAwMQ'",
-    ),
-    compose(
-        "a key twice in YAML",
-        ONE_NODE,
-        "      KAFKA_NODE_ID: 1\n",
-        "      KAFKA_NODE_ID: 1\n      KAFKA_NODE_ID: 1\n",
-        rule="duplicate-key",
-        line="2=KAFKA_NODE_ID",
-        corrected="",
-        gone=False,
-    ),
-    compose(
         "a voter that is no name of the node",
         CLUSTER.replace("2@kafka-2:9093", "2@localhost:9093"),
         rule="voter-address",
         line="2@localhost",
         corrected="KAFKA_CONTROLLER_QUORUM_VOTERS: '1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093'",
     ),
-    compose(
-        "TLS without a key store, in a container",
-        TLS,
-        "KAFKA_SSL_KEYSTORE_FILENAME: k",
-        "X: k",
-        rule="ssl-keystore-missing",
-        line="KAFKA_LISTENERS",
-        corrected="KAFKA_SSL_KEYSTORE_LOCATION: <path of the key store>",
-        gone=False,
-    ),
-    compose(
-        "SASL without JAAS, in a container",
-        TLS,
-        "SSL:SSL",
-        "SSL:SASL_SSL",
-        rule="sasl-jaas-missing",
-        line="KAFKA_LISTENERS",
-        corrected="KAFKA_LISTENER_NAME_SSL_SCRAM___SHA___512_SASL_JAAS_CONFIG: <login module> required …;",
-        gone=False,
-        also=frozenset({"sasl-mechanism-missing"}),
-    ),
-    # Clients
     compose(
         "a container looks at its own localhost",
         ONE_NODE + APP,
@@ -761,16 +499,6 @@ CASES = [
         rule="bootstrap-controller",
         line="BOOTSTRAP_SERVERS",
         corrected="BOOTSTRAP_SERVERS: kafka:9092",
-    ),
-    compose(
-        "a container in another network",
-        THREE,
-        "networks: [inner]",
-        "networks: [outer]",
-        rule="bootstrap-network",
-        line="BOOTSTRAP_SERVERS",
-        corrected="networks: [inner]",
-        gone=False,
     ),
     Case(
         "a client speaks TLS to plaintext",
@@ -817,117 +545,5 @@ CASES = [
         "client-protocol",
         "sasl.mechanism",
         "security.protocol=SASL_PLAINTEXT",
-    ),
-    # Operators
-    kubernetes(
-        "Strimzi: a name with capitals",
-        STRIMZI_1,
-        "name: plain",
-        "name: Plain_1",
-        rule="operator-listener-name",
-        line="Plain_1",
-        corrected="- name: plain1",
-    ),
-    kubernetes(
-        "Strimzi: a low port",
-        STRIMZI_1,
-        "port: 9092",
-        "port: 9091",
-        rule="operator-listener-port",
-        line="9091",
-        corrected="port: 9092",
-    ),
-    kubernetes(
-        "Strimzi: an unknown type",
-        STRIMZI_1,
-        "type: internal",
-        "type: LoadBalancer",
-        rule="operator-listener-type",
-        line="LoadBalancer",
-        corrected="type: loadbalancer",
-    ),
-    kubernetes(
-        "Strimzi: a route without TLS",
-        STRIMZI,
-        "type: route, tls: true",
-        "type: route, tls: false",
-        rule="operator-listener-tls",
-        line="route, port",
-        corrected="- {name: route, port: 9097, type: route, tls: true}",
-    ),
-    kubernetes(
-        "Strimzi: two listeners with one port",
-        STRIMZI,
-        "port: 9095",
-        "port: 9092",
-        rule="duplicate-port",
-        line="lb, port",
-        corrected="- {name: lb, port: 9095, type: loadbalancer, tls: true}",
-    ),
-    kubernetes(
-        "Strimzi: a broker without a host",
-        STRIMZI,
-        "            - {broker: 2, host: broker-2.example.com}\n",
-        "",
-        rule="operator-host-missing",
-        line="name: ingress",
-        corrected="- {broker: 2, host: <name>}",
-        gone=False,
-    ),
-    kubernetes(
-        "Strimzi: localhost advertised",
-        STRIMZI,
-        "kafka-0.example.com",
-        "localhost",
-        rule="operator-advertised",
-        line="localhost",
-        corrected="advertisedHost: <name that clients reach>",
-        gone=False,
-    ),
-    kubernetes(
-        "Strimzi: its own settings",
-        STRIMZI_1,
-        "    config:\n",
-        "    config:\n      advertised.listeners: PLAINTEXT://x:9092\n",
-        rule="operator-setting-ignored",
-        line="advertised.listeners",
-        corrected="(without this line)",
-    ),
-    kubernetes(
-        "Strimzi: too many replicas",
-        STRIMZI,
-        "replicas: 3",
-        "replicas: 1",
-        rule="replication-factor",
-        line="offsets",
-        corrected="offsets.topic.replication.factor: 1",
-    ),
-    kubernetes(
-        "CFK: no domain",
-        CFK,
-        "          domain: my.domain.example\n",
-        "          x: y\n",
-        rule="operator-host-missing",
-        line="type: loadBalancer",
-        corrected="loadBalancer: {domain: <name>}",
-        gone=False,
-    ),
-    kubernetes(
-        "CFK: a low port",
-        CFK,
-        "port: 9094",
-        "port: 9092",
-        rule="operator-listener-port",
-        line="9092",
-        corrected="port: 9094",
-    ),
-    kubernetes(
-        "CFK: an unknown type",
-        CFK,
-        "type: nodePort",
-        "type: NodePort",
-        rule="operator-listener-type",
-        line="NodePort",
-        corrected="type: nodePort",
     ),
 ]

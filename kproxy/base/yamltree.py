@@ -134,8 +134,9 @@ def line_of(node: yaml.Node) -> int:
 
 def kind_of(node: yaml.Node) -> str:
     """Return what a node is, in words for a person."""
-    kinds = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list"}
-    return kinds.get(type(node), "no value" if is_null(node) else "text")
+    if isinstance(node, yaml.CollectionNode):
+        return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+    return "no value" if is_null(node) else "text"
 
 
 def as_values(node: yaml.Node, known: dict[int, Any] | None = None) -> Any:
@@ -146,12 +147,14 @@ def as_values(node: yaml.Node, known: dict[int, Any] | None = None) -> Any:
     known = {} if known is None else known
     if id(node) not in known:
         if isinstance(node, yaml.MappingNode):
-            known[id(node)] = mapping = {}
+            mapping: dict[str, Any] = {}
+            known[id(node)] = mapping
             for key, value, _ in entries(node):
                 if isinstance(key, yaml.ScalarNode):
                     mapping.setdefault(key.value, as_values(value, known))
         elif isinstance(node, yaml.SequenceNode):
-            known[id(node)] = items = []
+            items: list[Any] = []
+            known[id(node)] = items
             items += [as_values(item, known) for item in node.value]
         else:
             known[id(node)] = "" if is_null(node) else node.value

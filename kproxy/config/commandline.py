@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kproxy.config.declarations import Setting
 from kproxy.config.hop import mask
-from kproxy.config.options import Setting, all_settings
+from kproxy.config.options import all_settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import MISSING, InitVar, dataclass, field, fields
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ class Setting:
     help: str
     unset: str = ""
     """The meaning of an empty default."""
-    default: object = None
+    default: Any = None
     """MISSING for a required option."""
     repeatable: bool = False
     """It has several values."""
@@ -143,17 +141,18 @@ class Options:
         return changed
 
 
-@cache
-def settings_of(owner: Callable[..., object]) -> dict[str, Setting]:
+_SETTINGS: dict[type[Any], dict[str, Setting]] = {}
+
+
+def settings_of(owner: type[Any]) -> dict[str, Setting]:
     """Return the options of a class by key: by group, in the order of their declaration."""
-    settings = [
-        Setting(
-            name=field_.name,
-            default=field_.default if field_.default_factory is MISSING else None,
-            **field_.metadata["declared"],
-        )
-        for field_ in fields(owner)  # type: ignore[arg-type]  # it is a class
-        if "declared" in field_.metadata
-    ]
-    settings.sort(key=lambda setting: GROUPS.index(setting.group) if setting.group else 0)
-    return {setting.key: setting for setting in settings}
+    if owner not in _SETTINGS:
+        declared = [field_ for field_ in fields(owner) if "declared" in field_.metadata]
+        defaults = [field_.default if field_.default_factory is MISSING else None for field_ in declared]
+        pairs = zip(declared, defaults, strict=True)
+        settings = [
+            Setting(name=field_.name, default=default, **field_.metadata["declared"]) for field_, default in pairs
+        ]
+        settings.sort(key=lambda setting: GROUPS.index(setting.group) if setting.group else 0)
+        _SETTINGS[owner] = {setting.key: setting for setting in settings}
+    return _SETTINGS[owner]

@@ -152,10 +152,8 @@ class _Validator:
         clusters = []
         for index, given in enumerate(self.merged.clusters):
             values = self.values(cluster_settings(), given, ("clusters", index))
-            of_upstream = {name: given[name] for name in ("upstream", "active") if name in given}
-            clusters.append(
-                ClusterConfig(**{"bootstrap_servers": _PLACEHOLDER, **values, **of_upstream}, checked=False)
-            )
+            values |= {name: given[name] for name in ("upstream", "active") if name in given}
+            clusters.append(ClusterConfig(**({"bootstrap_servers": _PLACEHOLDER} | values), checked=False))
         values = self.values(process_settings(), self.merged.process, ())
         return Config(clusters=tuple(clusters), **values, checked=False)
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-import yaml
-
 from kproxy.advice.lint import images
 from kproxy.advice.lint.model import (
     BrokerConfig,
@@ -19,7 +17,7 @@ from kproxy.advice.lint.model import (
     Setup,
     parse_servers,
 )
-from kproxy.advice.lint.tree import YamlTree
+from kproxy.advice.lint.tree import YamlNode
 from kproxy.advice.lint.value import ConfigValue
 from kproxy.advice.lint.variables import interpolate
 
@@ -35,104 +33,75 @@ _ADDRESS = re.compile(r"(?:[A-Z_]+://)?(?:\[[^\]]*\]|[^\[\]:/\s,]+):\d{1,5}(?:,.
 _MOUNTED = {ImageFamily.APACHE: "/mnt/shared/config", ImageFamily.BITNAMI: "/bitnami/kafka/config"}
 
 
-def add_services(tree: YamlTree, root: yaml.Node, variables: Mapping[str, str], setup: Setup) -> None:
+def add_services(root: YamlNode, variables: Mapping[str, str], setup: Setup) -> None:
     """Add the services of one Compose file to the setup."""
-    reading = _ServiceReader(tree, variables, setup)
-    services = tree.mapping(tree.get(root, "services"))
+    reading = _ServiceReader(root.source.name, variables, setup)
+    services = root["services"].mapping
     if len(services) > _MOST_SERVICES:
-        setup.add_unchecked(f"{tree.source.name}: all but the first {_MOST_SERVICES} services")
-    for name, (key, node) in islice(services.items(), _MOST_SERVICES):
-        reading.add_service(name, key, node)
+        setup.add_unchecked(f"{root.source.name}: all but the first {_MOST_SERVICES} services")
+    for name, node in islice(services.items(), _MOST_SERVICES):
+        reading.add_service(name, node)
 
 
 class _ServiceReader:
-    def __init__(self, tree: YamlTree, variables: Mapping[str, str], setup: Setup) -> None:
-        self.tree = tree
+    def __init__(self, file: str, variables: Mapping[str, str], setup: Setup) -> None:
+        self.file = file
         self.variables = variables
         self.setup = setup
 
     def interpolate(self, text: str) -> str:
         return interpolate(text, self.variables)
 
-    def add_service(self, name: str, key: yaml.Node, node: yaml.Node) -> None:
-        tree = self.tree
-        environment = self.parse_environment(tree.get(node, "environment"))
-        mode = self.interpolate(tree.text(node, "network_mode") or "")
-        networks, aliases = self.parse_networks(node, mode, name)
-        image = tree.get(node, "image")
-        names = {name, *aliases}
-        names |= {self.interpolate(tree.text(node, word) or "") for word in ("container_name", "hostname")} - {""}
-        published = [port for item in tree.items(tree.get(node, "ports")) for port in self.parse_ports(item)]
+    def text(self, node: YamlNode) -> str:
+        return self.interpolate(node.text)
+
+    def add_service(self, name: str, node: YamlNode) -> None:
+        where = f"{self.file}: service {name}"
+        mode, networks = self.text(node["network_mode"]), node["networks"]
+        of_other = mode.startswith(("service:", "container:"))
+        if of_other:
+            self.setup.add_unchecked(f"{where}: its network is that of another container")
+        aliases = {alias.text for one in networks.mapping.values() for alias in one["aliases"].items if alias.is_scalar}
+        own_networks = {*networks.mapping, *(item.text for item in networks.items if item.is_scalar)} or {"default"}
+        names = {name, *aliases, self.text(node["container_name"]), self.text(node["hostname"])} - {""}
+        published = [port for item in node["ports"].items for port in self.parse_ports(item)]
+        counts = [self.text(count) for count in (node["deploy"]["replicas"], node["scale"])]
         service = ComposeService(
             name=name,
-            location=tree.location(key),
-            image=None if image is None else tree.value(image, read=self.interpolate),
+            location=node.location,
+            image=node["image"].value(self.interpolate) if node["image"] else None,
             names=frozenset(names),
-            networks=frozenset(networks),
+            networks=frozenset() if of_other or mode in ("host", "none") else frozenset(own_networks),
             uses_host_network=mode == "host",
             published_ports=tuple(published[:_MOST_PORTS]),
-            environment=environment,
-            count=self.replica_count(node),
+            environment=self.parse_environment(node["environment"]),
+            count=next((int(count) for count in counts if count.isdigit()), 1),
         )
         self.setup.services.append(service)
-        if tree.get(node, "extends") is not None:
-            self.setup.add_unchecked(f"{tree.source.name}: service {name}: what it takes from 'extends'")
-        if not self.add_broker(service, node):
+        if node["extends"]:
+            self.setup.add_unchecked(f"{where}: what it takes from 'extends'")
+        if not self.add_broker(service, node, where):
             self.add_clients(service)
 
-    def replica_count(self, node: yaml.Node) -> int:
-        for path in (("deploy", "replicas"), ("scale",)):
-            text = self.interpolate(self.tree.text(node, *path) or "")
-            if text.isdigit():
-                return int(text)
-        return 1
+    def parse_environment(self, node: YamlNode) -> dict[str, ConfigValue]:
+        values = [value.value(self.interpolate) for value in node.mapping.values()]
+        pairs = [pair for item in node.items if (pair := item.pair(self.interpolate)) is not None]
+        return {value.key: value for value in (*values, *pairs)}
 
-    def parse_environment(self, node: yaml.Node | None) -> dict[str, ConfigValue]:
-        values = [self.tree.value(value, key, self.interpolate) for key, value in self.tree.mapping(node).values()]
-        pairs = (self.tree.pair(item, self.interpolate) for item in self.tree.items(node))
-        return {value.key: value for value in (*values, *(pair for pair in pairs if pair is not None))}
-
-    def parse_networks(self, node: yaml.Node, mode: str, name: str) -> tuple[set[str], set[str]]:
-        """Return the networks of a service, and its aliases there."""
-        names, tree = network_names(self.tree, node), self.tree
-        aliases = {
-            alias.value
-            for _, value in tree.mapping(tree.get(node, "networks")).values()
-            for alias in tree.items(tree.get(value, "aliases"))
-            if isinstance(alias, yaml.ScalarNode)
-        }
-        if mode.startswith(("service:", "container:")):
-            self.setup.add_unchecked(f"{tree.source.name}: service {name}: its network is that of another container")
-        if mode in ("host", "none") or mode.startswith(("service:", "container:")):
-            return set(), aliases
-        return names or {"default"}, aliases
-
-    def parse_ports(self, item: yaml.Node) -> list[PublishedPort]:
-        if isinstance(item, yaml.MappingNode):
-            return self.parse_long_ports(item)
-        value = self.tree.value(item, read=self.interpolate)
-        return parse_short_ports(value)
-
-    def parse_long_ports(self, item: yaml.MappingNode) -> list[PublishedPort]:
-        tree = self.tree
-        target, node = self.interpolate(tree.text(item, "target") or ""), tree.get(item, "published")
-        pair = tree.mapping(item).get("published") or tree.mapping(item).get("target")
-        if pair is None or not (target.isdigit() or "{" in target):
+    def parse_ports(self, item: YamlNode) -> list[PublishedPort]:
+        """Parse an item of `ports`, in the short or the long syntax."""
+        if item.is_scalar:
+            return parse_short_ports(item.value(self.interpolate))
+        target, host = self.text(item["target"]), self.text(item["published"])
+        if not (target.isdigit() or "{" in target):
             return []
-        value = tree.value(pair[1], pair[0], self.interpolate)
-        host = self.interpolate(tree.text(item, "published") or "") if node is not None else ""
-        return [
-            PublishedPort(
-                self.interpolate(tree.text(item, "host_ip") or ""),
-                int(host) if host.isdigit() and int(host) else None,
-                int(target) if target.isdigit() else None,
-                value,
-            )
-        ]
+        host_port = int(host) if host.isdigit() and int(host) else None
+        value = (item["published"] or item["target"]).value(self.interpolate)
+        inside = int(target) if target.isdigit() else None
+        return [PublishedPort(self.text(item["host_ip"]), host_port, inside, value)]
 
-    def add_broker(self, service: ComposeService, node: yaml.Node) -> bool:
+    def add_broker(self, service: ComposeService, node: YamlNode, where: str) -> bool:
         """Add the broker that a service runs; return False if the service is no broker."""
-        where = f"{self.tree.source.name}: service {service.name}"
         listening = [
             word for word in service.environment if re.fullmatch(r"KAFKA_(CFG_)?(ADVERTISED_)?LISTENERS", word)
         ]
@@ -148,12 +117,13 @@ class _ServiceReader:
                 self.setup.add_unchecked(f"{where}: {what}")
                 return True
             return False
-        if not listening and self.has_command(node) and not any(w.startswith("KAFKA_") for w in service.environment):
+        has_command = node["command"] or node["entrypoint"]
+        if not listening and has_command and not any(word.startswith("KAFKA_") for word in service.environment):
             return False  # a container for Kafka's tools
         settings: dict[str, ConfigValue] = {}
         for word, value in service.environment.items():
             name = images.property_name(image.family, word)
-            if name and not (name in settings and word.startswith("KAFKA_CFG_") is False):
+            if name and (name not in settings or word.startswith("KAFKA_CFG_")):
                 settings[name] = value
         complete = not self.has_external_settings(node, image.family, where)
         self.setup.brokers.append(
@@ -171,22 +141,15 @@ class _ServiceReader:
         )
         return True
 
-    def has_command(self, node: yaml.Node) -> bool:
-        return self.tree.get(node, "command") is not None or self.tree.get(node, "entrypoint") is not None
-
-    def has_external_settings(self, node: yaml.Node, family: ImageFamily, where: str) -> bool:
+    def has_external_settings(self, node: YamlNode, family: ImageFamily, where: str) -> bool:
         """Check whether some settings are in files that kproxy has not been given."""
-        tree = self.tree
-        sources = []
-        if tree.get(node, "env_file") is not None:
-            sources.append("env_file")
-        targets = [item.value for item in tree.items(tree.get(node, "volumes")) if isinstance(item, yaml.ScalarNode)]
-        targets += [tree.text(item, "target") or "" for item in tree.items(tree.get(node, "volumes"))]
+        sources = ["env_file"] if node["env_file"] else []
+        targets = [text for item in node["volumes"].items for text in (item.text, item["target"].text)]
         if any(_MOUNTED.get(family, "server.properties") in target for target in targets):
             sources.append("a mounted file")
         if sources:
             self.setup.add_unchecked(f"{where}: the settings in {' and '.join(sources)}")
-        return bool(sources) or tree.get(node, "extends") is not None
+        return bool(sources or node["extends"])
 
     def add_clients(self, service: ComposeService) -> None:
         """Add a client for each variable of a service that names bootstrap servers."""
@@ -205,14 +168,6 @@ class _ServiceReader:
         prefix = re.sub(r"(?i)_?BOOTSTRAP_?SERVERS?$", "", word)
         candidates = (service.environment.get(f"{prefix}_{end}") for end in ("SECURITY_PROTOCOL", "SECURITYPROTOCOL"))
         return next((candidate for candidate in candidates if candidate is not None), None)
-
-
-def network_names(tree: YamlTree, node: yaml.Node) -> set[str]:
-    networks = tree.get(node, "networks")
-    return {
-        *tree.mapping(networks),
-        *(item.value for item in tree.items(networks) if isinstance(item, yaml.ScalarNode)),
-    }
 
 
 _PORT = re.compile(

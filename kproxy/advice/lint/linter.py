@@ -13,7 +13,7 @@ from kproxy.advice.lint.rules import clients, cluster, containers, images, kraft
 from kproxy.advice.lint.rules import operators as operator_rules
 from kproxy.advice.lint.rules.table import finding
 from kproxy.advice.lint.source import BOM, Edit, SourceFile
-from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
+from kproxy.advice.lint.tree import MalformedError, YamlNode, duplicate_keys, parse_documents
 from kproxy.base.diagnostic import Severity
 
 _MAX_FINDINGS = 500
@@ -104,30 +104,22 @@ class _SetupReader:
 
     def read_yaml(self, source: SourceFile, kind: FileKind) -> None:
         try:
-            roots = parse_documents(source)
+            roots = [YamlNode(source, root) for root in parse_documents(source)]
         except MalformedError as error:
             self.findings.append(finding("syntax", error.location, source, str(error)))
             return
-        tree = YamlTree(source)
+        severity, why = None, ""
         if kind is FileKind.KUBERNETES:
-            operators.add_clusters(tree, roots, self.setup)
+            operators.add_clusters(source.name, roots, self.setup)
         elif roots:
             before = len(self.setup.services)
-            compose.add_services(tree, roots[0], self.options.variables.get(source.name, {}), self.setup)
+            compose.add_services(roots[0], self.options.variables.get(source.name, {}), self.setup)
             if len(self.setup.services) == before:
                 self.setup.add_unchecked(f"{source.name}: it has no services")
-        for root in roots:
-            for node in tree.mappings(root):
-                tree.mapping(node)
-        for duplicate in tree.duplicates:
-            text = f"{duplicate.key} is given twice, first on line {duplicate.first_line}"
-            severity = Severity.ERROR if kind is FileKind.COMPOSE else None
-            why = (
-                "Docker Compose does not read a file with a key that is given twice."
-                if kind is FileKind.COMPOSE
-                else ""
-            )
-            self.findings.append(finding("duplicate-key", duplicate.location, source, text, severity=severity, why=why))
+            severity, why = Severity.ERROR, "Docker Compose does not read a file with a key that is given twice."
+        for first, second in (pair for root in roots for pair in duplicate_keys(root)):
+            text = f"{second.key_text} is given twice, first on line {first.location.line}"
+            self.findings.append(finding("duplicate-key", second.location, source, text, severity=severity, why=why))
 
     def read_properties(self, source: SourceFile, kind: FileKind) -> None:
         read = properties.parse(source)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 
 import yaml
 
 from kproxy.advice.lint.source import SourceFile, SourceLocation
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.base import yamltree
-from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null, line_of
+from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null
 
 _STYLES = {None: ValueStyle.PLAIN, "": ValueStyle.PLAIN, "'": ValueStyle.SINGLE, '"': ValueStyle.DOUBLE}
 
@@ -22,15 +22,6 @@ class MalformedError(Exception):
     def __init__(self, location: SourceLocation, text: str) -> None:
         self.location = location
         super().__init__(text)
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateKey:
-    """A key that stands twice in one mapping."""
-
-    location: SourceLocation
-    key: str
-    first_line: int
 
 
 def parse_documents(source: SourceFile) -> list[yaml.Node]:
@@ -44,107 +35,113 @@ def parse_documents(source: SourceFile) -> list[yaml.Node]:
         raise MalformedError(SourceLocation(source, error.index), f"the file {error}") from None
 
 
-class YamlTree:
-    """Access to the nodes of one file."""
+class YamlNode:
+    """A node of a file, with its key in a mapping. A missing one is false, and has no keys, no items and no text."""
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, node: yaml.Node | None, key: yaml.Node | None = None) -> None:
         self.source = source
-        self.duplicates: list[DuplicateKey] = []
-        self._mappings: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
+        self.node = node
+        self.key = key
 
-    def mapping(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Return the keys of a mapping, each with its key node and value node.
+    def __bool__(self) -> bool:
+        return self.node is not None
 
-        Merged keys (`<<: *other`) count where the mapping has no such key of its own. Any other node has no keys.
+    def __getitem__(self, name: str) -> YamlNode:
+        return self.mapping.get(name) or YamlNode(self.source, None)
+
+    @cached_property
+    def mapping(self) -> dict[str, YamlNode]:
+        """The values by their keys.
+
+        Merged keys (`<<: *other`) count where the mapping has no such key of its own.
         """
-        if not isinstance(node, yaml.MappingNode):
-            return {}
-        if id(node) not in self._mappings:
-            self._mappings[id(node)] = self._read_mapping(node)
-        return self._mappings[id(node)]
+        values: dict[str, YamlNode] = {}
+        for key, value, _ in entries(self.node) if isinstance(self.node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.tag != MERGE_TAG:
+                values.setdefault(key.value, YamlNode(self.source, value, key))
+        return values
 
-    def _read_mapping(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        for key, value, own in entries(node):
-            if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE_TAG:
-                continue
-            if own and key.value in pairs:
-                duplicate = DuplicateKey(self.location(key), key.value, line_of(pairs[key.value][0]))
-                self.duplicates.append(duplicate)
-            pairs.setdefault(key.value, (key, value))
-        return pairs
+    @property
+    def items(self) -> list[YamlNode]:
+        """The items of a sequence."""
+        nodes = self.node.value if isinstance(self.node, yaml.SequenceNode) else ()
+        return [YamlNode(self.source, node) for node in nodes]
 
-    def get(self, node: yaml.Node | None, *path: str) -> yaml.Node | None:
-        """Return the node at the end of this path of keys."""
-        for word in path:
-            pair = self.mapping(node).get(word)
-            if pair is None:
-                return None
-            node = pair[1]
-        return node
+    @property
+    def key_text(self) -> str:
+        return self.key.value if isinstance(self.key, yaml.ScalarNode) else ""
 
-    def text(self, node: yaml.Node | None, *path: str) -> str | None:
-        scalar = self.get(node, *path)
-        return scalar.value if isinstance(scalar, yaml.ScalarNode) else None
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.node, yaml.ScalarNode)
 
-    def items(self, node: yaml.Node | None) -> list[yaml.Node]:
-        """Return the items of a sequence; any other node has none."""
-        return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    @property
+    def text(self) -> str:
+        """The text of a scalar."""
+        return self.node.value if isinstance(self.node, yaml.ScalarNode) else ""
 
-    def location(self, node: yaml.Node) -> SourceLocation:
-        return SourceLocation(self.source, node.start_mark.index)
+    @property
+    def location(self) -> SourceLocation:
+        """The location of the key; without one, that of the node."""
+        node = self.key or self.node
+        return SourceLocation(self.source, 0 if node is None else node.start_mark.index)
 
-    def value(self, node: yaml.Node, key: yaml.Node | None = None, read: Callable[[str], str] = str) -> ConfigValue:
-        """Return a scalar as a value; `read` converts the written text to the text that the program reads."""
-        layout = LineLayout.BARE if key is None else LineLayout.MAPPING
-        word, key_start, key_end = "", -1, -1
-        if isinstance(key, yaml.ScalarNode):
-            word, (key_start, key_end) = key.value, self._text_span(key)
-        if not isinstance(node, yaml.ScalarNode):
-            start = node.start_mark.index
-            return ConfigValue("", self.source, start, start, ValueStyle.FIXED, layout, word, key_start, key_end)
-        start, end = self._text_span(node)
-        empty = is_null(node)
-        form = ValueStyle.FIXED if empty else _STYLES.get(node.style, ValueStyle.FIXED)
-        return ConfigValue(
-            read("" if empty else node.value), self.source, start, end, form, layout, word, key_start, key_end
-        )
+    def value(self, read: Callable[[str], str] = str) -> ConfigValue:
+        """Return the node as a value; `read` converts the written text to the text that the program reads."""
+        assert self.node is not None
+        layout = LineLayout.BARE if self.key is None else LineLayout.MAPPING
+        key_start, key_end = self._text_span(self.key) if isinstance(self.key, yaml.ScalarNode) else (-1, -1)
+        start = end = self.node.start_mark.index
+        text, style = "", ValueStyle.FIXED
+        if isinstance(self.node, yaml.ScalarNode):
+            start, end = self._text_span(self.node)
+            if not is_null(self.node):
+                text, style = self.node.value, _STYLES.get(self.node.style, ValueStyle.FIXED)
+        return ConfigValue(read(text), self.source, start, end, style, layout, self.key_text, key_start, key_end)
 
-    def pair(self, node: yaml.Node, read: Callable[[str], str] = str) -> ConfigValue | None:
+    def scalar(self) -> ConfigValue | None:
+        return self.value() if self.is_scalar else None
+
+    def pair(self, read: Callable[[str], str] = str) -> ConfigValue | None:
         """Return the value of a scalar KEY=VALUE, an item of a list."""
-        if not isinstance(node, yaml.ScalarNode):
+        if not isinstance(self.node, yaml.ScalarNode):
             return None
-        key, sign, text = node.value.partition("=")
-        start, end = self._text_span(node)
-        raw = self.source.text[start:end]
-        at = raw.find("=")
-        form = _STYLES.get(node.style, ValueStyle.FIXED)
+        key, sign, text = self.node.value.partition("=")
+        start, end = self._text_span(self.node)
+        at = self.source.text[start:end].find("=")
+        style = _STYLES.get(self.node.style, ValueStyle.FIXED)
         if at < 0 or not sign:
             return ConfigValue("", self.source, end, end, ValueStyle.FIXED, LineLayout.ITEM, key, start, end)
-        return ConfigValue(read(text), self.source, start + at + 1, end, form, LineLayout.ITEM, key, start, start + at)
+        sign_at = start + at
+        return ConfigValue(read(text), self.source, sign_at + 1, end, style, LineLayout.ITEM, key, start, sign_at)
 
     def _text_span(self, node: yaml.ScalarNode) -> tuple[int, int]:
         """Return the start and end of a scalar's text, without anchor, tag and quotes."""
         start, end = node.start_mark.index, node.end_mark.index
-        raw = self.source.text[start:end]
-        match = re.match(r"(?:[&!]\S*\s+)*", raw)
+        match = re.match(r"(?:[&!]\S*\s+)*", self.source.text[start:end])
         assert match is not None
         start += match.end()
         if node.style in ("'", '"') and end - start >= 2:
             return start + 1, end - 1
         return start, start + len(self.source.text[start:end].rstrip())
 
-    def mappings(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
-        """Yield all mappings below a node, each once."""
-        visited: set[int] = set()
-        waiting = [node]
-        while waiting:
-            current = waiting.pop()
-            if id(current) in visited:
-                continue
-            visited.add(id(current))
-            if isinstance(current, yaml.MappingNode):
-                yield current
-                waiting += [part for pair in current.value for part in pair]
-            elif isinstance(current, yaml.SequenceNode):
-                waiting += current.value
+
+def duplicate_keys(root: YamlNode) -> Iterator[tuple[YamlNode, YamlNode]]:
+    """Yield each value whose key stands twice in one mapping, after the first value of that key."""
+    visited: set[int] = set()
+    waiting = [root.node]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in visited or not isinstance(node, yaml.CollectionNode):
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+            continue
+        first: dict[str, YamlNode] = {}
+        for key, value in node.value:
+            waiting += (key, value)
+            if isinstance(key, yaml.ScalarNode) and key.tag != MERGE_TAG:
+                other = YamlNode(root.source, value, key)
+                if (before := first.setdefault(key.value, other)) is not other:
+                    yield before, other

@@ -9,7 +9,7 @@ from kproxy.advice.lint import compose, properties
 from kproxy.advice.lint.filekinds import FileKind, recognise_kind
 from kproxy.advice.lint.model import BrokerConfig, ImageFamily, Setup
 from kproxy.advice.lint.source import SourceFile, UnreadableError, read_source
-from kproxy.advice.lint.tree import MalformedError, YamlTree, parse_documents
+from kproxy.advice.lint.tree import MalformedError, YamlNode, parse_documents
 from kproxy.advice.lint.variables import parse_env
 from kproxy.base.printable import one_line
 from kproxy.inspect.discover import brokers
@@ -56,7 +56,7 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
         roots = parse_documents(source)
         if not roots:
             return
-        compose.add_services(YamlTree(source), roots[0], variables, setup)
+        compose.add_services(YamlNode(source, roots[0]), variables, setup)
     except (OSError, UnreadableError, MalformedError):
         return  # `kproxy lint` says what is wrong with it
     found_brokers = [container for broker in setup.brokers if (container := _broker(broker)) is not None]

@@ -129,7 +129,10 @@ class TopicReader:
 
     def read_topics(self) -> dict[str, TopicInventory]:
         topics = self.list_topics()
-        begins, ends, sizes = self._offsets(_EARLIEST), self._offsets(_LATEST), self._sizes()
+        begins, ends = self._offsets(_EARLIEST), self._offsets(_LATEST)
+        sizes = (
+            self._queries.try_query("the sizes of partitions", self._log_directories, "Describe", "the cluster") or {}
+        )
         configs = self._queries.read_configs(TOPIC, topics)
         return {
             name: replace(
@@ -199,11 +202,6 @@ class TopicReader:
                 yield node, topics
 
     def _sizes(self) -> dict[tuple[str, int], int]:
-        return (
-            self._queries.try_query("the sizes of partitions", self._log_directories, "Describe", "the cluster") or {}
-        )
-
-    def _log_directories(self) -> dict[tuple[str, int], int]:
         from kafka.protocol.admin import DescribeLogDirsRequest
 
         sizes: dict[tuple[str, int], int] = {}

@@ -78,14 +78,11 @@ def offsets(
         return _print_starting_offsets(
             _read_offset_maps(migration, starting_offsets, reverse), starting_offsets, as_json
         )
-    return _translate_groups(migration, _group_filter(migration, groups), dry_run, force, as_json)
 
+    def is_selected(group: str) -> bool:
+        return migration.selects_group(group) and (not groups or any(fnmatchcase(group, glob) for glob in groups))
 
-def _group_filter(migration: Migration, globs: tuple[str, ...]) -> Callable[[str], bool]:
-    def wants(group: str) -> bool:
-        return migration.selects_group(group) and (not globs or any(fnmatchcase(group, glob) for glob in globs))
-
-    return wants
+    return _translate_groups(migration, is_selected, dry_run, force, as_json)
 
 
 def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> dict[tuple[str, int], CopiedPartition]:
@@ -145,23 +142,10 @@ def _print_table(results: list[GroupResult]) -> None:
     for result in results:
         for entry in result.positions:
             position = entry.position
-            name = (
-                position.topic
-                if position.topic == position.target_topic
-                else f"{position.topic} → {position.target_topic}"
-            )
-            target = "–" if position.target is None else str(position.target)
-            lines.append(
-                (
-                    result.group,
-                    name,
-                    str(position.partition),
-                    str(position.source),
-                    target,
-                    position.match,
-                    entry.outcome,
-                )
-            )
+            renamed = "" if position.topic == position.target_topic else f" → {position.target_topic}"
+            target = "–" if position.target is None else position.target
+            numbers = str(position.partition), str(position.source), str(target)
+            lines.append((result.group, position.topic + renamed, *numbers, position.match, entry.outcome))
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:
         cells = [
@@ -182,11 +166,12 @@ def _translate_checkpoint(
     if as_json:
         click.echo(json.dumps(to_record(translated), indent=2))
         return _FINE
-    echo_escaped(
-        f"{new_checkpoint}: the query continues after batch {translated.batch}"
-        if not translated.rerun
-        else _rerun_text(new_checkpoint, translated.batch)
-    )
+    batch = translated.batch
+    if translated.rerun:
+        text = f"batch {batch} was started and not committed: Spark runs it again, with the same records"
+    else:
+        text = f"the query continues after batch {batch}"
+    echo_escaped(f"{new_checkpoint}: {text}")
     for before, after in translated.topics.items():
         if before != after:
             echo_escaped(f"the query must subscribe to {after} instead of {before}")
@@ -195,10 +180,6 @@ def _translate_checkpoint(
             f"batches {translated.left_out[0]} to {translated.left_out[-1]} are omitted: Spark does not need them"
         )
     return _FINE
-
-
-def _rerun_text(new_checkpoint: str, batch: int) -> str:
-    return f"{new_checkpoint}: batch {batch} was started and not committed: Spark runs it again, with the same records"
 
 
 def _print_starting_offsets(maps: dict[tuple[str, int], CopiedPartition], checkpoint: str, as_json: bool) -> int:

@@ -134,7 +134,7 @@ class _Attempt:
         while (
             transaction.position < slice.upto
             and self._copied_size < slice.size
-            and (not self._copied_size or self._has_time())
+            and (not self._copied_size or time.monotonic() < self._deadline)
         ):
             response, fetched, next_position = self._fetch(transaction.position)
             has_more = next_position < slice.upto and self._copied_size + len(response.records) < slice.size
@@ -148,9 +148,6 @@ class _Attempt:
         if transaction.position > self.state.source_next:
             self._commit(transaction)
         self._log.drain()
-
-    def _has_time(self) -> bool:
-        return time.monotonic() < self._deadline
 
     def _read_state(self) -> PartitionState:
         """Return the committed state of the target, which no other producer can change any more."""

@@ -64,11 +64,8 @@ def read_versions(body: Buffer) -> dict[int, range]:
     reader = ResponseReader(body)
     if reader.int16():
         return {}
-    return {key: range(low, high + 1) for key, low, high in reader.array(lambda: _three(reader))}
-
-
-def _three(reader: ResponseReader) -> tuple[int, int, int]:
-    return reader.int16(), reader.int16(), reader.int16()
+    ranges = reader.array(lambda: (reader.int16(), reader.int16(), reader.int16()))
+    return {key: range(low, high + 1) for key, low, high in ranges}
 
 
 # Metadata

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,12 +257,8 @@ def _copy_checkpoint(source: Path, target: Path, files: Mapping[Path, bytes | No
 
 
 def _batch_numbers(directory: Path) -> list[int]:
-    return sorted(_numbered_files(directory))
-
-
-def _numbered_files(directory: Path) -> Iterator[int]:
-    if directory.is_dir():
-        yield from (int(path.name) for path in directory.iterdir() if _NUMBER.fullmatch(path.name))
+    files = directory.iterdir() if directory.is_dir() else ()
+    return sorted(int(path.name) for path in files if _NUMBER.fullmatch(path.name))
 
 
 def _read_text(path: Path) -> str:

@@ -49,15 +49,10 @@ def find_duplicates(
     aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
     lowest: dict[TopicPartition, int] = {}
     positions = [
-        (
-            result.group,
-            (position_result.position.topic, position_result.position.partition),
-            position_result.position.target,
-        )
+        (result.group, (row.position.topic, row.position.partition), row.position.target)
         for result in results
-        for position_result in result.positions
-        if position_result.position.target is not None
-        and (position_result.position.topic, position_result.position.partition) in copied
+        for row in result.positions
+        if row.position.target is not None and (row.position.topic, row.position.partition) in copied
     ]
     for _, topic_partition, position in positions:
         lowest[topic_partition] = min(position, lowest.get(topic_partition, position))

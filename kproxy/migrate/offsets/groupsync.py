@@ -135,10 +135,9 @@ def decide_writes(
             elif current is not None and current.offset not in (row.position.target, *own_offsets):
                 conflict = conflict or _conflict_text(row.position, current.offset, own_offsets)
         decided.append(row)
-    refusal = "" if force else conflict
-    if refusal:
-        decided = _replace_planned(decided, SKIPPED)
-    return GroupResult(group.name, group.kind, tuple(decided), refusal)
+    if conflict and not force:
+        return GroupResult(group.name, group.kind, _replace_planned(decided, SKIPPED), conflict)
+    return GroupResult(group.name, group.kind, tuple(decided))
 
 
 def _conflict_text(position: Position, current: int, own_offsets: Sequence[int]) -> str:
@@ -311,10 +310,7 @@ class GroupOffsetSync:
 
     def run(self, group_filter: Callable[[str], bool], *, dry_run: bool) -> list[GroupResult]:
         """Translate the offsets of the source's groups that `group_filter` selects, and write them unless `dry_run`."""
-        target_groups, groups = (
-            GroupOffsetsClient(self.target),
-            list(GroupOffsetsClient(self.source).read(group_filter)),
-        )
+        target_groups, groups = GroupOffsetsClient(self.target), GroupOffsetsClient(self.source).read(group_filter)
         topic_partitions = {
             topic_partition for group in groups for topic_partition in group.positions
         } - self.copied.keys()
@@ -342,9 +338,8 @@ class GroupOffsetSync:
         try:
             committed = target_groups.read_positions(group.name, group.kind)
         except GroupRefusedError as error:
-            return GroupResult(
-                group.name, group.kind, tuple(_replace_planned(rows, SKIPPED)), f"its positions on the target: {error}"
-            )
+            rows_skipped = _replace_planned(rows, SKIPPED)
+            return GroupResult(group.name, group.kind, rows_skipped, f"its positions on the target: {error}")
         return decide_writes(group, rows, committed, self._journaled.get(group.name, {}), self.force)
 
     def _write(self, results: list[GroupResult], target_groups: GroupOffsetsClient) -> Iterator[GroupResult]:
@@ -362,11 +357,9 @@ class GroupOffsetSync:
             try:
                 errors = target_groups.write_positions(result.group, result.kind, commits)
             except GroupRefusedError as error:
-                yield GroupResult(
-                    result.group, result.kind, tuple(_replace_planned(result.positions, SKIPPED)), str(error)
-                )
+                yield replace(result, positions=_replace_planned(result.positions, SKIPPED), refusal=str(error))
                 continue
-            yield GroupResult(result.group, result.kind, tuple(_apply_errors(row, errors) for row in result.positions))
+            yield replace(result, positions=tuple(_apply_errors(row, errors) for row in result.positions))
 
     def _write_journal(self, results: Iterable[GroupResult]) -> None:
         journaled: dict[str, dict[TopicPartition, list[int]]] = {}
@@ -374,17 +367,13 @@ class GroupOffsetSync:
             journaled[result.group] = dict(self._journaled.get(result.group, {}))
             for row in result.positions:
                 if row.outcome == PLANNED and row.position.target is not None:
-                    offsets = _present([row.position.target, row.own_offset])
-                    journaled[result.group][row.target_partition] = list(dict.fromkeys(offsets))
+                    offsets = dict.fromkeys((row.position.target, row.own_offset))
+                    journaled[result.group][row.target_partition] = [each for each in offsets if each is not None]
         write_journal(self.target.bootstrap, self.migration.name, journaled)
 
 
-def _replace_planned(rows: Iterable[PositionResult], done: str) -> list[PositionResult]:
-    return [replace(row, outcome=done) if row.outcome == PLANNED else row for row in rows]
-
-
-def _present(offsets: Iterable[int | None]) -> list[int]:
-    return [offset for offset in offsets if offset is not None]
+def _replace_planned(rows: Iterable[PositionResult], done: str) -> tuple[PositionResult, ...]:
+    return tuple(replace(row, outcome=done) if row.outcome == PLANNED else row for row in rows)
 
 
 def _apply_errors(row: PositionResult, errors: Mapping[TopicPartition, str]) -> PositionResult:

@@ -64,9 +64,8 @@ class Undo:
             self._check_no_active_copy(journal)
             journaled = read_changes(values)
             if not any(isinstance(entry.change, CreateState) for entry in journaled):
-                journaled.append(
-                    JournaledChange(-1, CreateState(topic))
-                )  # prepare was ended before it could write that down
+                # prepare was ended before it could write that down.
+                journaled.append(JournaledChange(-1, CreateState(topic)))
             names = {name for entry in journaled if (name := getattr(entry.change, "topic", None)) is not None}
             inventory = read_inventory(self._clusters.target, lambda name: name in names)
             admin = self._clusters.target_admin(inventory)
@@ -93,17 +92,11 @@ class Undo:
         created = {entry.change.topic for entry in journaled if isinstance(entry.change, CreateTopic)}
         states = parse_copied_partitions(values)
         kept_topics = set()
-        for topic in sorted(
-            {copied_partition.target_topic for copied_partition in states.values() if copied_partition.records}
-            - created
-        ):
+        copied = {partition.target_topic for partition in states.values() if partition.records}
+        for topic in sorted(copied - created):
             self._add_remaining(f"topic {topic} existed before, and has records that kproxy copied: they stay")
         for topic in sorted(created & inventory.topics.keys()):
-            partitions = {
-                copied_partition.partition: copied_partition
-                for copied_partition in states.values()
-                if copied_partition.target_topic == topic
-            }
+            partitions = {state.partition: state for state in states.values() if state.target_topic == topic}
             count = count_unknown_records(self._clusters.endpoints.target, inventory.topics[topic], partitions)
             if count:
                 kept_topics.add(topic)

@@ -11,7 +11,7 @@ When clients have gone back, the first migration continues in the same way: its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kproxy.base.errors import WireError
@@ -220,7 +220,9 @@ def continuation_records(
         )
         if len(offset_map.to_bytes()) >= SEAL_THRESHOLD:
             state, offset_map = state.seal()
-            for piece in _pieces(offset_map):
+            runs = list(offset_map)
+            for start in range(0, len(runs), _RUNS_PER_RECORD):
+                piece = OffsetMap(runs[start : start + _RUNS_PER_RECORD])
                 records[state_key("map", *partition, piece.sources[0])] = encode_map_piece(piece)
         records[state_key("partition", *partition)] = state.to_json()
     return records
@@ -247,9 +249,3 @@ def merge_verified(
             forward_verified.compacted if forward_verified else 0,
         )
     return merged
-
-
-def _pieces(offset_map: OffsetMap) -> Iterator[OffsetMap]:
-    runs = list(offset_map)
-    for start in range(0, len(runs), _RUNS_PER_RECORD):
-        yield OffsetMap(runs[start : start + _RUNS_PER_RECORD])

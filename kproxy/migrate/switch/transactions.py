@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
@@ -102,8 +103,9 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
         failed = {}
         with ClusterClient(bootstrap) as cluster:
             for transactional_id in transactional_ids:
+                producer = TransactionalProducer(cluster, transactional_id)
                 try:
-                    _end_transaction(cluster, transactional_id, until)
+                    retry(cluster, partial(producer.init_transactions, until), max(0.0, until - time.monotonic()))
                 except KproxyError as error:
                     failed[transactional_id] = str(error)
         return failed
@@ -113,8 +115,3 @@ def end_transactions(bootstrap: str, ids: Sequence[str], until: float) -> dict[s
         return {}
     with ThreadPoolExecutor(len(shares), "kproxy transactions") as pool:
         return {transactional_id: why for failed in pool.map(some, shares) for transactional_id, why in failed.items()}
-
-
-def _end_transaction(cluster: ClusterClient, transactional_id: str, until: float) -> None:
-    producer = TransactionalProducer(cluster, transactional_id)
-    retry(cluster, lambda: producer.init_transactions(until), max(0.0, until - time.monotonic()))

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from kproxy.base.format import format_count
@@ -110,17 +111,10 @@ def merge_topics(
 def _copied_topic(
     topic: str, partitions: Mapping[int, PartitionState], prepared: MigratedTopic | None
 ) -> MigratedTopic:
-    name, origin, destination = next(iter(partitions.values())).target_topic, "", ""
-    for state in partitions.values():
-        origin, destination = (
-            _complete_identity(origin, state.origin),
-            _complete_identity(destination, state.destination),
-        )
-    if prepared is not None and prepared.target_topic == name:
-        origin, destination = (
-            _complete_identity(origin, prepared.origin),
-            _complete_identity(destination, prepared.destination),
-        )
+    name = next(iter(partitions.values())).target_topic
+    records = [*partitions.values(), *([prepared] if prepared is not None and prepared.target_topic == name else ())]
+    origin = reduce(_complete_identity, (record.origin for record in records))
+    destination = reduce(_complete_identity, (record.destination for record in records))
     ends = {partition: state.target_next for partition, state in partitions.items()}
     return MigratedTopic(
         topic=topic,
@@ -233,7 +227,7 @@ def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) 
     copied = {
         (migrated.target_topic, partition): migrated for migrated in topics.values() for partition in migrated.ends
     }
-    ends = cluster.list_offsets(copied, requests.LATEST, committed=False)
+    ends = cluster.list_offsets(copied, requests.LATEST, committed=False) if copied else {}
     messages = {}
     for (name, partition), end in sorted(ends.items()):
         migrated = copied[name, partition]
@@ -244,15 +238,13 @@ def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) 
 
 def find_lost(target: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[str, str]:
     """Return messages, by source topic, for topics that have lost copied records on the target."""
-    messages = (
-        describe_changes(TARGET, topics, learn_topics(target, [migrated.target_topic for migrated in topics.values()]))
-        if topics
-        else {}
-    )
+    if not topics:
+        return {}
+    layout = learn_topics(target, [migrated.target_topic for migrated in topics.values()])
+    messages = describe_changes(TARGET, topics, layout)
     remaining = {topic: migrated for topic, migrated in topics.items() if topic not in messages}
-    if remaining:
-        for (topic, _), why in find_truncated(target, remaining).items():
-            messages.setdefault(topic, why)
+    for (topic, _), why in find_truncated(target, remaining).items():
+        messages.setdefault(topic, why)
     return messages
 
 
@@ -298,8 +290,7 @@ class TopicWatcher:
         self._lost |= describe_changes(SOURCE, existing, source)
         if changed := describe_changes(TARGET, topics, target):
             suspects = {topic: topics[topic] for topic in changed}
-            self._lost |= describe_changes(
-                TARGET, suspects, learn_topics(self._target, [migrated.target_topic for migrated in suspects.values()])
-            )
+            layout = learn_topics(self._target, [migrated.target_topic for migrated in suspects.values()])
+            self._lost |= describe_changes(TARGET, suspects, layout)
         remaining = {topic: migrated for topic, migrated in topics.items() if topic not in self._lost}
-        return dict(self._lost), find_truncated(self._target, remaining) if remaining else {}
+        return dict(self._lost), find_truncated(self._target, remaining)

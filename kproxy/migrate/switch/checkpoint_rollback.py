@@ -38,12 +38,10 @@ def read_inverse_maps(
         ends = _read_offsets(target, places, requests.LATEST)
         begins = _read_offsets(target, places, requests.EARLIEST)
         maps = read_copied_partitions(endpoints.target, migration.name)
-        for partition_id, end in ends.items():
-            count = (
-                count_beyond(target, maps[partition_id], end) if partition_id in maps else end - begins[partition_id]
-            )
+        for place, end in ends.items():
+            count = count_beyond(target, maps[place], end) if place in maps else end - begins[place]
             if count:
-                topic, partition = partition_id
+                topic, partition = place
                 raise ConfigError(
                     f"partition {partition} of {topic} on the target has at least {count} records that were not"
                     " copied back: a query that has read them cannot continue on the source"

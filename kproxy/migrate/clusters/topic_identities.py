@@ -50,7 +50,7 @@ class MigratedTopic:
     topic: str
     target_topic: str
     origin: str = ""
-    """The identity of the source topic (`copier.state.identity`), "" if it is not known."""
+    """The identity of the source topic (`copier.state.topic_identity`), "" if it is not known."""
     destination: str = ""
     """The identity of the target topic, "" if it is not known."""
     ends: Mapping[int, int] = field(default_factory=dict)

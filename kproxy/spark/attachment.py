@@ -261,7 +261,8 @@ class _Application:
         """Watch proxies and executors until the application stops."""
         retry_at = 0.0
         while not (self._stopped() or self._detached.wait(_POLL_INTERVAL)):
-            self._log_new_lines()
+            for line in self._tail.look():  # the plugin writes those of other hosts to the log of the driver's JVM
+                self._log(line)
             if time.monotonic() < retry_at:
                 continue
             try:
@@ -321,14 +322,6 @@ class _Application:
             log.warning("executors keep kproxy until they end: %s", first_line(error))
 
     # Log
-
-    def _log_new_lines(self) -> None:
-        """Log new warnings of this host's kproxy.
-
-        The plugin writes those of other hosts to the log of the driver's JVM.
-        """
-        for line in self._tail.look():
-            self._log(line)
 
     def _log(self, line: LogLine) -> None:
         log.log(line.level, "%s: %s", socket.gethostname(), line.message)

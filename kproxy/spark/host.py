@@ -233,7 +233,8 @@ def _start(config: HostConfig, attempt: str, is_abandoned: Callable[[], bool]) -
         text=True,
         start_new_session=True,
         cwd="/",
-        env=_environment(),
+        # Variables of kproxy would override the shipped configuration.
+        env={name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")},
     ) as keeper:
         # Not `communicate`: what it has not written when its time is over, it never writes, and the keeper would wait.
         stdin, keeper.stdin = keeper.stdin, None
@@ -261,11 +262,6 @@ def _python() -> str:
     """Return this interpreter by a path that outlives a YARN container, where it may be a link."""
     directory, name = os.path.split(sys.executable)
     return os.path.join(os.path.realpath(directory), name)
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without variables of kproxy, which would override the shipped configuration."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("KPROXY_")}
 
 
 def find_own_jvm() -> tuple[int, str]:

@@ -110,7 +110,9 @@ class Keeper:
         if "join" in request:
             return self._join(Lease(**request["join"]), request)
         if "leave" in request:
-            self._forget(Lease(**request["leave"]))
+            lease = Lease(**request["leave"])
+            self._leases.pop(lease, None)
+            self._lingering.discard(lease)
         elif "linger" in request:
             self._lingering |= {Lease(**request["linger"])} & self._leases.keys()
         return self._current_state()
@@ -133,10 +135,6 @@ class Keeper:
         else:
             self._leaving = True
         return self._current_state()
-
-    def _forget(self, lease: Lease) -> None:
-        self._leases.pop(lease, None)
-        self._lingering.discard(lease)
 
     def _current_state(self) -> ProxyState:
         kproxy = self._kproxy.pid if self._kproxy else None

@@ -7,7 +7,6 @@ has the window before it, from 19091 on.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,25 +50,14 @@ def window(name: str) -> Window:
     former = _former_window(name)
     if former is not None and former.free:
         return former
-    taken = {
-        other_window.first
-        for other in _profiles_with_windows()
-        if other != name and (other_window := _former_window(other)) is not None
-    }
-    chosen = _first_free(taken)
+    others = (path.parent.name for path in paths.state_directory().glob(f"*/{_FILE}"))
+    taken = {_former_window(other) for other in others if other != name}
+    windows = (Window(_FIRST + _SIZE * number) for number in range(_WINDOWS))
+    chosen = next((candidate for candidate in windows if candidate not in taken and candidate.free), None)
     if chosen is None:
         raise ConfigError(f"no window of ports is free from {_FIRST} on; give the profile 'listen' and 'admin'")
     (paths.profile_directory(name) / _FILE).write_text(json.dumps({"first": chosen.first}))
     return chosen
-
-
-def _first_free(taken: Collection[int]) -> Window | None:
-    windows = (Window(_FIRST + _SIZE * number) for number in range(_WINDOWS))
-    return next((free_window for free_window in windows if free_window.first not in taken and free_window.free), None)
-
-
-def _profiles_with_windows() -> list[str]:
-    return [path.parent.name for path in paths.state_directory().glob(f"*/{_FILE}")]
 
 
 def _former_window(name: str) -> Window | None:

@@ -53,8 +53,9 @@ def make_archive(programs: Programs, progress: Progress | None = None) -> None:
 def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
     """Start a broker that is its own controller, so that it loads the classes of both; it writes them at its end."""
     node = NodeProcess(1, directory)
+    addresses = (Address(HOST, port) for port in free_ports(2))
     internal, controller = (
-        NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), _free(2), strict=True)
+        NodeListener(name, at, at) for name, at in zip((INTERNAL, CONTROLLER), addresses, strict=True)
     )
     broker_properties = props.broker_properties(
         1, node.data, [internal], (1, controller), 1, {"process.roles": "broker,controller"}
@@ -78,10 +79,6 @@ def _run_broker(programs: Programs, archive: Path, directory: Path) -> None:
         finally:
             node.kill()
             node.wait(_TIMEOUT_S, watchdog)
-
-
-def _free(count: int) -> list[Address]:
-    return [Address(HOST, port) for port in free_ports(count)]
 
 
 def _is_ready(broker: Address) -> bool:

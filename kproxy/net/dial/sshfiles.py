@@ -65,7 +65,9 @@ class JumpHost:
 
 def read_ssh_server(hop: HopSpec) -> SshServer:
     """Read the files. Raises ValueError for a mistake in them, OSError if one cannot be read."""
-    arguments: dict[str, Any] = {"config": [path for path in map(_expand, _CONFIG) if _is_readable(path)]}
+    arguments: dict[str, Any] = {
+        "config": [path for path in map(_expand, _CONFIG) if path.is_file() and os.access(path, os.R_OK)]
+    }
     if hop.port is not None:
         arguments["port"] = hop.port
     if hop.user is not None:
@@ -96,10 +98,6 @@ def parse_proxy_jump(proxy_jump: str | None) -> Iterator[JumpHost]:
         host, _, port = host_port.rpartition(":") if host_port.rpartition(":")[2].isdigit() else (host_port, "", "")
         if host:
             yield JumpHost(host.strip("[]"), int(port) if port else None, user or None)
-
-
-def _is_readable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.R_OK)
 
 
 def _expand(path: str) -> Path:

@@ -38,7 +38,7 @@ class ThreadedStderr(io.TextIOBase):
         # Reentrant, as Condition's is: a destructor may warn on stderr at any moment.
         self._changed = threading.Condition()
         self.dropped = 0
-        self.dropped_text: Callable[[int], str] = _default_dropped_text
+        self.dropped_text: Callable[[int], str] = lambda lines: f"{lines} lines were dropped\n"
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
 
@@ -100,10 +100,6 @@ class ThreadedStderr(io.TextIOBase):
                 with self._changed:
                     self.dropped += text.count("\n")
                 return
-
-
-def _default_dropped_text(lines: int) -> str:
-    return f"{lines} lines were dropped\n"
 
 
 @contextlib.contextmanager

@@ -43,6 +43,8 @@ _DEFAULT_LISTEN = Address("127.0.0.1", 19092)
 # Addresses on which kproxy listens if a bootstrap server has its default port.
 OTHER_LISTENERS = tuple(Address("127.0.0.1", port) for port in (19292, 19492, 19692, 19892))
 
+_cluster, _local, _reach = (partial(option, group) for group in (CLUSTER, LOCAL, REACH))
+_limit = partial(option, LIMITS, reload=Reload.LIVE)
 _process = partial(option, PROCESS)
 
 
@@ -50,9 +52,8 @@ _process = partial(option, PROCESS)
 class ClusterConfig(TlsOptions, SaslOptions):
     """One Kafka cluster and the local ports under which clients reach it."""
 
-    name: str = option(CLUSTER, kinds.NAME, "Unique name of the cluster in logs and metrics.", default="default")
-    bootstrap_servers: tuple[Address, ...] = option(
-        CLUSTER,
+    name: str = _cluster(kinds.NAME, "Unique name of the cluster in logs and metrics.", default="default")
+    bootstrap_servers: tuple[Address, ...] = _cluster(
         kinds.upstream_address(DEFAULT_KAFKA_PORT),
         f"Bootstrap servers of the Kafka cluster, tried in turn. The default port is {DEFAULT_KAFKA_PORT}.",
         default=MISSING,
@@ -60,57 +61,49 @@ class ClusterConfig(TlsOptions, SaslOptions):
         short="-b",
         reload=Reload.DRAINS_ROUTES,
     )
-    cluster_id: str | None = option(
-        CLUSTER,
+    cluster_id: str | None = _cluster(
         kinds.text("ID"),
         "Serve only the cluster with this id; reject any other cluster that answers.",
         "the id of the first bootstrap server that answers",
     )
-    client_config: Path | None = option(
-        CLUSTER,
+    client_config: Path | None = _cluster(
         FILE,
         "Read servers, SASL and TLS settings from this client.properties (Java or librdkafka). Flags, variables "
         "and the YAML file override it.",
         "none",
         reload=Reload.LIVE,
     )
-    listen: Address = option(
-        LOCAL,
+    listen: Address = _local(
         kinds.LISTEN,
         "Address that clients use as their bootstrap server. Port 0 selects a free port.",
         default=_DEFAULT_LISTEN,
     )
-    advertise: Advertise | None = option(
-        LOCAL,
+    advertise: Advertise | None = _local(
         kinds.ADVERTISE,
         "Host to advertise to clients, if they cannot use the host of --listen (containers, shared bridges). "
         "FIRST_PORT is the port to advertise for the first of --node-ports.",
         "the host of listen",
     )
-    node_ports: PortRange | None = option(
-        LOCAL,
+    node_ports: PortRange | None = _local(
         kinds.PORT_RANGE,
         "Local ports for the nodes of the cluster, one port for each node. FIRST alone means the 200 ports that "
         "start there.",
         f"the {NODE_PORT_COUNT} ports after listen",
     )
-    sni: Sni | None = option(
-        LOCAL,
+    sni: Sni | None = _local(
         kinds.SNI,
         "Tell clients a host name for each node, such as b{node}.kafka.example, all at the one port of --listen. "
         "kproxy knows from the name in the client's TLS handshake which node it wants. With --client-tls-cert.",
         "each node has a port",
     )
-    forward: tuple[Forward, ...] = option(
-        LOCAL,
+    forward: tuple[Forward, ...] = _local(
         kinds.FORWARD,
         "Local port that leads to something else than a broker, through the same --via: 8081=schema-registry:8081. "
         "kproxy passes its bytes on unread.",
         "none",
         repeatable=True,
     )
-    map: tuple[Map, ...] = option(
-        REACH,
+    map: tuple[Map, ...] = _reach(
         kinds.ROUTE_MAP,
         "Connect to another address than the advertised one: kafka0:29092=localhost:9092, "
         "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
@@ -119,8 +112,7 @@ class ClusterConfig(TlsOptions, SaslOptions):
         repeatable=True,
         reload=Reload.DRAINS_ROUTES,
     )
-    via: tuple[Hop, ...] = option(
-        REACH,
+    via: tuple[Hop, ...] = _reach(
         kinds.VIA,
         "Connect through a SOCKS5 proxy, an HTTP proxy, an SSH server or a Kubernetes API server, which also "
         "resolves host names. Several form a chain; name the one nearest to this machine first.",
@@ -128,33 +120,23 @@ class ClusterConfig(TlsOptions, SaslOptions):
         repeatable=True,
         reload=Reload.DRAINS_ALL,
     )
-    connect_timeout: float = option(
-        REACH,
-        kinds.duration(0.001, 3600),
-        "Time limit for opening one upstream connection.",
-        default=5.0,
-        reload=Reload.LIVE,
+    connect_timeout: float = _reach(
+        kinds.duration(0.001, 3600), "Time limit for opening one upstream connection.", default=5.0, reload=Reload.LIVE
     )
-    retire_after: float = option(
-        LIMITS,
+    retire_after: float = _limit(
         kinds.duration(0, 30 * 86400),
         "Close the port of a node that has been absent and unused for this long.",
         default=600.0,
-        reload=Reload.LIVE,
     )
-    max_connections: int = option(
-        LIMITS,
+    max_connections: int = _limit(
         kinds.count(1, 1_000_000),
         "Maximum number of client connections to this cluster at the same time.",
         default=10_000,
-        reload=Reload.LIVE,
     )
-    max_request_size: int = option(
-        LIMITS,
+    max_request_size: int = _limit(
         kinds.size(1024, 2**31 - 1),
         "Maximum size of a request. kproxy closes the connection of a larger one.",
         default=100 * 1024 * 1024,
-        reload=Reload.LIVE,
     )
 
     # Of a cluster with `upstreams`, there is one of these for each: with the same name, and what is not of an upstream

@@ -12,8 +12,7 @@
     sources       flags and environment variables, and the origin of each value
     yamlfile      the YAML file, with its line numbers
     upstreams     the upstreams of a cluster, in the YAML file
-    clientfile    a client.properties
-    jaas          the sasl.jaas.config of a client.properties
+    clientfile    a client.properties, and its sasl.jaas.config
     loader        merges file, environment and flags, and reports all mistakes at once
     commandline   options as the words of a command line
     changes       the differences between two configurations, and which of them a reload can apply

@@ -78,7 +78,7 @@ class ConfigValue:
 
     def _entry_spans(self) -> list[tuple[int, int]] | None:
         """Return start and end of each entry of a list; None if they are unknown, or the list is too long."""
-        if self.raw.count(",") > _MOST_ENTRIES:
+        if self.style is ValueStyle.FIXED or self.raw.count(",") > _MOST_ENTRIES:
             return None
         spans, at = [], self.start
         for part in self.raw.split(","):
@@ -92,88 +92,80 @@ class ConfigValue:
 
     # Each of these methods returns None if the style of the value does not allow the edit.
 
+    def _edit(self, start: int, end: int, text: str | None) -> list[Edit] | None:
+        return None if text is None else [Edit(self.source.name, start, end, text)]
+
     def replace(self, text: str) -> list[Edit] | None:
         """Return edits that replace the value."""
-        written = self.render(text)
-        return None if written is None else [Edit(self.source.name, self.start, self.end, written)]
+        return self._edit(self.start, self.end, self.render(text))
 
     def replace_entry(self, index: int, text: str) -> list[Edit] | None:
         """Return edits that replace an entry of the list."""
-        spans, written = self._entry_spans(), self.render(text)
-        if spans is None or written is None or self.style is ValueStyle.FIXED:
-            return None
-        return [Edit(self.source.name, *spans[index], written)]
+        spans = self._entry_spans()
+        return self._edit(*spans[index], self.render(text)) if spans else None
 
     def change_entry(self, index: int, old: str, new: str) -> list[Edit] | None:
         """Return edits that replace a part of an entry, which must be written as it is read."""
         spans = self._entry_spans()
-        if spans is None or self.style is ValueStyle.FIXED or self.render(f"x{new}x") is None:
+        if not spans or self.render(f"x{new}x") is None:
             return None
         start, end = spans[index]
         raw = self.source.text[start:end]
         if not old or raw.count(old) != 1:
             return None
         at = start + raw.index(old)
-        return [Edit(self.source.name, at, at + len(old), new)]
+        return self._edit(at, at + len(old), new)
 
     def remove_entry(self, index: int) -> list[Edit] | None:
         """Return edits that remove an entry and one comma beside it."""
         spans = self._entry_spans()
-        if spans is None or len(spans) < 2 or self.style is ValueStyle.FIXED:
+        if not spans or len(spans) < 2:
             return None
-        if index:
-            return [Edit(self.source.name, spans[index - 1][1], spans[index][1], "")]
-        return [Edit(self.source.name, spans[0][0], spans[1][0], "")]
+        return (
+            self._edit(spans[index - 1][1], spans[index][1], "") if index else self._edit(spans[0][0], spans[1][0], "")
+        )
 
     def add_entry(self, text: str) -> list[Edit] | None:
         """Return edits that add an entry at the end."""
         spans, written = self._entry_spans(), self.render(text)
-        if not spans or written is None or self.style is ValueStyle.FIXED:
-            return None
-        return [Edit(self.source.name, spans[-1][1], spans[-1][1], f",{written}")]
+        return self._edit(spans[-1][1], spans[-1][1], f",{written}") if spans and written is not None else None
 
     def remove(self) -> list[Edit] | None:
         """Return edits that remove the line or lines of the value."""
         if not self._has_own_lines():
             return None
-        start = self.source.line_start(self.key_start)
-        return [Edit(self.source.name, start, self.source.next_line(self.end), "")]
+        return self._edit(self.source.line_start(self.key_start), self.source.next_line(self.end), "")
 
     def rename_key(self, key: str) -> list[Edit] | None:
         """Return edits that replace the key."""
-        if self.key_start < 0:
-            return None
-        return [Edit(self.source.name, self.key_start, self.key_end, key)]
+        return self._edit(self.key_start, self.key_end, key if self.key_start >= 0 else None)
 
     def insert_after(self, pairs: Sequence[tuple[str, str]]) -> list[Edit] | None:
         """Return edits that add lines after this value's line, in its layout."""
         lines = [self.line_beside(key, text) for key, text in pairs]
         if not self._has_own_lines() or None in lines:
             return None
-        at = self.source.next_line(self.end)
-        end = self.source.newline
+        at, end = self.source.next_line(self.end), self.source.newline
         text = "".join(f"{line}{end}" for line in lines)
         if at == len(self.source.text) and not self.source.text.endswith(("\n", "\r")):
             text = end + text[: -len(end)]
-        return [Edit(self.source.name, at, at, text)]
+        return self._edit(at, at, text)
 
     def line_beside(self, key: str, text: str) -> str | None:
         """Return the line that another key and value would have beside this one."""
-        prefix = (
-            self.source.text[self.source.line_start(self.key_start) : self.key_start] if self._has_own_lines() else ""
-        )
+        start = self.source.line_start(self.key_start) if self._has_own_lines() else self.key_start
+        prefix = self.source.text[start : self.key_start]
+        quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
         if self.layout is LineLayout.PROPERTY:
             return f"{prefix}{key}={_escape_property(text)}"
         if self.layout is LineLayout.ITEM:
-            quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
             written = self.render(text)
             return None if written is None else f"{prefix}{key}={written}{quote}"
         if self.layout is LineLayout.MAPPING:
-            quote = self.style.value if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE) else ""
-            if not quote and (not _PLAIN.fullmatch(text) or re.search(r":( |$)| #|^\d*\.?\d*$", text)):
-                quote = "" if text.isdigit() else '"'
-            written = _escape_quotes(text, quote)
-            return f"{prefix}{key}: {quote}{written}{quote}"
+            needs_quotes = not _PLAIN.fullmatch(text) or re.search(r":( |$)| #|^\d*\.?\d*$", text)
+            if not quote and needs_quotes and not text.isdigit():
+                quote = '"'
+            return f"{prefix}{key}: {quote}{_escape_quotes(text, quote)}{quote}"
         return None
 
     def render(self, text: str) -> str | None:
@@ -182,25 +174,20 @@ class ConfigValue:
             return _escape_property(text)
         if self.style is ValueStyle.PLAIN:
             return text if _PLAIN.fullmatch(text) and not re.search(r":( |$)| #", text) else None
-        if self.style in (ValueStyle.SINGLE, ValueStyle.DOUBLE):
-            return _escape_quotes(text, self.style.value)
-        return None
+        return None if self.style is ValueStyle.FIXED else _escape_quotes(text, self.style.value)
 
     def _has_own_lines(self) -> bool:
         """Check that nothing else stands on the lines of this value."""
-        if self.key_start < 0 or self.layout in (LineLayout.NONE, LineLayout.BARE):
+        if self.key_start < 0 or self.layout not in _BEFORE_KEY:
             return False
         before = self.source.text[self.source.line_start(self.key_start) : self.key_start]
         after = self.source.text[self.end : self.source.line_end(self.end)]
-        patterns = {
-            LineLayout.PROPERTY: r"[ \t\f]*",
-            LineLayout.MAPPING: r"[ ]*[\"']?",
-            LineLayout.ITEM: r"[ ]*-[ ]+[\"']?",
-        }
-        return bool(
-            re.fullmatch(patterns[self.layout], before)
-            and (self.layout is LineLayout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after))
-        )
+        is_alone = self.layout is LineLayout.PROPERTY or re.fullmatch(r"[\"']?\s*(#.*)?", after)
+        return bool(re.fullmatch(_BEFORE_KEY[self.layout], before) and is_alone)
+
+
+# What may stand before the key on its line.
+_BEFORE_KEY = {LineLayout.PROPERTY: r"[ \t\f]*", LineLayout.MAPPING: r"[ ]*[\"']?", LineLayout.ITEM: r"[ ]*-[ ]+[\"']?"}
 
 
 def _strip_continuation(part: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.config.jaas import parse_entry
+from kproxy.config.clientfile import parse_entry
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -10,8 +10,7 @@
     checks        rules between options
     protocols     SASL_SSL:// before a bootstrap server
     sources       flags and environment variables, and the origin of each value
-    yamlfile      the YAML file, with its line numbers
-    upstreams     the upstreams of a cluster, in the YAML file
+    yamlfile      the YAML file, with its line numbers, and the upstreams of a cluster in it
     clientfile    a client.properties, and its sasl.jaas.config
     loader        merges file, environment and flags, and reports all mistakes at once
     commandline   options as the words of a command line

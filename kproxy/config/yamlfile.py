@@ -17,14 +17,17 @@ from kproxy.base.regularfile import reason_of
 from kproxy.base.yamltree import MERGE_TAG, YamlError, entries, is_null, kind_of, line_of, parse
 from kproxy.config.checks import OptionPath
 from kproxy.config.declarations import Setting
-from kproxy.config.options import cluster_settings, process_settings
+from kproxy.config.options import cluster_settings, process_settings, upstream_settings
 from kproxy.config.sources import REMOVED, UPSTREAMS, Layer, closest, mistake, setting_loc, suggestion
-from kproxy.config.upstreams import ACTIVE, expand
 from kproxy.config.values import quote
 
 # Maximum size of a configuration, so that a wrong path does not fill the memory.
 MAX_BYTES = 1024 * 1024
-_CLUSTERS = "clusters"
+_CLUSTERS, ACTIVE = "clusters", "active"
+# A switch goes from one upstream to another, so a third has no purpose.
+_MOST_UPSTREAMS = 2
+_UPSTREAM = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+_UPSTREAMS = "one or two, each with a name (a-z, 0-9, -) and bootstrap-servers"
 
 KeyNodes: TypeAlias = dict[str, tuple[yaml.ScalarNode, yaml.Node]]
 """The keys of one mapping: each with its node and the node of its value."""
@@ -37,16 +40,12 @@ def read_file(path: Path) -> Layer:
     root = reading.root(path)
     if isinstance(root, yaml.MappingNode):
         reading.top(root)
-    elif not layer.problems:
-        reading.problem(None if root is None else root, "", _EMPTY if root is None else _NOT_A_MAPPING)
-        layer.broken = True
     else:
         layer.broken = True
+        if not layer.problems:
+            problem = "is empty" if root is None else "is not a mapping"
+            reading.problem(root, "", f"{problem}; allowed: KEY: VALUE lines, see 'kproxy config schema'")
     return layer
-
-
-_EMPTY = "is empty; allowed: KEY: VALUE lines, see 'kproxy config schema'"
-_NOT_A_MAPPING = "is not a mapping; allowed: KEY: VALUE lines, see 'kproxy config schema'"
 
 
 class YamlReader:
@@ -123,19 +122,88 @@ class YamlReader:
             self.layer.failed.add(("clusters", index))
             return
         known = {*settings, *([UPSTREAMS, ACTIVE] if upstreams else [])}
-        pairs = self.pairs(item, ("clusters", index), known)
+        pairs = self.pairs(item, ("clusters", index), known, path + ".")
         self.settings({key.value: (key, value) for key, value in pairs}, index, path + ".")
 
     def settings(self, nodes: KeyNodes, index: int, prefix: str) -> None:
         """Add the keys of one cluster."""
         if UPSTREAMS in nodes:
-            expand(self, nodes, index, prefix)
+            self.upstreams(nodes, index, prefix)
             return
         if ACTIVE in nodes:
             text = f"says which of several {UPSTREAMS} is active, and there are none; allowed: with {UPSTREAMS}"
             self.problem(nodes.pop(ACTIVE)[0], prefix + ACTIVE, text)
         for word, (key, value) in nodes.items():
             self.setting(cluster_settings()[word], index, prefix, key, value)
+
+    def upstreams(self, nodes: KeyNodes, index: int, path: str) -> None:
+        """Add the upstreams of the cluster at `index`: each an entry in the layer, with the options that they share.
+
+        `path` is the path of the cluster, with a dot at its end unless it is the file itself.
+        """
+        layer = self.layer
+        key, node = nodes.pop(UPSTREAMS)
+        active = nodes.pop(ACTIVE, None)
+        for word in [word for word in nodes if word in upstream_settings()]:
+            text = f"stands beside {UPSTREAMS} (line {line_of(key)})"
+            self.problem(nodes.pop(word)[0], path + word, f"{text}; allowed: move it into each upstream")
+        mappings = self._named(key, node, path)
+        chosen = self._active(key, active, list(mappings), path)
+        settings = cluster_settings()
+        for word, (word_key, value) in nodes.items():
+            self.setting(settings[word], index, path, word_key, value)
+        beside = dict(layer.clusters[index]) if len(layer.clusters) > index else {}
+        shared = {loc: origin for loc, origin in layer.origins.items() if loc[:2] == ("clusters", index)}
+        failed = {loc for loc in layer.failed if loc[:2] == ("clusters", index)}
+        if not mappings:
+            layer.failed.add(("clusters", index))  # what is missing there has been said
+        for number, (name, mapping) in enumerate(mappings.items()):
+            at = index if not number else len(layer.clusters)
+            while len(layer.clusters) <= at:
+                layer.clusters.append({})
+            layer.clusters[at].update(beside, upstream=name, active=name == chosen)
+            if number:
+                layer.origins.update({("clusters", at, *loc[2:]): origin for loc, origin in shared.items()})
+                layer.failed.update(("clusters", at, *loc[2:]) for loc in failed)
+            layer.origins["clusters", at] = self.origin(mapping)
+            layer.paths[at] = f"{path}{UPSTREAMS}.{name}"
+            for own, value in self.pairs(mapping, ("clusters", at), upstream_settings(), layer.paths[at] + "."):
+                self.setting(settings[own.value], at, layer.paths[at] + ".", own, value)
+
+    def _named(self, key: yaml.Node, node: yaml.Node, path: str) -> dict[str, yaml.MappingNode]:
+        place = path + UPSTREAMS
+        if not isinstance(node, yaml.MappingNode) or not node.value:
+            self.problem(key, place, f"is not a mapping of upstreams; allowed: {_UPSTREAMS}")
+            return {}
+        named: dict[str, yaml.MappingNode] = {}
+        for name, mapping in node.value:
+            word = name.value if isinstance(name, yaml.ScalarNode) else ""
+            if not _UPSTREAM.fullmatch(word):
+                self.problem(name, place, f"{quote(word)} is no name of an upstream; allowed: {_UPSTREAMS}")
+            elif word in named:
+                self.problem(name, f"{place}.{word}", "is given twice; allowed: once")
+            elif not isinstance(mapping, yaml.MappingNode):
+                self.problem(name, f"{place}.{word}", f"is not an upstream; allowed: {', '.join(upstream_settings())}")
+            else:
+                named[word] = mapping
+        if len(named) > _MOST_UPSTREAMS:
+            self.problem(key, place, f"has {len(named)} upstreams; allowed: {_UPSTREAMS}")
+            named = dict(list(named.items())[:_MOST_UPSTREAMS])
+        return named
+
+    def _active(self, key: yaml.Node, pair: tuple[yaml.Node, yaml.Node] | None, names: list[str], path: str) -> str:
+        """Return the name of the active upstream; the first one if the file names none that exists."""
+        first = names[0] if names else ""
+        if pair is None:
+            if len(names) > 1:
+                self.problem(key, path + ACTIVE, f"is missing; allowed: {' or '.join(names)}")
+            return first
+        word = pair[1].value if isinstance(pair[1], yaml.ScalarNode) else ""
+        if word not in names:
+            if names:
+                self.problem(pair[0], path + ACTIVE, f"{quote(word)} is no upstream; allowed: {' or '.join(names)}")
+            return first
+        return word
 
     def pairs(
         self, node: yaml.MappingNode, at: OptionPath | None, known: Collection[str], prefix: str = ""
@@ -150,7 +218,7 @@ class YamlReader:
                 self.problem(value, "<<", "is not a mapping; allowed: *NAME of another cluster")
                 continue
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
-            place = f"{self.layer.paths[int(at[1])]}.{_shown(word)}" if at else prefix + _shown(word)
+            place = prefix + _shown(word)
             if word in lines:
                 if own:
                     self.problem(key, place, f"is given twice, first on line {lines[word]}; allowed: once")
@@ -177,7 +245,7 @@ class YamlReader:
         items = node.value if setting.repeatable and isinstance(node, yaml.SequenceNode) else [node]
         texts: list[object] = []
         for item in items:
-            wrong = self._no_value(item)
+            wrong = self.no_value(item)
             if wrong:
                 place = path if item is node else f"{path}[{len(texts)}]"
                 self.problem(key if item is node else item, place, f"{wrong}; allowed: {setting.kind.allowed}")
@@ -191,7 +259,8 @@ class YamlReader:
         if loc not in self.layer.failed:
             self.layer.put(setting, texts if setting.repeatable else texts[0], self.origin(key), cluster)
 
-    def _no_value(self, node: yaml.Node) -> str:
+    def no_value(self, node: yaml.Node) -> str:
+        """Return why a node is no text; "" if it is."""
         if not isinstance(node, yaml.ScalarNode):
             return f"is {kind_of(node)}"
         if is_null(node):

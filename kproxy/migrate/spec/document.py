@@ -17,7 +17,7 @@ import yaml
 from kproxy.base.diagnostic import Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.printable import escaped
-from kproxy.base.yamltree import entries, is_null, kind_of, line_of
+from kproxy.base.yamltree import entries, is_null, line_of
 from kproxy.config.declarations import settings_of
 from kproxy.config.hop import mask
 from kproxy.config.kinds import ValueKind
@@ -134,8 +134,7 @@ class _DocumentReader:
         return self._section(kind.owner, node, path) if isinstance(kind, SectionKind) else self._pairs(kind, node, path)
 
     def _scalar(self, kind: ValueKind[Any], node: yaml.Node, path: str) -> Any:
-        if not isinstance(node, yaml.ScalarNode) or is_null(node):
-            problem = "has no value" if is_null(node) else f"is {kind_of(node)}"
+        if problem := self.reading.no_value(node):
             self.problem(node, path, f"{problem}; allowed: {kind.allowed}")
             return None
         try:

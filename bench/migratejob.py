@@ -22,6 +22,7 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
 from kproxy.migrate.copier.state import STATE_PARTITIONS, Job, Slice, state_topic_name
+from kproxy.protocol.wire.api import ApiKey
 
 _ACKS_MS, _WINDOW = 30_000, 32
 # So many batches that are not alike, at most; they are written again and again.
@@ -38,13 +39,13 @@ def fill(bootstrap: str, topic: str, partitions: int, size: int, codec: str, per
     _wait_for_leaders(cluster, topic, partitions)
     for partition in range(partitions):
         link = cluster.connect_leader(topic, partition)
-        version = link.version(requests.PRODUCE)
+        version = link.version(ApiKey.PRODUCE)
         for _ in range(records // per_batch // partitions):
             batch = made[written % len(made)]
             while link.in_flight >= _WINDOW:
                 _acknowledged(link)
             head = requests.encode_produce(None, topic, partition, len(batch), _ACKS_MS)
-            link.send(requests.PRODUCE, version, head, batch)
+            link.send(ApiKey.PRODUCE, version, head, batch)
             written += 1
             total += len(batch)
         while link.in_flight:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.response import HOLD_LIMIT
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, SASL_HANDSHAKE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.proxy.relay.inflight import MAX_IN_FLIGHT
 from tests.unit.kafka_frames import (
     CARRIERS,
@@ -89,7 +89,7 @@ def _play(steps: tuple[tuple[str, bytes], ...], sizes: tuple[int, ...]) -> tuple
         except WireError as error:
             reason = error.reason
             break
-    own = own or any(call is not None and call.key == API_VERSIONS for call in talk.calls.values())
+    own = own or any(call is not None and call.key == ApiKey.API_VERSIONS for call in talk.calls.values())
     if not own:
         assert said["client"].startswith(heard["client"])
         assert said["broker"].startswith(heard["broker"])
@@ -124,13 +124,13 @@ def _mutate(data: bytes, mutations: list[tuple[int, bytes, int]], mend: bool) ->
 @st.composite
 def _responses(draw: st.DrawFn, key: int, version: int, correlation_id: int) -> bytes:
     name = f"{APIS[key].name}Response"
-    if (key, version) not in CARRIERS and key != API_VERSIONS:
+    if (key, version) not in CARRIERS and key != ApiKey.API_VERSIONS:
         return response(key, version, draw(st.binary(max_size=20)), correlation_id)
     body = encode(definitions.load_message(name), version, draw(messages(name, version)))
     return response(key, version, body, correlation_id)
 
 
-_CALLS = [(one.key, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
+_CALLS = [(one.value, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
 
 
 def _asking(key: int, version: int, correlation_id: int) -> bytes:
@@ -146,9 +146,9 @@ def frames(draw: st.DrawFn) -> Case:
     kinds = (
         st.sampled_from(_CALLS).map(lambda call: _asking(*call, 7)) | st.binary(max_size=40).map(frame) | st.binary()
     )
-    newer = st.just(request(API_VERSIONS, 9, 7, b"newer"))
+    newer = st.just(request(ApiKey.API_VERSIONS, 9, 7, b"newer"))
     said = b"".join(draw(st.lists(kinds | newer, min_size=1, max_size=6)))
-    first = _asking(SASL_HANDSHAKE, 0, 7) if draw(st.booleans()) else b""
+    first = _asking(ApiKey.SASL_HANDSHAKE, 0, 7) if draw(st.booleans()) else b""
     return Case((("client", first + _mutate(said, draw(_MUTATIONS), False)),), tuple(draw(CHUNKINGS)))
 
 

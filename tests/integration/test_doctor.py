@@ -34,7 +34,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from kproxy.base.faults import Fault
 from kproxy.dev.devcluster import DevCluster, ListenerSpec
-from kproxy.protocol.wire.api import METADATA, SASL_AUTHENTICATE
+from kproxy.protocol.wire.api import ApiKey
 from tests.harness.process import free_window, wait_until
 from tests.harness.servers import peers
 from tests.harness.servers.fakebroker import FakeBroker
@@ -76,7 +76,7 @@ class Counter(Road):
                     data = end.recv(65536)
                     if not data:
                         return
-                    self.logins += end is connection and data[4:6] == struct.pack(">h", SASL_AUTHENTICATE)
+                    self.logins += end is connection and data[4:6] == struct.pack(">h", ApiKey.SASL_AUTHENTICATE)
                     ends[end].sendall(data)
 
 
@@ -395,7 +395,7 @@ def test_a_broker_that_falls_silent() -> None:
 
     class Silent(FakeBroker):
         def answer(self, connection: socket.socket, request: bytes) -> bool:
-            said_all = self.asked and struct.unpack_from(">h", request)[0] == METADATA
+            said_all = self.asked and struct.unpack_from(">h", request)[0] == ApiKey.METADATA
             return True if said_all else super().answer(connection, request)
 
     broker = Silent()

@@ -31,7 +31,7 @@ from kproxy.dev.devcluster import DevCluster
 from kproxy.dev.devcluster.properties import ListenerSpec
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint
-from kproxy.protocol.wire.request import encode_request
+from kproxy.protocol.wire.messages import encode_request
 from tests.harness.clients.flow import Flow, JavaFlow
 from tests.harness.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.harness.clients.rawclient import METADATA, RawClient

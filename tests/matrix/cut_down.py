@@ -5,25 +5,24 @@ No broker newer than kproxy's table can be had. To a table that is cut down, tod
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
-from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.harness.programs.watched import watch
 
 # API key → the newest version that this kproxy knows. As of Kafka 3.6, roughly: before KIP-951 and transactions v2.
 NEWEST = {
-    0: 9,  # Produce
-    1: 15,  # Fetch
-    3: 11,  # Metadata
-    10: 3,  # FindCoordinator: one key for each request
-    18: 3,  # ApiVersions
-    22: 4,  # InitProducerId
-    24: 3,  # AddPartitionsToTxn
-    26: 3,  # EndTxn
-    28: 3,  # TxnOffsetCommit
-    60: 0,  # DescribeCluster
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 15,
+    ApiKey.METADATA: 11,
+    ApiKey.FIND_COORDINATOR: 3,  # one key for each request
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.TXN_OFFSET_COMMIT: 3,
+    ApiKey.DESCRIBE_CLUSTER: 0,
 }
 # It has never heard of these: KIP-848 groups, telemetry, DescribeTopicPartitions, everything newer.
 UNKNOWN = range(68, 100)
@@ -32,7 +31,7 @@ UNKNOWN = range(68, 100)
 def cut_down() -> None:
     """Lower the table; before anything has read it."""
     for key, newest in NEWEST.items():
-        APIS[key] = dataclasses.replace(APIS[key], newest=newest)
+        APIS[key].newest = newest
     for key in UNKNOWN:
         APIS.pop(key, None)
 

@@ -15,7 +15,7 @@ from tests.oracle.oracle_session import Tally
 @pytest.fixture(scope="package")
 def oracle() -> Iterator[Oracle]:
     with Oracle(DEFAULT_VERSION) as running:
-        running.limit((api.key, api.oldest, api.newest) for api in APIS.values())
+        running.limit((api.value, api.oldest, api.newest) for api in APIS.values())
         yield running
 
 

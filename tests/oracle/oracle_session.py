@@ -20,7 +20,7 @@ from kproxy.protocol.rewrite import response as rewrite_response
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, rule_for
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
-from kproxy.protocol.wire.api import API_VERSIONS
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from tests.oracle.oracle_jvm import Oracle, Result, Wanted
@@ -55,7 +55,7 @@ class Exchange:
     replaced: list[tuple[Endpoint, Address]] = field(default_factory=list)
 
     def as_result(self) -> Result:
-        how = "v" if self.wanted.key == API_VERSIONS else "s" if self.streamed else "h"
+        how = "v" if self.wanted.key == ApiKey.API_VERSIONS else "s" if self.streamed else "h"
         return Result(self.wanted.key, self.wanted.version, how, self.response, self.result, self.replaced)
 
 
@@ -209,7 +209,9 @@ def judge(oracle: Oracle, exchanges: Sequence[Exchange], tally: Tally) -> Counte
 
     A response that nothing had to be done to must be byte-identical; `how` it went is part of the verdict.
     """
-    rewritten = [one for one in exchanges if one.response and (rule_for(*_call(one)) or one.wanted.key == API_VERSIONS)]
+    rewritten = [
+        one for one in exchanges if one.response and (rule_for(*_call(one)) or one.wanted.key == ApiKey.API_VERSIONS)
+    ]
     untouched = [one for one in exchanges if one.response and one not in rewritten]
     for one in untouched:
         if one.result != one.response:

@@ -22,7 +22,7 @@ WRONG_SCHEMA = {(76, 0)}
 @pytest.fixture(scope="module")
 def older() -> Iterator[Oracle]:
     with Oracle(LAST_KAFKA_3) as running:
-        running.limit((api.key, api.oldest, api.newest) for api in APIS.values())
+        running.limit((api.value, api.oldest, api.newest) for api in APIS.values())
         yield running
 
 
@@ -31,7 +31,7 @@ def _known(classes: Oracle) -> set[tuple[int, int]]:
 
 
 def test_kafka_3_or_4_knows_every_version_that_is_served(oracle: Oracle, older: Oracle) -> None:
-    served = {(api.key, version) for api in APIS.values() for version in range(api.oldest, api.newest + 1)}
+    served = {(api.value, version) for api in APIS.values() for version in range(api.oldest, api.newest + 1)}
     assert served <= _known(oracle) | _known(older)
     # Produce 0-2, Fetch 0-3 and others of Kafka 0.8 to 2.0.
     assert {(0, 0), (0, 2), (1, 0), (1, 3), (2, 0), (8, 1)} <= served - _known(oracle)

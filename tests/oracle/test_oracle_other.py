@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.endpoints import rule_for
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from tests.oracle.oracle_jvm import HEAVY, SMALL, WIDE, Oracle, Result, Wanted
@@ -36,7 +36,7 @@ def _served(oracle: Oracle) -> list[tuple[int, int]]:
 
 
 @MANY
-@pytest.mark.parametrize("key", [key for key in APIS if key != API_VERSIONS])
+@pytest.mark.parametrize("key", [key for key in APIS if key != ApiKey.API_VERSIONS])
 def test_other_messages_pass_byte_for_byte(oracle: Oracle, tally: Tally, key: int, count: int) -> None:
     """Both directions: `through_kproxy` compares the requests, `judge` the responses."""
     rng = random.Random(random.getrandbits(64))
@@ -83,12 +83,12 @@ def test_what_kproxy_does_not_serve_is_refused(oracle: Oracle) -> None:
         for version in (*range(-1, newest + 2), newest + 100, 0x7FFF, -0x8000):
             if key in APIS and APIS[key].serves(version):
                 continue
-            if key == API_VERSIONS:
+            if key == ApiKey.API_VERSIONS:
                 continue  # it is answered: test_a_later_api_versions_request_is_answered
             if version in known:
                 ((request, _),) = oracle.generate([Wanted(key, version, rng.getrandbits(63))])
             else:
-                ((request, _),) = oracle.generate([Wanted(API_VERSIONS, 0, rng.getrandbits(63))])
+                ((request, _),) = oracle.generate([Wanted(ApiKey.API_VERSIONS, 0, rng.getrandbits(63))])
                 request = _frame_version(request[:4] + key.to_bytes(2) + request[6:], version)
             reason = "unknown-version" if key in APIS else "unknown-api"
             for cut in (len(request), FIRST_REQUEST, rng.randrange(1, FIRST_REQUEST)):
@@ -109,7 +109,7 @@ def test_what_kproxy_does_not_serve_is_refused(oracle: Oracle) -> None:
 
 
 @API_VERSIONS_COUNTS
-@pytest.mark.parametrize("version", range(APIS[API_VERSIONS].newest + 1))
+@pytest.mark.parametrize("version", range(ApiKey.API_VERSIONS.newest + 1))
 def test_api_versions_are_capped_and_the_rest_is_untouched(
     oracle: Oracle, tally: Tally, version: int, count: int
 ) -> None:
@@ -119,7 +119,7 @@ def test_api_versions_are_capped_and_the_rest_is_untouched(
     seen = 0
     while seen < count:
         wanted = [
-            Wanted(API_VERSIONS, version, rng.getrandbits(63), rng.choice((SMALL, SMALL, SMALL, WIDE)))
+            Wanted(ApiKey.API_VERSIONS, version, rng.getrandbits(63), rng.choice((SMALL, SMALL, SMALL, WIDE)))
             for _ in range(50)
         ]
         exchanges = through_kproxy(oracle, wanted, rng, usual)
@@ -127,10 +127,10 @@ def test_api_versions_are_capped_and_the_rest_is_untouched(
         assert any(one.result != one.response for one in exchanges)
 
 
-@pytest.mark.parametrize("version", [APIS[API_VERSIONS].newest + 1, 30, 0x7FFF])
+@pytest.mark.parametrize("version", [ApiKey.API_VERSIONS.newest + 1, 30, 0x7FFF])
 def test_a_later_api_versions_request_is_answered(oracle: Oracle, version: int) -> None:
     rng = random.Random(random.getrandbits(64))
-    ((request, _),) = oracle.generate([Wanted(API_VERSIONS, APIS[API_VERSIONS].newest, rng.getrandbits(63))])
+    ((request, _),) = oracle.generate([Wanted(ApiKey.API_VERSIONS, ApiKey.API_VERSIONS.newest, rng.getrandbits(63))])
     request = _frame_version(request, version)
     conversation = _conversation()
     cut = rng.randrange(1, len(request))
@@ -139,17 +139,17 @@ def test_a_later_api_versions_request_is_answered(oracle: Oracle, version: int) 
     answer = conversation.take_answers()
     assert answer[4:8] == request[8:12], "another correlation id"
     # What Kafka's broker answers to a version that it does not know, of an API that it serves as kproxy does.
-    api = APIS[API_VERSIONS]
-    expected = b"\0\x23" + (1).to_bytes(4) + b"".join(v.to_bytes(2) for v in (api.key, api.oldest, api.newest))
+    api = ApiKey.API_VERSIONS
+    expected = b"\0\x23" + (1).to_bytes(4) + b"".join(v.to_bytes(2) for v in (api.value, api.oldest, api.newest))
     original = answer[:8] + expected
-    assert oracle.verdicts([Result(API_VERSIONS, api.newest, "v", original, answer)]) == ["capped"]
+    assert oracle.verdicts([Result(ApiKey.API_VERSIONS, api.newest, "v", original, answer)]) == ["capped"]
 
 
-@pytest.mark.parametrize("version", range(3, APIS[PRODUCE].newest + 1))
+@pytest.mark.parametrize("version", range(3, ApiKey.PRODUCE.newest + 1))
 def test_produce_without_acks_expects_no_response(oracle: Oracle, version: int) -> None:
     """Requests by Kafka's classes: exactly those that ask for acks wait for a response, however they are cut."""
     rng = random.Random(random.getrandbits(64))
-    made = oracle.generate([Wanted(PRODUCE, version, rng.getrandbits(63)) for _ in range(60)])
+    made = oracle.generate([Wanted(ApiKey.PRODUCE, version, rng.getrandbits(63)) for _ in range(60)])
     expected = [int.from_bytes(request[8:12], signed=True) for request, response in made if response]
     assert 10 < len(expected) < 58
     stream = b"".join(request for request, _ in made)
@@ -166,9 +166,9 @@ def test_produce_without_acks_expects_no_response(oracle: Oracle, version: int) 
 
 def test_the_oracle_notices_a_range_that_is_not_capped(oracle: Oracle) -> None:
     rng = random.Random(random.getrandbits(64))
-    for version in range(APIS[API_VERSIONS].newest + 1):
+    for version in range(ApiKey.API_VERSIONS.newest + 1):
         while True:
-            (one,) = through_kproxy(oracle, [Wanted(API_VERSIONS, version, rng.getrandbits(63))], rng, usual)
+            (one,) = through_kproxy(oracle, [Wanted(ApiKey.API_VERSIONS, version, rng.getrandbits(63))], rng, usual)
             if one.result != one.response:
                 break
         good = one.as_result()

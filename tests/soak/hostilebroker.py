@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import IO
 
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from tests.harness.servers import answers
 from tests.harness.servers.fakebroker import FakeBroker
 from tests.harness.servers.peers import Peer
@@ -70,7 +70,7 @@ class HostileBroker(FakeBroker):
 
     def __init__(self, cluster_id: str) -> None:
         super().__init__(cluster_id=cluster_id)
-        self.serves = {**self.serves, api.FIND_COORDINATOR: (0, 4), api.DESCRIBE_CLUSTER: (0, 0),
+        self.serves = {**self.serves, ApiKey.FIND_COORDINATOR: (0, 4), ApiKey.DESCRIBE_CLUSTER: (0, 0),
                        _HANDSHAKE: (0, 1), _AUTHENTICATE: (0, 1)}  # fmt: skip
         self.own = ("127.0.0.1", 0)
         self.mode = CALM
@@ -85,7 +85,7 @@ class HostileBroker(FakeBroker):
 
     def answer(self, connection: socket.socket, request: bytes) -> bool:
         key, _, correlation_id = struct.unpack_from(">hhi", request)
-        if self.mode == "short-frames" and key != api.API_VERSIONS:
+        if self.mode == "short-frames" and key != ApiKey.API_VERSIONS:
             connection.sendall(struct.pack(">i", correlation_id % 4) + bytes(correlation_id % 4))
             return True
         body = self._body(key)
@@ -101,14 +101,14 @@ class HostileBroker(FakeBroker):
         if key == _AUTHENTICATE:
             lifetime = _SHORT if self.mode == "lifetimes" else _LONG
             return struct.pack(">hhiq", 0, -1, 0, lifetime)
-        if key == api.METADATA and many:
+        if key == ApiKey.METADATA and many:
             return self._listed
-        if key == api.METADATA and self.mode == "new-nodes":
+        if key == ApiKey.METADATA and self.mode == "new-nodes":
             first = next(self._fresh)
             return answers.metadata(self.cluster_id, dict.fromkeys(range(first, first + NEW_NODES), "h:1"))
-        if key == api.FIND_COORDINATOR and many:
+        if key == ApiKey.FIND_COORDINATOR and many:
             return self._coordinators
-        if key == api.DESCRIBE_CLUSTER and many:
+        if key == ApiKey.DESCRIBE_CLUSTER and many:
             return self._described
         return None
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite import endpoints
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints
-from kproxy.protocol.wire import api, definitions
-from kproxy.protocol.wire.api import API_VERSIONS, APIS
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.calls import Call, Calls
@@ -80,7 +80,7 @@ def request(
 
 def response(key: int, version: int, body: bytes, correlation_id: int = 7, tags: bytes = b"\x00") -> bytes:
     """A response with the header that its version has."""
-    flexible = version >= APIS[key].flexible and key != API_VERSIONS
+    flexible = version >= APIS[key].flexible and key != ApiKey.API_VERSIONS
     return frame(struct.pack(">i", correlation_id), tags if flexible else b"", body)
 
 
@@ -170,7 +170,7 @@ def asked(key: int, version: int, localise: Callable[[Endpoints], Sequence[Addre
     """A conversation in which one request of this API and version waits for its response."""
     talk = Talk(localise)
     # Produce: no transactional id, acks -1
-    body = (b"\x00" if version >= 9 else b"\xff\xff") + b"\xff\xff" if key == api.PRODUCE else b""
+    body = (b"\x00" if version >= 9 else b"\xff\xff") + b"\xff\xff" if key == ApiKey.PRODUCE else b""
     said = request(key, version, body=body)
     assert talk.client(said) == said
     return talk
@@ -324,14 +324,14 @@ def _own_class(name: str) -> Any:
 
 
 READERS: dict[int, Any] = {
-    api.PRODUCE: producer.ProduceResponse,
-    api.FETCH: consumer.FetchResponse,
-    api.METADATA: metadata.MetadataResponse,
-    api.FIND_COORDINATOR: metadata.FindCoordinatorResponse,
-    api.API_VERSIONS: metadata.ApiVersionsResponse,
-    api.DESCRIBE_CLUSTER: admin.DescribeClusterResponse,
-    api.SHARE_FETCH: _own_class("ShareFetchResponse"),
-    api.SHARE_ACKNOWLEDGE: _own_class("ShareAcknowledgeResponse"),
+    ApiKey.PRODUCE: producer.ProduceResponse,
+    ApiKey.FETCH: consumer.FetchResponse,
+    ApiKey.METADATA: metadata.MetadataResponse,
+    ApiKey.FIND_COORDINATOR: metadata.FindCoordinatorResponse,
+    ApiKey.API_VERSIONS: metadata.ApiVersionsResponse,
+    ApiKey.DESCRIBE_CLUSTER: admin.DescribeClusterResponse,
+    ApiKey.SHARE_FETCH: _own_class("ShareFetchResponse"),
+    ApiKey.SHARE_ACKNOWLEDGE: _own_class("ShareAcknowledgeResponse"),
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from kproxy.base.faults import Fault
+from kproxy.protocol.wire.errorcodes import ErrorCode
 
 _NUMBER = re.compile(r"(?i)(?:error[ _]?code['\"]?\s?[:=]?\s?|\[Error )(-?\d{1,3})\b")
 _NAME = re.compile(r"\b[A-Z][A-Za-z]{4,60}(?:Error|Exception)\b|\b[A-Z]{2,20}(?:_[A-Z]{1,20}){1,8}\b")
@@ -56,14 +57,15 @@ def _errors() -> dict[int, type[Exception]]:
 
 @cache
 def codes_by_number() -> dict[int, KafkaErrorCode]:
-    """Return all error codes of kafka-python by their number."""
+    """Return the error codes by their number: those that kafka-python describes."""
     by_number = {}
-    for number, error in _errors().items():
-        if isinstance(number, int) and number != 0:
-            name = str(getattr(error, "message", None) or error.__name__)
+    for code in ErrorCode:
+        error = _errors().get(code)
+        if code and error is not None:
             text = " ".join(str(getattr(error, "description", None) or "").split())
-            fault = next((fault for part, fault in _FAULTS if part in name), None)
-            by_number[number] = KafkaErrorCode(number, name, text, bool(getattr(error, "retriable", False)), fault)
+            fault = next((fault for part, fault in _FAULTS if part in code.name), None)
+            retriable = bool(getattr(error, "retriable", False))
+            by_number[code.value] = KafkaErrorCode(code.value, code.name, text, retriable, fault)
     return by_number
 
 
@@ -72,9 +74,12 @@ def codes_by_name() -> dict[str, KafkaErrorCode]:
     """Return the error codes by each spelling of their names."""
     by_name: dict[str, KafkaErrorCode] = {}
     for number, code in codes_by_number().items():
-        stem = "".join(word.capitalize() for word in code.name.split("_"))
-        python = _errors()[number].__name__
-        spellings = {code.name, python, python.removesuffix("Error") + "Exception", stem + "Exception", stem + "Error"}
+        error = _errors()[number]
+        former = str(getattr(error, "message", None) or code.name)  # kafka-python has names of older Kafka
+        spellings = {code.name, former, error.__name__, error.__name__.removesuffix("Error") + "Exception"}
+        for name in (code.name, former):
+            stem = name.title().replace("_", "").removesuffix("Exception")
+            spellings |= {stem + "Exception", stem + "Error"}
         by_name.update(dict.fromkeys(spellings - {"TimeoutException", "UnknownError", "InvalidRequestError"}, code))
     return by_name
 

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from struct import pack
+from typing import Any
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.client.ask.questions import NONE, Question, Versions
-from kproxy.protocol.wire import api
-from kproxy.protocol.wire.primitives import INT32, Underflow, string, uvarint
-from kproxy.protocol.wire.reader import ResponseReader
+from kproxy.client.ask.questions import Question, Versions, ask_for
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import response_reader, text, text_or_none
+from kproxy.protocol.wire.primitives import Underflow
 
-# Kafka's error codes.
-UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED = 3, 29, 30, 31
-ERRORS: Mapping[int, str] = {
-    UNKNOWN_TOPIC: "missing, or not visible",
-    5: "no leader",
-    9: "a replica is not available",
-    14: "the coordinator is loading",
-    15: "there is no coordinator",
-    17: "not a valid topic name",
-    TOPIC_REFUSED: "not allowed to see",
-    GROUP_REFUSED: "not allowed to see",
-    CLUSTER_REFUSED: "not allowed to see",
-    72: "the leader does not have this listener",
+_TEXTS: Mapping[int, str] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "missing, or not visible",
+    ErrorCode.LEADER_NOT_AVAILABLE: "no leader",
+    ErrorCode.REPLICA_NOT_AVAILABLE: "a replica is not available",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "there is no coordinator",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "not a valid topic name",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not allowed to see",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not allowed to see",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed to see",
+    ErrorCode.LISTENER_NOT_FOUND: "the leader does not have this listener",
 }
 
 # AclOperation, by its number.
@@ -41,7 +39,7 @@ _QUORUM = b"__cluster_metadata"
 
 def error_text(code: int) -> str:
     """Return a short text for one of Kafka's error codes."""
-    return ERRORS.get(code, f"error {code}")
+    return _TEXTS.get(code, f"error {code}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class GroupListing:
 
 def can_ask_for_one_topic(versions: Versions) -> bool:
     """Return whether kproxy may ask for topics by name; an older broker would create the topics that do not exist."""
-    return 4 in versions.get(api.METADATA, ())
+    return 4 in versions.get(ApiKey.METADATA, ())
 
 
 def contents_question(
@@ -140,58 +138,51 @@ def contents_question(
     Without `names` it asks for all topics that the user may see. With `operations` it also asks for what the user may
     do with them, where brokers return that (Kafka 2.3 and later).
     """
-    served = versions.get(api.METADATA, range(0))
+    served = versions.get(ApiKey.METADATA, range(0))
     version = next((v for v in ((8, 5, 4, 2) if operations else (5, 4, 2)) if v in served), 1)
-    if names is None:
-        topics = INT32.pack(-1)
-    else:
-        topics = INT32.pack(len(names)) + b"".join(string(name.encode(), compact=False) for name in names)
-    body = topics + (pack(">?", False) if version >= 4 else b"")  # allow_auto_topic_creation
-    body += pack(">??", False, True) if version >= 8 else b""  # include_{cluster,topic}_authorized_operations
-    return Question(api.METADATA, version, body, partial(_read_metadata, version))
+    topics = None if names is None else [{"Name": name} for name in names]
+    return ask_for(
+        ApiKey.METADATA, version, {"Topics": topics, "IncludeTopicAuthorizedOperations": True}, _read_metadata
+    )
 
 
-def _read_metadata(version: int, body: bytes) -> ClusterContents:
-    """Decode a Metadata response, v1 to v13.
+def _read_metadata(fields: dict[str, Any]) -> ClusterContents:
+    """Return the contents in a Metadata response, v1 to v13."""
+    brokers = [
+        Broker(
+            broker["NodeId"],
+            Address(broker["Host"].decode("utf-8", "replace"), broker["Port"]),
+            text_or_none(broker["Rack"]),
+        )
+        for broker in fields["Brokers"]
+    ]
+    topics = [
+        Topic(
+            text(topic["Name"]),
+            topic["IsInternal"],
+            tuple(sorted(map(_partition, topic["Partitions"]), key=lambda partition: partition.index)),
+            topic["ErrorCode"],
+            _read_operations(topic.get("TopicAuthorizedOperations", _NOT_REQUESTED)),
+        )
+        for topic in fields["Topics"]
+    ]
+    return ClusterContents(
+        text_or_none(fields.get("ClusterId")) or None,
+        fields["ControllerId"],
+        tuple(sorted(brokers, key=lambda broker: broker.id)),
+        tuple(sorted(topics, key=lambda topic: topic.name)),
+    )
 
-    Layout: throttle time (v3), brokers[node id, host, port, rack], cluster id (v2), controller id, topics[error, name,
-    id (v10), is internal, partitions[error, index, leader, epoch (v7), replicas, in-sync, offline (v5)], operations
-    (v8)]. From v9 on it is compact, with tags.
-    """
-    reader = ResponseReader(body, compact=version >= 9)
-    reader.tags()  # the header's
-    if version >= 3:
-        reader.int32()
 
-    def broker() -> Broker:
-        node_id, host, port, rack = reader.int32(), reader.raw(), reader.int32(), reader.text_or_none()
-        reader.tags()
-        return Broker(node_id, Address(host.decode("utf-8", "replace"), port), rack)
-
-    def partition() -> Partition:
-        error, index, leader = reader.int16(), reader.int32(), reader.int32()
-        if version >= 7:
-            reader.int32()
-        replicas, isr = reader.int32s(), reader.int32s()
-        offline = reader.int32s() if version >= 5 else ()
-        reader.tags()
-        return Partition(index, leader, replicas, isr, offline, error)
-
-    def topic() -> Topic:
-        error, name = reader.int16(), reader.text()
-        if version >= 10:
-            reader.int64(), reader.int64()
-        internal = reader.boolean()
-        partitions = sorted(reader.array(partition), key=lambda partition: partition.index)
-        operations = _read_operations(reader.int32()) if version >= 8 else None
-        reader.tags()
-        return Topic(name, internal, tuple(partitions), error, operations)
-
-    brokers = sorted(reader.array(broker), key=lambda broker: broker.id)
-    cluster_id = reader.text_or_none() if version >= 2 else None
-    controller = reader.int32()
-    topics = sorted(reader.array(topic), key=lambda topic: topic.name)
-    return ClusterContents(cluster_id or None, controller, tuple(brokers), tuple(topics))
+def _partition(fields: dict[str, Any]) -> Partition:
+    return Partition(
+        fields["PartitionIndex"],
+        fields["LeaderId"],
+        fields["ReplicaNodes"],
+        fields["IsrNodes"],
+        fields.get("OfflineReplicas", ()),
+        fields["ErrorCode"],
+    )
 
 
 def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
@@ -202,7 +193,7 @@ def parse_metadata(version: int, body: bytes) -> ClusterContents | None:
     if not 1 <= version <= 13:
         return None
     try:
-        return _read_metadata(version, body)
+        return _read_metadata(response_reader(ApiKey.METADATA, version).read(body))
     except (Underflow, WireError):
         return None
 
@@ -216,37 +207,24 @@ def _read_operations(bits: int) -> frozenset[str] | None:
 
 def groups_question(versions: Versions) -> Question[GroupListing] | None:
     """Return the question for the groups that the broker coordinates; None if the broker does not support it."""
-    served = versions.get(api.LIST_GROUPS, range(0))
+    served = versions.get(ApiKey.LIST_GROUPS, range(0))
     version = next((v for v in (5, 4, 0) if v in served), None)
     if version is None:
         return None
-    # v4: states, tags; v5: types too. Empty ones mean all.
-    body = b"" if version == 0 else uvarint(1) * (version - 3) + b"\0"
-    return Question(api.LIST_GROUPS, version, body, partial(_read_groups, version))
+    return ask_for(ApiKey.LIST_GROUPS, version, {}, _read_groups)  # of all states and types
 
 
-def _read_groups(version: int, body: bytes) -> GroupListing:
-    """Decode a ListGroups response.
-
-    Layout of v0: error, groups[id, protocol type]; v4 (with tags): throttle time, error, groups[…, state]; v5:
-    groups[…, kind].
-    """
-    reader = ResponseReader(body, compact=version >= 4)
-    reader.tags()
-    if version >= 1:
-        reader.int32()
-    error = reader.int16()
-
-    def group() -> Group:
-        name, protocol = reader.text(), reader.text()
-        state = reader.text() if version >= 4 else None
-        kind = reader.text() if version >= 5 else None
-        reader.tags()
-        return Group(name, protocol, state, kind)
-
-    groups = reader.array(group)
-    reader.tags()
-    return GroupListing(error, tuple(sorted(groups, key=lambda group: group.id)))
+def _read_groups(fields: dict[str, Any]) -> GroupListing:
+    groups = [
+        Group(
+            text(group["GroupId"]),
+            text(group["ProtocolType"]),
+            text_or_none(group.get("GroupState")),
+            text_or_none(group.get("GroupType")),
+        )
+        for group in fields["Groups"]
+    ]
+    return GroupListing(fields["ErrorCode"], tuple(sorted(groups, key=lambda group: group.id)))
 
 
 def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
@@ -254,25 +232,16 @@ def quorum_leader_question(versions: Versions) -> Question[int | None] | None:
 
     Return no question where brokers have no quorum (ZooKeeper).
     """
-    if 0 not in versions.get(api.DESCRIBE_QUORUM, ()):
+    if 0 not in versions.get(ApiKey.DESCRIBE_QUORUM, ()):
         return None
-    # v0: topics[name, partitions[index, tags], tags], tags
-    topic = string(_QUORUM, compact=True) + uvarint(2) + INT32.pack(0) + b"\0" + b"\0"
-    return Question(api.DESCRIBE_QUORUM, 0, uvarint(2) + topic + b"\0", _read_quorum_leader)
+    topic = {"TopicName": _QUORUM, "Partitions": [{"PartitionIndex": 0}]}
+    return ask_for(ApiKey.DESCRIBE_QUORUM, 0, {"Topics": [topic]}, _read_quorum_leader)
 
 
-def _read_quorum_leader(body: bytes) -> int | None:
-    """Decode a DescribeQuorum response with one topic and one partition.
-
-    Layout of v0: tags, error, topics[name, partitions[index, error, leader, …]].
-    """
-    reader = ResponseReader(body, compact=True)
-    reader.tags()
-    if reader.int16() != NONE or not reader.count():
-        return None
-    reader.raw()
-    if not reader.count():
-        return None
-    reader.int32()
-    error, leader = reader.int16(), reader.int32()
-    return leader if error == NONE and leader >= 0 else None
+def _read_quorum_leader(fields: dict[str, Any]) -> int | None:
+    """Return the leader in a DescribeQuorum response with one topic and one partition."""
+    for topic in fields["Topics"] if fields["ErrorCode"] == ErrorCode.NONE else ():
+        for partition in topic["Partitions"]:
+            is_known = partition["ErrorCode"] == ErrorCode.NONE and partition["LeaderId"] >= 0
+            return partition["LeaderId"] if is_known else None
+    return None

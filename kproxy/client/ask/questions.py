@@ -9,8 +9,6 @@ protocol has the id of the node that answers, but these responses reveal it:
  * ListOffsets: only a partition's leader answers. Needs Describe on a topic.
  * ListGroups names the groups that this broker coordinates, FindCoordinator the coordinator of one of them. Needs
    Describe on a group.
-
-The module has a little over 300 lines: each question stands beside the function that reads its response.
 """
 
 from __future__ import annotations
@@ -19,32 +17,33 @@ import asyncio
 import re
 import ssl
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from struct import pack, unpack_from
-from typing import Generic, TypeVar
+from itertools import islice
+from struct import pack
+from typing import Any, Generic, TypeVar
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask.channel import Channel
-from kproxy.client.ask.frames import NotAResponse
+from kproxy.client.ask.channel import Channel, NotAResponse
 from kproxy.net.tls import faults
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import plan_for
-from kproxy.protocol.wire import api
-from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags, string
-from kproxy.protocol.wire.request import encode_request
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import encode_fields, encode_request, read_versions, response_reader
+from kproxy.protocol.wire.primitives import INT16, INT32, Underflow, malformed, read_string, skip_tags
 
 # The text for an upstream address that closes the connection on the first request.
 NO_ANSWER = (
     "closed the connection without answering: its listener may expect TLS (SSL, SASL_SSL): use --tls; or a client"
     " certificate: --tls-cert; or the server is not a Kafka broker"
 )
+GROUPS_TOPIC = "__consumer_offsets"
 # A node id that no cluster uses.
 UNUSED_NODE_ID = 2**31 - 1
-# Kafka's error codes.
-NONE, NOT_LEADER = 0, 6
 
 _BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 _CONTROLLER_ENDPOINTS = 2  # DescribeCluster's EndpointType
@@ -53,7 +52,7 @@ _LATEST = -1  # ListOffsets: the end of the log
 _OWN_ID = re.compile(rb"expected (\d{1,10})(?!\d)")
 # The most elements read of lists that may be long: kproxy needs a few of them, and must not block for the others.
 _MAX_PARTITIONS_READ, _MAX_GROUPS_READ = 20_000, 100
-_PARTITIONS_OF_A_LEADER = 3
+_PARTITIONS_OF_A_LEADER = _GROUPS_ASKED_FOR = 3
 # The longest response that is read in one step, in bytes. A list of nodes of at most this size, the first response on
 # each connection, is decoded once, however often it arrives.
 _SHORT = 4096
@@ -139,21 +138,22 @@ class Question(Generic[T]):
         return await self.read_answer(channel)
 
 
+def ask_for(key: int, version: int, fields: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> Question[T]:
+    """Return a question with these fields, and the function that reads the fields of the response."""
+    return Question(
+        key,
+        version,
+        encode_fields(f"{APIS[key].name}Request", version, fields),
+        lambda body: read(response_reader(key, version).read(body)),
+    )
+
+
 async def ask_versions(channel: Channel) -> Versions:
     """Return the versions that the broker serves; any broker returns them before a login.
 
     Raises UpstreamError or WireError if no Kafka broker answers.
     """
-    return await Question(api.API_VERSIONS, 0, b"", _read_versions).ask(channel)
-
-
-def _read_versions(body: bytes) -> Versions:
-    """Decode an ApiVersions response, v0: error code, ranges[API key, lowest, highest]."""
-    ranges: dict[int, range] = {}
-    for at in range(6, len(body) - 5, 6):
-        key, lowest, highest = unpack_from(">hhh", body, at)
-        ranges[key] = range(lowest, highest + 1)
-    return ranges
+    return await Question(ApiKey.API_VERSIONS, 0, b"", read_versions).ask(channel)
 
 
 def nodes_question(versions: Versions) -> Question[ClusterNodes]:
@@ -161,8 +161,8 @@ def nodes_question(versions: Versions) -> Question[ClusterNodes]:
 
     If the broker closes the connection, a login may be required first.
     """
-    if api.METADATA in versions or api.DESCRIBE_CLUSTER not in versions:
-        return _BROKERS_QUESTIONS[2 if 2 in versions.get(api.METADATA, ()) else 1]
+    if ApiKey.METADATA in versions or ApiKey.DESCRIBE_CLUSTER not in versions:
+        return _BROKERS_QUESTIONS[2 if 2 in versions.get(ApiKey.METADATA, ()) else 1]
     return _CONTROLLERS_QUESTION
 
 
@@ -173,7 +173,7 @@ async def _read_metadata(version: int, body: bytes) -> ClusterNodes:
     """
     if len(body) <= _SHORT:
         return _read_short_metadata(body, version)
-    return _nodes_of_metadata(body, version, await _walk_to_last_node(body, api.METADATA, version))
+    return _nodes_of_metadata(body, version, await _walk_to_last_node(body, ApiKey.METADATA, version))
 
 
 def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
@@ -188,7 +188,7 @@ def _nodes_of_metadata(body: bytes, version: int, walk: Walk) -> ClusterNodes:
 
 @lru_cache(maxsize=64)
 def _read_short_metadata(body: bytes, version: int) -> ClusterNodes:
-    walk = _new_walk(api.METADATA, version)
+    walk = _new_walk(ApiKey.METADATA, version)
     walk.advance_all(body, 0, len(body))
     return _nodes_of_metadata(body, version, _check_walk(walk))
 
@@ -204,7 +204,7 @@ async def _read_described_cluster(body: bytes) -> ClusterNodes:
         raise malformed(f"the controller answers DescribeCluster with error {error}")
     _, at = read_string(body, at + 2, len(body), compact=True, nullable=True)
     cluster_id, _ = read_string(body, at + 1, len(body), compact=True, nullable=False)
-    walk = await _walk_to_last_node(body, api.DESCRIBE_CLUSTER, 1)
+    walk = await _walk_to_last_node(body, ApiKey.DESCRIBE_CLUSTER, 1)
     return ClusterNodes(_text(cluster_id), NodeKind.CONTROLLER, tuple(walk.endpoints))
 
 
@@ -272,11 +272,11 @@ def _end_of_last_node(walk: Walk) -> int:
 
 # By version. No topics.
 _BROKERS_QUESTIONS: dict[int, Question[ClusterNodes]] = {
-    version: Question(api.METADATA, version, INT32.pack(0), partial(_read_metadata, version)) for version in (1, 2)
+    version: Question(ApiKey.METADATA, version, INT32.pack(0), partial(_read_metadata, version)) for version in (1, 2)
 }
 # v1: include_cluster_authorized_operations, endpoint_type, tags
 _CONTROLLERS_QUESTION: Question[ClusterNodes] = Question(
-    api.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLER_ENDPOINTS, 0), _read_described_cluster
+    ApiKey.DESCRIBE_CLUSTER, 1, pack(">?bB", False, _CONTROLLER_ENDPOINTS, 0), _read_described_cluster
 )
 
 
@@ -286,67 +286,57 @@ def node_id_question(versions: Versions, expected_id: int = UNUSED_NODE_ID) -> Q
     Return no question if the broker does not support it. A broker whose id is `expected_id` has nothing to refuse, and
     logs nothing.
     """
-    return _node_id_question(expected_id) if 1 in versions.get(api.DESCRIBE_CONFIGS, ()) else None
+    return _node_id_question(expected_id) if 1 in versions.get(ApiKey.DESCRIBE_CONFIGS, ()) else None
 
 
 @lru_cache(maxsize=64)
 def _node_id_question(expected_id: int) -> Question[int | None]:
-    # v1: resources[type, name, keys], include_synonyms; one key that does not exist, to keep the response short
-    resource = pack(">b", _BROKER_RESOURCE) + _string(str(expected_id).encode()) + INT32.pack(1) + _string(b"kproxy")
-    return Question(api.DESCRIBE_CONFIGS, 1, INT32.pack(1) + resource + b"\0", partial(_read_node_id, expected_id))
+    # A key that does not exist, to keep the response short.
+    return ask_for(
+        ApiKey.DESCRIBE_CONFIGS, 1, settings_request(expected_id, ["kproxy"]), partial(_read_node_id, expected_id)
+    )
 
 
-def _read_node_id(expected_id: int, body: bytes) -> int | None:
-    """Decode a DescribeConfigs response, v1: throttle time, results[error code, error message, …]."""
-    (count,), (error,) = INT32.unpack_from(body, 4), INT16.unpack_from(body, 8)
-    if count != 1:
+def settings_request(node_id: int, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return the fields of a DescribeConfigs request for the settings of a broker."""
+    resource = {"ResourceType": _BROKER_RESOURCE, "ResourceName": str(node_id), "ConfigurationKeys": names}
+    return {"Resources": [resource]}
+
+
+def _read_node_id(expected_id: int, fields: dict[str, Any]) -> int | None:
+    if len(fields["Results"]) != 1:
         return None
-    message, _ = read_string(body, 10, len(body), compact=False, nullable=True)
-    match = _OWN_ID.search(message or b"")
+    (result,) = fields["Results"]
+    match = _OWN_ID.search(result["ErrorMessage"] or b"")
     if match:
         return int(match[1]) if int(match[1]) < UNUSED_NODE_ID else None
-    return expected_id if error == NONE and expected_id != UNUSED_NODE_ID else None
+    return expected_id if result["ErrorCode"] == ErrorCode.NONE and expected_id != UNUSED_NODE_ID else None
 
 
 async def ask_leaders(channel: Channel, versions: Versions) -> dict[int, tuple[TopicPartition, ...]]:
     """Return a few partitions of each node that leads any, among the topics that this user may see."""
-    if 2 not in versions.get(api.METADATA, ()):
+    if 2 not in versions.get(ApiKey.METADATA, ()):
         return {}
-    question: Question[dict[int, tuple[TopicPartition, ...]]] = Question(api.METADATA, 2, INT32.pack(-1), _read_leaders)
+    question: Question[dict[int, tuple[TopicPartition, ...]]] = Question(
+        ApiKey.METADATA, 2, INT32.pack(-1), _read_leaders
+    )
     return await question.ask(channel)  # for all topics
 
 
 async def _read_leaders(body: bytes) -> dict[int, tuple[TopicPartition, ...]]:
-    """Decode a Metadata response, v2, from its topics on.
-
-    Layout: topics[error, name, is internal, partitions[error, index, leader, replicas, in-sync replicas]].
-    """
     end = len(body)
-    at = _end_of_last_node(await _walk_to_last_node(body, api.METADATA, 2))
+    at = _end_of_last_node(await _walk_to_last_node(body, ApiKey.METADATA, 2))
     for _ in range(2):  # the last broker's rack, the cluster id
         _, at = read_string(body, at, end, compact=False, nullable=True)
-    (topics,) = INT32.unpack_from(body, at + 4)  # behind the controller's id
-    at += 8
-    partitions_by_leader: dict[int, list[TopicPartition]] = {}
-    partitions_read = 0
-    for _ in range(min(topics, _MAX_PARTITIONS_READ)):
-        name, at = read_string(body, at + 2, end, compact=False, nullable=False)
-        (partitions,) = INT32.unpack_from(body, at + 1)
-        at += 5
-        for _ in range(partitions):
-            partitions_read += 1
-            if partitions_read > _MAX_PARTITIONS_READ:
-                return {node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items()}
-            error, index, leader, replicas = unpack_from(">hiii", body, at)
-            at += 14 + 4 * max(0, replicas)
-            (in_sync,) = INT32.unpack_from(body, at)
-            at += 4 + 4 * max(0, in_sync)
-            leader_partitions = partitions_by_leader.setdefault(leader, [])
-            if error == NONE and leader >= 0 and len(leader_partitions) < _PARTITIONS_OF_A_LEADER:
-                leader_partitions.append((name or b"", index))
-    return {
-        node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items() if leader_partitions
-    }
+    topics = response_reader(ApiKey.METADATA, 2).elements("Topics", body, at + 4)  # behind the controller's id
+    partitions = ((topic["Name"], partition) for topic in topics for partition in topic["Partitions"])
+    partitions_by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for name, partition in islice(partitions, _MAX_PARTITIONS_READ):
+        leader = partition["LeaderId"]
+        is_led = partition["ErrorCode"] == ErrorCode.NONE and leader >= 0
+        if is_led and len(partitions_by_leader[leader]) < _PARTITIONS_OF_A_LEADER:
+            partitions_by_leader[leader].append((name, partition["PartitionIndex"]))
+    return {node: tuple(leader_partitions) for node, leader_partitions in partitions_by_leader.items()}
 
 
 async def ask_leadership(
@@ -354,35 +344,26 @@ async def ask_leadership(
 ) -> dict[TopicPartition, int]:
     """Return the error code of the broker's ListOffsets response for each partition.
 
-    It is NONE from the partition's leader, NOT_LEADER from other brokers.
+    It is NONE from the partition's leader, NOT_LEADER_OR_FOLLOWER from other brokers.
     """
-    if 1 not in versions.get(api.LIST_OFFSETS, ()):
+    if 1 not in versions.get(ApiKey.LIST_OFFSETS, ()):
         return {}
-    topics: dict[bytes, list[int]] = {}
+    indexes: defaultdict[bytes, list[dict[str, int]]] = defaultdict(list)
     for name, index in partitions:
-        topics.setdefault(name, []).append(index)
-    # v1: replica id, topics[name, partitions[index, timestamp]]
-    encoded_topics = [
-        _string(name) + INT32.pack(len(indexes)) + b"".join(pack(">iq", index, _LATEST) for index in indexes)
-        for name, indexes in topics.items()
-    ]
+        indexes[name].append({"PartitionIndex": index, "Timestamp": _LATEST})
+    topics = [{"Name": name, "Partitions": requested} for name, requested in indexes.items()]
+    return await ask_for(
+        ApiKey.LIST_OFFSETS, 1, {"ReplicaId": -1, "Topics": topics}, partial(_read_leadership, indexes)
+    ).ask(channel)
 
-    def read(body: bytes) -> dict[TopicPartition, int]:
-        # v1: topics[name, partitions[index, error, timestamp, offset]]; as many as were asked for
-        errors: dict[TopicPartition, int] = {}
-        (count,), at = INT32.unpack_from(body), 4
-        for _ in range(min(count, len(topics))):
-            name, at = read_string(body, at, len(body), compact=False, nullable=False)
-            (count,) = INT32.unpack_from(body, at)
-            at += 4
-            for _ in range(min(count, len(topics.get(name or b"", ())))):
-                index, error = unpack_from(">ih", body, at)
-                errors[name or b"", index] = error
-                at += 22
-        return errors
 
-    body = INT32.pack(-1) + INT32.pack(len(encoded_topics)) + b"".join(encoded_topics)
-    return await Question(api.LIST_OFFSETS, 1, body, read).ask(channel)
+def _read_leadership(requested: Mapping[bytes, Sequence[object]], fields: dict[str, Any]) -> dict[TopicPartition, int]:
+    return {
+        (topic["Name"], partition["PartitionIndex"]): partition["ErrorCode"]
+        for topic in fields["Topics"]
+        for partition in topic["Partitions"]
+        if topic["Name"] in requested
+    }
 
 
 async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
@@ -390,37 +371,30 @@ async def ask_coordinator(channel: Channel, versions: Versions) -> int | None:
 
     Return None if it lists no group that this user may see.
     """
-    if 0 not in versions.get(api.LIST_GROUPS, ()) or 0 not in versions.get(api.FIND_COORDINATOR, ()):
+    if 0 not in versions.get(ApiKey.LIST_GROUPS, ()) or 0 not in versions.get(ApiKey.FIND_COORDINATOR, ()):
         return None
-    for group in (await Question(api.LIST_GROUPS, 0, b"", _read_group_ids).ask(channel))[:_PARTITIONS_OF_A_LEADER]:
-        error, node_id = await Question(api.FIND_COORDINATOR, 0, _string(group), _read_coordinator).ask(channel)
-        if error == NONE and node_id >= 0:
+    for group in (await Question(ApiKey.LIST_GROUPS, 0, b"", _read_group_ids).ask(channel))[:_GROUPS_ASKED_FOR]:
+        question = coordinator_question(versions, group)
+        assert question is not None
+        error, node_id = await question.ask(channel)
+        if error == ErrorCode.NONE and node_id >= 0:
             return node_id
     return None
 
 
 def _read_group_ids(body: bytes) -> list[bytes]:
-    """Decode a ListGroups response, v0: error code, groups[id, protocol type]."""
-    (count,), at = INT32.unpack_from(body, 2), 6
-    names = []
-    for _ in range(min(count, _MAX_GROUPS_READ)):
-        name, at = read_string(body, at, len(body), compact=False, nullable=False)
-        _, at = read_string(body, at, len(body), compact=False, nullable=False)
-        names.append(name or b"")
-    return names
+    groups = response_reader(ApiKey.LIST_GROUPS, 0).elements("Groups", body, 2)  # behind the error code
+    return [group["GroupId"] for group in islice(groups, _MAX_GROUPS_READ)]
 
 
-def _read_coordinator(body: bytes) -> tuple[int, int]:
-    """Decode a FindCoordinator response.
+def coordinator_question(versions: Versions, group: bytes | str) -> Question[tuple[int, int]] | None:
+    """Return the question for the group's coordinator: the answer is Kafka's error code, and the node id.
 
-    Layout of v0: error code, node id, …
+    Ask only where GROUPS_TOPIC exists: a broker would create it.
     """
-    error, node_id = unpack_from(">hi", body)
-    return error, node_id
-
-
-def _string(text: bytes) -> bytes:
-    return string(text, compact=False)
+    if 0 not in versions.get(ApiKey.FIND_COORDINATOR, ()):
+        return None
+    return ask_for(ApiKey.FIND_COORDINATOR, 0, {"Key": group}, lambda fields: (fields["ErrorCode"], fields["NodeId"]))
 
 
 def _text(text: bytes | None) -> str | None:

@@ -1,20 +1,19 @@
-"""The question to a broker for its own settings (DescribeConfigs): the values, and where each comes from.
+"""The question to a broker for its own settings (DescribeConfigs), and the listeners in these settings.
 
 Read-only. Brokers answer users who may DescribeConfigs on the cluster. Text in the answers is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from struct import pack
+from typing import Any
 
-from kproxy.client.ask.questions import NONE, Question, Versions
-from kproxy.protocol.wire import api
-from kproxy.protocol.wire.primitives import INT32, string
-from kproxy.protocol.wire.reader import ResponseReader
+from kproxy.client.ask.questions import Question, Versions, ask_for, settings_request
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import text, text_or_none
 
-_BROKER_RESOURCE = 4  # ConfigResource.Type.BROKER
 # DescribeConfigsResponse.ConfigSource, by its number: a dynamic setting of this broker, one of all brokers; a default.
 _DYNAMIC, _DEFAULT = (2, 3), 5
 # The settings of a broker's listeners, and its data directory, which identifies its image.
@@ -51,48 +50,69 @@ def settings_question(
 
     Return None if the broker does not support it. `node_id` must be the broker's own.
     """
-    if 1 not in versions.get(api.DESCRIBE_CONFIGS, ()):
+    if 1 not in versions.get(ApiKey.DESCRIBE_CONFIGS, ()):
         return None
-    # v1: resources[type, name, keys], include_synonyms
-    keys = INT32.pack(-1) if names is None else INT32.pack(len(names)) + b"".join(_string(name) for name in names)
-    body = INT32.pack(1) + pack(">b", _BROKER_RESOURCE) + _string(str(node_id)) + keys + b"\0"
-    return Question(api.DESCRIBE_CONFIGS, 1, body, lambda answer: _read_settings(answer, names))
+    return ask_for(
+        ApiKey.DESCRIBE_CONFIGS, 1, settings_request(node_id, names), lambda fields: _read_settings(fields, names)
+    )
 
 
-def _read_settings(body: bytes, names: Sequence[str] | None) -> BrokerSettings:
-    """Decode a DescribeConfigs response.
-
-    Layout of v1: throttle time, results[error, message, type, name, configs[name, value, read-only, source, sensitive,
-    synonyms[name, value, source]]].
-    """
-    reader = ResponseReader(body)
-    reader.int32()
-
-    def synonym() -> None:
-        reader.raw(), reader.raw(), reader.boolean()
-
-    def config() -> tuple[str, str | None, int]:
-        name, value = reader.text(), reader.text_or_none()
-        reader.boolean()
-        source, sensitive = reader.int8(), reader.boolean()
-        reader.array(synonym)
-        return name, None if sensitive else value, source
-
-    def result() -> BrokerSettings:
-        error = reader.int16()
-        reader.raw(), reader.boolean(), reader.raw()
-        values_by_name = {name: (value, source) for name, value, source in reader.array(config)}
-        selected = {name: values_by_name[name] for name in names or values_by_name if name in values_by_name}
+def _read_settings(fields: dict[str, Any], names: Sequence[str] | None) -> BrokerSettings:
+    for result in fields["Results"]:
+        configs = {text(config["Name"]): config for config in result["Configs"]}
+        selected = {name: configs[name] for name in names or configs if name in configs}
         return BrokerSettings(
-            error,
-            {name: value for name, (value, _) in selected.items()},
-            frozenset(name for name, (_, source) in selected.items() if source == _DEFAULT),
-            frozenset(name for name, (_, source) in selected.items() if source in _DYNAMIC),
+            result["ErrorCode"],
+            {name: _shown_value(config) for name, config in selected.items()},
+            frozenset(name for name, config in selected.items() if config["ConfigSource"] == _DEFAULT),
+            frozenset(name for name, config in selected.items() if config["ConfigSource"] in _DYNAMIC),
         )
-
-    results = reader.array(result)
-    return results[0] if results else BrokerSettings(NONE, {})
+    return BrokerSettings(ErrorCode.NONE, {})
 
 
-def _string(text: str) -> bytes:
-    return string(text.encode(), compact=False)
+def _shown_value(config: dict[str, Any]) -> str | None:
+    return None if config["IsSensitive"] else text_or_none(config["Value"])
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredListener:
+    """One listener of a broker.
+
+    `bound` is the address that it listens on, `advertised` the one that clients receive; "" where the broker does not
+    return it. `role` is its use, "" for clients alone.
+    """
+
+    name: str
+    protocol: str
+    bound: str
+    advertised: str
+    role: str
+
+
+def parse_listeners(settings: Mapping[str, str | None]) -> list[ConfiguredListener]:
+    """Return the listeners in `listeners` and `advertised.listeners`, in that order.
+
+    Names are in capitals, as Kafka reads them.
+    """
+    bound, advertised = _addresses(settings.get("listeners")), _addresses(settings.get("advertised.listeners"))
+    protocols = dict(_pairs(settings.get("listener.security.protocol.map"), ":"))
+    inter_broker_name = (settings.get("inter.broker.listener.name") or "").upper()
+    controllers = {name.strip().upper() for name in (settings.get("controller.listener.names") or "").split(",")}
+    broker_listeners = []
+    for name in dict.fromkeys([*bound, *advertised]):
+        role = "brokers" if name == inter_broker_name else "controller" if name in controllers else ""
+        # Without a map, a listener is called as its protocol.
+        protocol = protocols.get(name, name)
+        broker_listeners.append(ConfiguredListener(name, protocol, bound.get(name, ""), advertised.get(name, ""), role))
+    return broker_listeners
+
+
+def _addresses(value: str | None) -> dict[str, str]:
+    return dict(_pairs(value, "://"))
+
+
+def _pairs(value: str | None, separator: str) -> Iterator[tuple[str, str]]:
+    for part in (value or "").split(","):
+        name, matched, content = part.strip().partition(separator)
+        if matched:
+            yield name.upper(), content

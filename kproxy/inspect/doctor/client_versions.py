@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kproxy.base.faults import Fault
 from kproxy.client.ask.questions import Versions
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 
 # The oldest release of each client that is known to work with Kafka 4.0 brokers (KIP-896).
 OLDEST = {
@@ -49,13 +49,13 @@ class ClientVersion:
 
 def is_4_0(versions: Versions) -> bool:
     """Return True if the broker is Kafka 4.0 or newer: it has no Fetch before version 4."""
-    fetch = versions.get(api.FETCH) or None  # a range without versions says nothing
+    fetch = versions.get(ApiKey.FETCH) or None  # a range without versions says nothing
     return fetch is not None and fetch[0] >= 4
 
 
 def is_before_2_1(versions: Versions) -> bool:
     """Return True if the broker is older than Kafka 2.1, which has Fetch version 10."""
-    fetch = versions.get(api.FETCH) or None  # a range without versions says nothing
+    fetch = versions.get(ApiKey.FETCH) or None  # a range without versions says nothing
     return fetch is not None and fetch[-1] < 10
 
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate
-from kproxy.client.ask.contents import GROUP_REFUSED, TOPIC_REFUSED, Topic
-from kproxy.client.ask.questions import NONE
+from kproxy.client.ask.contents import Topic
 from kproxy.inspect.doctor import client_versions, fixes
 from kproxy.inspect.doctor.evidence import Examination
 from kproxy.inspect.doctor.findings import CERTIFICATE, CLIENT, CLUSTER, RIGHTS, DoctorDiagnostic, finding
 from kproxy.protocol.rewrite.endpoints import NodeKind
+from kproxy.protocol.wire.errorcodes import ErrorCode
 
 _COORDINATOR_ERRORS = {14: "it is loading", 15: "no broker coordinates it now", 16: "another broker coordinates it"}
 # A certificate that ends sooner than this is worth a note.
@@ -74,7 +74,7 @@ def _topic_rights(examination: Examination) -> Iterator[DoctorDiagnostic]:
     if examination.topic is None or examination.contents is None:
         return
     topic = next((topic for topic in examination.contents.topics if topic.name == examination.topic), None)
-    if topic is None or topic.error == TOPIC_REFUSED:
+    if topic is None or topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         hidden = "does not exist, or this user may not see it (the operation Describe on the topic)"
         why = f"The topic {examination.topic} {hidden}. A broker answers both alike."
         fix = fixes.rights(examination, examination.topic, ("Describe",))
@@ -99,12 +99,12 @@ def _coordinator(examination: Examination) -> Iterator[DoctorDiagnostic]:
         return
     error, _ = examination.coordinator
     group = examination.group or "a group"
-    if error == GROUP_REFUSED:
+    if error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         why = f"The principal {fixes.principal(examination)} may not use {group} (the operations Describe and Read)."
         fix = fixes.group_rights(examination)
         # Without --group, the group is one without members.
         yield finding(Fault.NOT_AUTHORIZED, (group,), why, RIGHTS, fix=fix, is_error=examination.group is not None)
-    elif error != NONE:
+    elif error != ErrorCode.NONE:
         why = f"No coordinator was found for {group}: {_COORDINATOR_ERRORS.get(error, f'error {error}')}."
         yield finding(Fault.NO_COORDINATOR, (group,), why, CLUSTER)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from kproxy.base.address import Address
 from kproxy.base.errors import KproxyError
 from kproxy.client.ask import contents as cluster_contents
-from kproxy.client.ask import doctorquestions
+from kproxy.client.ask import questions
 from kproxy.client.ask.contents import ClusterContents
-from kproxy.client.ask.questions import NONE, Question
+from kproxy.client.ask.questions import Question
 from kproxy.client.ask.settings import BrokerSettings, settings_question
 from kproxy.config import ClusterConfig
 from kproxy.inspect.doctor.broker_addresses import find_broker_addresses
@@ -27,6 +27,7 @@ from kproxy.inspect.doctor.evidence import Contact, Examination, ExaminationStep
 from kproxy.inspect.doctor.listeners import listeners_of
 from kproxy.net.dial.routes import Routes
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.topology import NodeKey
 
@@ -80,23 +81,21 @@ class _ClusterQuestions:
         if identity.key is not None:
             asking = settings_question(versions, identity.key.node_id)
             answer = await self._step("settings", str(identity.key), ask, asking)
-            if answer is not None and answer.error == NONE:
+            if answer is not None and answer.error == ErrorCode.NONE:
                 self.broker_settings[identity.cluster_id, identity.key] = answer
                 self.settings = {name: value for name, value in answer.values.items() if value}
             else:
                 self.not_checked.append(
                     "the broker's other listeners: this user may not see them (DescribeConfigs on the cluster)"
                 )
-        if all(topic.name != doctorquestions.GROUPS_TOPIC for topic in self.contents.topics):
+        if all(topic.name != questions.GROUPS_TOPIC for topic in self.contents.topics):
             self.not_checked.append(
-                f"a group's coordinator: the topic {doctorquestions.GROUPS_TOPIC} does not exist yet or is not visible"
+                f"a group's coordinator: the topic {questions.GROUPS_TOPIC} does not exist yet or is not visible"
                 " to this user, and the question could make the broker create it"
             )
             return
         group = self.group or "kproxy-doctor"
-        self.coordinator = await self._step(
-            "coordinator", group, ask, doctorquestions.coordinator_question(versions, group)
-        )
+        self.coordinator = await self._step("coordinator", group, ask, questions.coordinator_question(versions, group))
 
     async def note_settings(self, ask: ConnectionChannel, versions: Versions, identity: BrokerIdentity) -> None:
         """Note the settings of one more broker, if it returns them; this is no step of the examination."""
@@ -107,7 +106,7 @@ class _ClusterQuestions:
         with contextlib.suppress(KproxyError, TimeoutError):
             async with asyncio.timeout(self.seconds):
                 answer = None if question is None else await question.ask(ask)
-            if answer is not None and answer.error == NONE:
+            if answer is not None and answer.error == ErrorCode.NONE:
                 self.broker_settings[identity.cluster_id, key] = answer
 
     async def _step(self, kind: str, target: str, ask: ConnectionChannel, question: Question[T] | None) -> T | None:

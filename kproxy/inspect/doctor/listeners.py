@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 
 from kproxy.base.address import Address
-from kproxy.client.ask import listeners as settings
+from kproxy.client.ask import settings
 from kproxy.inspect.doctor.evidence import BrokerListener
 
 LISTENERS, ADVERTISED, PROTOCOLS = "listeners", "advertised.listeners", "listener.security.protocol.map"

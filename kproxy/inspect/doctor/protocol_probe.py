@@ -20,16 +20,16 @@ from kproxy.inspect.doctor.evidence import Certificate, PortProtocol
 from kproxy.net.dial.stream import Connect, Stream, retry_when_ready
 from kproxy.net.tls.handshakes import certificate_names
 from kproxy.net.tls.tlssocket import TlsSocket
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
+from kproxy.protocol.wire.messages import encode_request
 from kproxy.protocol.wire.primitives import INT32
-from kproxy.protocol.wire.request import encode_request
 
 T = TypeVar("T")
 
 # A banner or a refusal is short.
 _FIRST_BYTES = 512
-_VERSIONS = encode_request(api.API_VERSIONS, 0, api.API_VERSIONS, b"")
+_VERSIONS = encode_request(ApiKey.API_VERSIONS, 0, ApiKey.API_VERSIONS, b"")
 _HTTP = b"GET / HTTP/1.0\r\n\r\n"
 _PROXY = b"PROXY TCP4 127.0.0.1 127.0.0.1 9 9\r\n"
 _WORDS = {
@@ -141,4 +141,4 @@ def _read(der: bytes | None) -> Certificate | None:
 
 def _is_kafka(reply: bytes | None) -> bool:
     """Return True if these bytes begin a response to _VERSIONS."""
-    return reply is not None and len(reply) >= 8 and reply[4:8] == INT32.pack(api.API_VERSIONS)
+    return reply is not None and len(reply) >= 8 and reply[4:8] == INT32.pack(ApiKey.API_VERSIONS)

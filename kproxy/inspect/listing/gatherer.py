@@ -13,15 +13,15 @@ from typing import TypeVar
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.client.ask import contents, questions
-from kproxy.client.ask.channel import ConnectionChannel
+from kproxy.client.ask.channel import ConnectionChannel, ResponseTooLarge
 from kproxy.client.ask.contents import ClusterContents, Group
-from kproxy.client.ask.frames import ResponseTooLarge
-from kproxy.client.ask.questions import NONE, UNUSED_NODE_ID, Versions
+from kproxy.client.ask.questions import UNUSED_NODE_ID, Versions
 from kproxy.client.ask.settings import LISTENER_SETTINGS, settings_question
 from kproxy.config import ClusterConfig
 from kproxy.inspect.listing.snapshot import BrokerDetails, ListingOptions, Snapshot
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoints, NodeKind
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.identity import LoginRequired
 from kproxy.proxy.cluster.nodedialer import NodeDialer
@@ -168,14 +168,14 @@ class _Gatherer:
         if question is None:
             return {}, "the broker is too old to tell"
         settings = await _with_time_limit(question.ask(ask))
-        return settings.values, None if settings.error == NONE else contents.error_text(settings.error)
+        return settings.values, None if settings.error == ErrorCode.NONE else contents.error_text(settings.error)
 
     async def _groups(self, ask: ConnectionChannel, versions: Versions) -> tuple[Sequence[Group], str | None]:
         question = contents.groups_question(versions)
         if question is None:
             return (), "the broker knows of no groups"
         listed = await _with_time_limit(question.ask(ask))
-        return listed.groups, None if listed.error == NONE else contents.error_text(listed.error)
+        return listed.groups, None if listed.error == ErrorCode.NONE else contents.error_text(listed.error)
 
     @contextlib.asynccontextmanager
     async def _connected(self, key: NodeKey | None) -> AsyncIterator[tuple[str, ConnectionChannel]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kproxy.base.format import wrap
 from kproxy.client.ask.contents import Partition, Topic, error_text
-from kproxy.client.ask.listeners import parse_listeners
+from kproxy.client.ask.settings import parse_listeners
 from kproxy.inspect.listing.columns import cut, table
 from kproxy.inspect.listing.comparison import SnapshotPair
 from kproxy.inspect.listing.snapshot import ListingOptions, ServingKproxy, Snapshot

@@ -95,10 +95,3 @@ class Admin:
 
 def _message_of(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error code."""
-    from kafka.errors import for_code
-
-    return str(getattr(for_code(code), "message", "") or for_code(code).__name__)

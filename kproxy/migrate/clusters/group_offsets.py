@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
-from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.protocol.wire.errorcodes import COORDINATOR_MOVES, ErrorCode, error_name
 
 SHARE = "share"
 # A coordinator that moves or loads, and a transaction that has positions but has not ended, pass.
-_RETRIABLE = frozenset({14, 15, 16, 88})
-_UNSTABLE, _NOT_FOUND = 88, 69
-# How Kafka says that a group has members: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
-# NON_EMPTY_GROUP, STALE_MEMBER_EPOCH.
-_HAS_MEMBERS = frozenset({22, 25, 27, 68, 113})
+_RETRIABLE = COORDINATOR_MOVES | {ErrorCode.UNSTABLE_OFFSET_COMMIT}
+# How Kafka says that a group has members.
+_HAS_MEMBERS = frozenset({
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.NON_EMPTY_GROUP, ErrorCode.STALE_MEMBER_EPOCH,
+})  # fmt: skip
 _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.2
 _LAST_VERSION_WITH_NAMES = 9  # newer OffsetFetch and OffsetCommit name topics by id
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class GroupOffsetsClient:
         else:
             request = Request(group_id=name, topics=None, require_stable=True, min_version=2, max_version=7)
             answer = self._admin.ask(request, node)
-        if answer.error_code == _NOT_FOUND:
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
         _raise_for_code(answer.error_code)
         positions = {}
@@ -159,7 +160,7 @@ class GroupOffsetsClient:
 
         groups = [Request.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
         answer = self._admin.ask(Request(groups=groups), self._coordinator(name)).groups[0]
-        if answer.error_code == _NOT_FOUND:
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
         _raise_for_code(answer.error_code, answer.error_message)
         positions = {}
@@ -218,7 +219,7 @@ def _raise_for_code(code: int, text: str | None = None) -> None:
         raise GroupRefusedError(
             "the group has members there: stop its consumers, or wait until their sessions have ended"
         )
-    if code == _UNSTABLE:
+    if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
         raise _RetriableError("a transaction with positions of this group has not ended")
     raise (_RetriableError if code in _RETRIABLE else GroupRefusedError)(text or error_name(code))
 

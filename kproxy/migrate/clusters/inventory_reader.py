@@ -18,6 +18,8 @@ from kproxy.migrate.clusters.topic_reader import (
     end_offsets,
     raise_for_code,
 )
+from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.protocol.wire.errorcodes import ErrorCode
 
 # Configurations of brokers that matter for a copy.
 _BROKER_CONFIGS = (
@@ -31,7 +33,6 @@ _BROKER_CONFIGS = (
     "transactional.id.expiration.ms",
 )
 _LOGGED_PRODUCER_IDS = "the producer ids in the log"
-_SECURITY_DISABLED = 54
 _PROBE_TOPIC = "kproxy-migration-defaults"  # a topic that is never created
 
 
@@ -46,7 +47,7 @@ def read_inventory(admin: Admin, is_selected: Callable[[str], bool] = lambda _: 
 
 def read_logged_producer_ids(
     admin: Admin, is_selected: Callable[[str], bool]
-) -> tuple[dict[tuple[str, int], frozenset[int]] | None, tuple[InventoryGap, ...]]:
+) -> tuple[dict[TopicPartition, frozenset[int]] | None, tuple[InventoryGap, ...]]:
     """Return the producer ids in the log of each partition; None if they cannot be read, with the reasons.
 
     Raises UpstreamError if the cluster does not reply.
@@ -147,7 +148,7 @@ class _InventoryReader(PermissionAwareQueries):
                 permission_type=any_,
             )
         )
-        self.has_authorizer = answer.error_code != _SECURITY_DISABLED
+        self.has_authorizer = answer.error_code != ErrorCode.SECURITY_DISABLED
         if not self.has_authorizer:
             return ()
         raise_for_code(answer.error_code)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.copier.clusterclient import ClusterClient
-from kproxy.migrate.copier.requests import EARLIEST, LATEST
+from kproxy.migrate.copier.requests import EARLIEST, LATEST, TopicPartition
 
 _TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
 # A coordinator replies to a commit before the transaction's markers are in all logs (KIP-98), and readers of committed
@@ -28,8 +28,8 @@ class LogBounds:
 
 
 def read_log_bounds(
-    bootstrap: str, partitions: Iterable[tuple[str, int]], committed: Mapping[tuple[str, int], int] | None = None
-) -> dict[tuple[str, int], LogBounds]:
+    bootstrap: str, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int] | None = None
+) -> dict[TopicPartition, LogBounds]:
     """Return the bounds of each partition.
 
     `committed`: by partition, the offset after a record whose transaction has been committed. If the log has the
@@ -37,9 +37,9 @@ def read_log_bounds(
     answer within a minute is left out. Raises UpstreamError if the cluster does not reply at all.
     """
     wanted = set(partitions)
-    begins: dict[tuple[str, int], int] = {}
-    ends: dict[tuple[str, int], int] = {}
-    highs: dict[tuple[str, int], int] = {}
+    begins: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    highs: dict[TopicPartition, int] = {}
     began = time.monotonic()
     with ClusterClient(bootstrap) as cluster:
         while True:

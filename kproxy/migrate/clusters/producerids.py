@@ -22,6 +22,7 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.connection import BrokerConnection
 from kproxy.migrate.copier.errorcodes import RETRIABLE, BrokerError
 from kproxy.migrate.copier.requests import parse_response
+from kproxy.protocol.wire.api import ApiKey
 
 # Ids that the source may still hand out before the switch, in the default.
 MARGIN = 20_000
@@ -30,7 +31,6 @@ _BLOCK_SIZE, _BLOCKS_PER_BROKER = 1000, 2
 # Connections to each broker, and requests in flight on each.
 _LINKS_PER_BROKER, _IN_FLIGHT = 4, 100
 _VERSION = 0
-_NOT_ALLOWED = 31
 _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.1
 
 
@@ -142,7 +142,7 @@ class _BrokerLinks:
             body = requests.encode_init_producer_id(None, 60_000)
             for _, link in links:
                 for _ in range(count):
-                    link.send(requests.INIT_PRODUCER_ID, _VERSION, body)
+                    link.send(ApiKey.INIT_PRODUCER_ID, _VERSION, body)
             retriable_error = 0
             for node, link in links:
                 for _ in range(count):

@@ -17,8 +17,7 @@ from typing import Any
 from kproxy.base.format import format_count
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
-from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION
-from kproxy.migrate.copier.requests import ClusterMetadata
+from kproxy.migrate.copier.requests import ClusterMetadata, TopicPartition
 from kproxy.migrate.copier.state import (
     PartitionState,
     identities_differ,
@@ -30,8 +29,7 @@ from kproxy.migrate.copier.state import (
 )
 from kproxy.migrate.copier.statetopic import is_partition_key, parse_states, read_state
 from kproxy.migrate.spec.migration import SOURCE, TARGET
-
-TopicPartition = tuple[str, int]
+from kproxy.protocol.wire.errorcodes import ErrorCode
 
 _TOPIC = b'["topic",'
 
@@ -39,7 +37,6 @@ _TOPIC = b'["topic",'
 _PROPAGATION, _RETRY_INTERVAL = 3.0, 0.2
 # While a leader moves, in seconds.
 _TIMEOUT = 30.0
-_LEADER_NOT_AVAILABLE = 5
 _RENAME_ADVICE = "to start again, give the migration another name"
 
 
@@ -149,10 +146,7 @@ def learn_topics(cluster: ClusterClient, topics: Iterable[str]) -> ClusterMetada
     until = time.monotonic() + _PROPAGATION
     while True:
         layout = cluster.refresh_metadata(wanted)
-        unknown = any(
-            layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0] == UNKNOWN_TOPIC_OR_PARTITION
-            for topic in wanted
-        )
+        unknown = any(layout.topic_error(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in wanted)
         if not unknown or time.monotonic() >= until:
             return layout
         time.sleep(_RETRY_INTERVAL)
@@ -175,14 +169,14 @@ def prepared_topics(
 
 
 def _exists_or_leaderless(layout: ClusterMetadata, topic: str) -> bool:
-    return layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0] in (0, _LEADER_NOT_AVAILABLE)
+    return layout.topic_error(topic) in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def describe_change(topic: MigratedTopic, side: str, layout: ClusterMetadata) -> str:
     """Return a message if the topic was deleted or replaced since it was prepared or copied, else "" (pure)."""
     name = topic.name_on(side)
-    error = layout.topics.get(name, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0]
-    if error not in (0, UNKNOWN_TOPIC_OR_PARTITION):
+    error = layout.topic_error(name)
+    if error not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         return ""
     before = topic.origin if side == SOURCE else topic.destination
     if not error and not identities_differ(before, identity_in(layout, name)):
@@ -216,7 +210,7 @@ def find_replaced(source: ClusterClient, topics: Mapping[str, MigratedTopic]) ->
 
 
 def _exists(layout: ClusterMetadata, topic: str) -> bool:
-    return not layout.topics.get(topic, (UNKNOWN_TOPIC_OR_PARTITION, ()))[0]
+    return not layout.topic_error(topic)
 
 
 def find_truncated(cluster: ClusterClient, topics: Mapping[str, MigratedTopic]) -> dict[TopicPartition, str]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from kproxy.base.errors import UpstreamError
-from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.clusters.inventory import (
     OPERATIONS,
     RELEVANT_CONFIGS,
@@ -21,6 +21,8 @@ from kproxy.migrate.clusters.inventory import (
     PartitionInventory,
     TopicInventory,
 )
+from kproxy.migrate.copier.requests import TopicPartition
+from kproxy.protocol.wire.errorcodes import ErrorCode, error_name
 
 T = TypeVar("T")
 
@@ -29,7 +31,10 @@ _EARLIEST, _LATEST = -2, -1
 TOPIC, BROKER = 2, 4
 # Topics, partitions or groups in one request.
 _CHUNK = 500
-NOT_ALLOWED = {29, 30, 31, 53}  # of a topic, a group, the cluster, a transactional id
+NOT_ALLOWED = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)  # fmt: skip
 _DYNAMIC_TOPIC_CONFIG = 1  # where a configuration comes from
 _OPERATIONS_OMITTED = 31  # the sign bit of the bit field: the response omits the operations
 
@@ -77,7 +82,7 @@ class PermissionAwareQueries:
 
     def _add_gap(self, subject: str, code: int, operation: str, resource: str) -> None:
         if code in NOT_ALLOWED:
-            resource = "the cluster" if code == 31 else resource
+            resource = "the cluster" if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else resource
             self.gaps.append(InventoryGap(subject, f"not allowed: {operation} on {resource}", operation, resource))
         else:
             self.gaps.append(InventoryGap(subject, error_name(code)))
@@ -125,7 +130,7 @@ class TopicReader:
         self._queries = queries
         self._nodes = nodes
         self._wants = is_selected
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
 
     def read_topics(self) -> dict[str, TopicInventory]:
         topics = self.list_topics()
@@ -172,10 +177,10 @@ class TopicReader:
             )
         return topics
 
-    def _offsets(self, when: int) -> dict[tuple[str, int], int]:
+    def _offsets(self, when: int) -> dict[TopicPartition, int]:
         from kafka.protocol.consumer import ListOffsetsRequest as Request
 
-        offsets: dict[tuple[str, int], int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for node, partitions in self._by_leader():
             partition_type = Request.ListOffsetsTopic.ListOffsetsPartition
             topics = [
@@ -191,7 +196,7 @@ class TopicReader:
 
     def _by_leader(self) -> Iterator[tuple[int, dict[str, list[int]]]]:
         """Yield partitions by their leader, in requests of limited size."""
-        of_leader: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        of_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for (name, number), node in sorted(self._leaders.items()):
             of_leader[node].append((name, number))
         for node, partitions in of_leader.items():
@@ -201,10 +206,10 @@ class TopicReader:
                     topics[name].append(number)
                 yield node, topics
 
-    def _sizes(self) -> dict[tuple[str, int], int]:
+    def _sizes(self) -> dict[TopicPartition, int]:
         from kafka.protocol.admin import DescribeLogDirsRequest
 
-        sizes: dict[tuple[str, int], int] = {}
+        sizes: dict[TopicPartition, int] = {}
         for node in self._nodes:
             answer = self._queries.admin.ask(DescribeLogDirsRequest(topics=None), node)
             raise_for_code(getattr(answer, "error_code", 0))
@@ -235,14 +240,14 @@ class TopicReader:
         """Return the highest producer id in the logs, -1 if there is none."""
         return max((max(ids) for ids in self.read_producer_ids().values()), default=-1)
 
-    def read_producer_ids(self) -> dict[tuple[str, int], frozenset[int]]:
+    def read_producer_ids(self) -> dict[TopicPartition, frozenset[int]]:
         """Return the producer ids that each partition's leader knows; partitions without any are left out.
 
         Raises NotAllowedError and UnsupportedRequestError.
         """
         from kafka.protocol.admin import DescribeProducersRequest as Request
 
-        producer_ids: dict[tuple[str, int], frozenset[int]] = {}
+        producer_ids: dict[TopicPartition, frozenset[int]] = {}
         refused = False
         for node, partitions in self._by_leader():
             topics = [Request.TopicRequest(*item) for item in partitions.items()]

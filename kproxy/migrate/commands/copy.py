@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.migrate.commands.arguments import FILE, JSON, MASTER
+from kproxy.migrate.copier.requests import TopicPartition
 
 if TYPE_CHECKING:
     from kproxy.migrate.copy.copyrun import CopyRun
@@ -131,7 +132,7 @@ def _stopping_on_signal(running: CopyRun) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _parse_skip(text: str) -> tuple[tuple[str, int], int]:
+def _parse_skip(text: str) -> tuple[TopicPartition, int]:
     match = re.fullmatch(r"(.+):(\d+):(\d+)", text)
     if match is None:
         raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="--skip-deleted")

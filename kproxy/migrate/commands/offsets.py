@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.migrate.commands.arguments import AS_END, FILE, JSON, echo_escaped
+from kproxy.migrate.copier.requests import TopicPartition
 
 if TYPE_CHECKING:
     from kproxy.migrate.copier.statetopic import CopiedPartition
@@ -85,7 +86,7 @@ def offsets(
     return _translate_groups(migration, is_selected, dry_run, force, as_json)
 
 
-def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> dict[tuple[str, int], CopiedPartition]:
+def _read_offset_maps(migration: Migration, checkpoint: str, reverse: bool) -> dict[TopicPartition, CopiedPartition]:
     """Return the offset maps of all copied partitions, and of empty partitions of this checkpoint.
 
     Asks the source only if the checkpoint has partitions that were not copied.
@@ -158,7 +159,7 @@ def _print_table(results: list[GroupResult]) -> None:
 
 
 def _translate_checkpoint(
-    maps: dict[tuple[str, int], CopiedPartition], old_checkpoint: str, new_checkpoint: str, as_json: bool
+    maps: dict[TopicPartition, CopiedPartition], old_checkpoint: str, new_checkpoint: str, as_json: bool
 ) -> int:
     from kproxy.migrate.offsets.checkpoint import to_record, translate_checkpoint
 
@@ -182,7 +183,7 @@ def _translate_checkpoint(
     return _FINE
 
 
-def _print_starting_offsets(maps: dict[tuple[str, int], CopiedPartition], checkpoint: str, as_json: bool) -> int:
+def _print_starting_offsets(maps: dict[TopicPartition, CopiedPartition], checkpoint: str, as_json: bool) -> int:
     from kproxy.migrate.offsets.checkpoint import starting_offsets
 
     sources = starting_offsets(checkpoint, maps)

@@ -10,6 +10,7 @@ from typing import Any
 from kproxy.base.format import format_count, format_size
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, find_lost, migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, parse_object
 from kproxy.migrate.copier.statetopic import parse_states, read_state_topic
 from kproxy.migrate.journal.driver import JOB_KEY, ORDER_KEY, DriverOrder
@@ -27,9 +28,9 @@ class MigrationStatus:
     """The status of a migration."""
 
     name: str
-    partitions: Mapping[tuple[str, int], PartitionState]
+    partitions: Mapping[TopicPartition, PartitionState]
     """By source topic and partition, how far it was copied."""
-    verified: Mapping[tuple[str, int], VerifiedRange]
+    verified: Mapping[TopicPartition, VerifiedRange]
     """By source topic and partition, how far it was verified."""
     groups: tuple[str, ...]
     driver: Mapping[str, Any]
@@ -42,12 +43,12 @@ class MigrationStatus:
     lost_topics: Mapping[str, str] = field(default_factory=dict)
     """By source topic, why the target has lost copied records."""
 
-    def verified_upto(self, partition: tuple[str, int]) -> int | None:
+    def verified_upto(self, partition: TopicPartition) -> int | None:
         """Return the source offset up to which the partition is verified; None if nothing of it is."""
         verified = self.verified.get(partition)
         return None if verified is None or partition[0] in self.lost_topics else verified.upto
 
-    def unknown_records(self, partition: tuple[str, int]) -> int:
+    def unknown_records(self, partition: TopicPartition) -> int:
         """Return the number of records on the target after the last copied one, at the last verification."""
         verified = self.verified.get(partition)
         return 0 if verified is None else verified.unknown

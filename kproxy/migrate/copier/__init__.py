@@ -9,5 +9,5 @@ statetopic     reads the state topic
 clusterclient  metadata of a cluster, a connection to each broker, and retries
 connection     a blocking connection to one broker
 requests       encodes request bodies and decodes responses (pure)
-errorcodes     Kafka's error codes, which are retriable, and advice for the others (pure)
+errorcodes     the error codes that are retried, and advice for others (pure)
 """

@@ -16,7 +16,8 @@ from kproxy.base.errors import KproxyError, UpstreamError
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.connection import BrokerConnection
 from kproxy.migrate.copier.errorcodes import BrokerError, raise_for_code
-from kproxy.migrate.copier.requests import parse_response
+from kproxy.migrate.copier.requests import TopicPartition, parse_response
+from kproxy.protocol.wire.api import ApiKey
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class ClusterClient:
         self._bootstrap = [(address.host, address.port) for address in addresses]
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     def __enter__(self) -> ClusterClient:
@@ -78,7 +79,7 @@ class ClusterClient:
         address = self._coordinators.get(transactional_id)
         if address is None:
             body = self.connect_any().request(
-                requests.FIND_COORDINATOR, 1, requests.encode_find_coordinator(transactional_id, 1)
+                ApiKey.FIND_COORDINATOR, 1, requests.encode_find_coordinator(transactional_id, 1)
             )
             error, _, address = parse_response(requests.read_find_coordinator, body)
             raise_for_code(error, f"finding the transaction coordinator of {transactional_id}")
@@ -108,8 +109,8 @@ class ClusterClient:
         """
         names = None if topics is None else list(topics)
         connection = self.connect_any()
-        version = connection.version(requests.METADATA)
-        body = connection.request(requests.METADATA, version, requests.encode_metadata(version, names))
+        version = connection.version(ApiKey.METADATA)
+        body = connection.request(ApiKey.METADATA, version, requests.encode_metadata(version, names))
         metadata = parse_response(requests.read_metadata, version, body)
         if not metadata.brokers:
             raise UpstreamError("unreachable", f"the metadata of the cluster behind {self.bootstrap} has no broker")
@@ -120,8 +121,8 @@ class ClusterClient:
         return metadata
 
     def list_offsets(
-        self, partitions: Iterable[tuple[str, int]], which: int, *, committed: bool = True
-    ) -> dict[tuple[str, int], int]:
+        self, partitions: Iterable[TopicPartition], which: int, *, committed: bool = True
+    ) -> dict[TopicPartition, int]:
         """Return the first offset (EARLIEST) or the last stable offset (LATEST) of each partition.
 
         Without `committed`, LATEST is the high watermark. The result lacks partitions without a leader and partitions
@@ -134,18 +135,37 @@ class ClusterClient:
             self.refresh_metadata(sorted(unknown_topics))
         for topic, partition in requested:
             partitions_by_leader[self._leaders.get((topic, partition), -1)][topic].append(partition)
-        offsets: dict[tuple[str, int], int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for leader, topics in partitions_by_leader.items():
             if leader in self._brokers:
                 offsets |= self._list_offsets_of_leader(leader, topics, which, committed)
         return offsets
 
+    def list_offsets_until(
+        self, partitions: Iterable[TopicPartition], which: int, until: float, *, committed: bool = True
+    ) -> dict[TopicPartition, int]:
+        """Return what `list_offsets` does, asked again while brokers do not answer for all partitions.
+
+        The result lacks partitions for which none has answered by `until` (time.monotonic).
+        """
+        offsets: dict[TopicPartition, int] = {}
+        wanted = set(partitions)
+        while missing := wanted - offsets.keys():
+            try:
+                offsets |= self.list_offsets(missing, which, committed=committed)
+            except UpstreamError:
+                self.invalidate()
+            if wanted <= offsets.keys() or time.monotonic() >= until:
+                break
+            time.sleep(_MIN_PAUSE)
+        return offsets
+
     def _list_offsets_of_leader(
         self, leader: int, topics: Mapping[str, list[int]], which: int, committed: bool
-    ) -> dict[tuple[str, int], int]:
+    ) -> dict[TopicPartition, int]:
         try:
             body = self._connect(self._brokers[leader]).request(
-                requests.LIST_OFFSETS, 2, requests.encode_list_offsets(topics, which, committed=committed)
+                ApiKey.LIST_OFFSETS, 2, requests.encode_list_offsets(topics, which, committed=committed)
             )
         except UpstreamError:
             self.invalidate()
@@ -157,9 +177,9 @@ class ClusterClient:
 
     def partition_count(self, topic: str) -> int:
         """Return the number of partitions of a topic. Raises BrokerError if the topic does not exist."""
-        error, partition_metadata = self.refresh_metadata([topic]).topics.get(topic, (3, ()))
-        raise_for_code(error, f"topic {topic}")
-        return len(partition_metadata)
+        metadata = self.refresh_metadata([topic])
+        raise_for_code(metadata.topic_error(topic), f"topic {topic}")
+        return len(metadata.topics[topic][1])
 
 
 # Retries, for errors that end: leaders move, coordinators load, brokers start

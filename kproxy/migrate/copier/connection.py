@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from struct import Struct
 
 from kproxy.base.errors import UpstreamError
-from kproxy.migrate.copier.requests import API_VERSIONS, VERSIONS, parse_response, read_versions
+from kproxy.migrate.copier.requests import VERSIONS, parse_response
 from kproxy.net.blocking import connect
-from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.messages import CLIENT_ID, read_versions
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
-from kproxy.protocol.wire.request import CLIENT_ID
 
 # Timeout of each send and receive, in seconds.
 TIMEOUT = 30.0
@@ -47,7 +47,7 @@ class BrokerConnection:
         except OSError as error:
             raise self._close_with(error) from None
         try:
-            self.versions = parse_response(read_versions, self.request(API_VERSIONS, 0, b""))
+            self.versions = parse_response(read_versions, self.request(ApiKey.API_VERSIONS, 0, b""))
         except BaseException:
             self.close()
             raise

@@ -36,9 +36,8 @@ from kproxy.migrate.copier.state import (
     truncation_text,
 )
 from kproxy.migrate.copier.statetopic import read_value
-from kproxy.protocol.records.header import Batch
+from kproxy.protocol.records.header import Batch, filter_committed
 from kproxy.protocol.records.producebatches import produce_batches
-from kproxy.protocol.records.readcommitted import filter_committed
 
 # Maximum size and duration of a transaction: its markers make gaps in the target's offsets, and consumers of the
 # target see its records at its end.

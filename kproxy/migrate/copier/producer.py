@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.errorcodes import CONCURRENT_TRANSACTIONS, raise_for_code
-from kproxy.migrate.copier.requests import parse_response
+from kproxy.migrate.copier.errorcodes import raise_for_code
+from kproxy.migrate.copier.requests import TopicPartition, parse_response
 from kproxy.protocol.records.codecs import NONE
 from kproxy.protocol.records.encoding import ProducerState as Stamp
 from kproxy.protocol.records.encoding import RecordEntry, encode_batch, encode_tail
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import Buffer
 
 # Timeout after which the broker aborts a transaction without requests, in milliseconds.
@@ -45,9 +47,9 @@ class TransactionalProducer:
         self.id = transactional_id
         self.producer_id = self.epoch = -1
         self._cluster = cluster
-        self._sequences: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._sequences: defaultdict[TopicPartition, int] = defaultdict(int)
         self._in_flight: deque[tuple[BrokerConnection, str, int, int, OnAcknowledged]] = deque()
-        self._added: set[tuple[str, int]] = set()
+        self._added: set[TopicPartition] = set()
 
     def use_cluster(self, cluster: ClusterClient) -> None:
         """Use the connections of another client. No request may be in flight."""
@@ -65,9 +67,9 @@ class TransactionalProducer:
         body = requests.encode_init_producer_id(self.id, TIMEOUT_MS)
         while True:
             error, self.producer_id, self.epoch = parse_response(
-                requests.read_init_producer_id, self._coordinator.request(requests.INIT_PRODUCER_ID, 0, body)
+                requests.read_init_producer_id, self._coordinator.request(ApiKey.INIT_PRODUCER_ID, 0, body)
             )
-            if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= deadline:
+            if error != ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_PAUSE)
         raise_for_code(error, f"InitProducerId for {self.id}")
@@ -91,9 +93,9 @@ class TransactionalProducer:
         body = requests.encode_add_partitions(self.id, self.producer_id, self.epoch, partitions)
         deadline = time.monotonic() + TIMEOUT_MS / 1000
         while True:
-            response = self._coordinator.request(requests.ADD_PARTITIONS, 0, body)
+            response = self._coordinator.request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, body)
             error = parse_response(requests.read_add_partitions, response)
-            if error != CONCURRENT_TRANSACTIONS or time.monotonic() >= deadline:
+            if error != ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_PAUSE)  # the coordinator still writes the markers of the previous transaction
         raise_for_code(
@@ -109,12 +111,12 @@ class TransactionalProducer:
         Raises UpstreamError, and BrokerError of an earlier batch.
         """
         connection = self._cluster.connect_leader(topic, partition)
-        version = connection.version(requests.PRODUCE)
+        version = connection.version(ApiKey.PRODUCE)
         size = sum(map(len, batch))
         self._in_flight.append((connection, topic, partition, size, on_acknowledged))
         self._sequences[topic, partition] = self._sequences[topic, partition] + count & 0x7FFFFFFF
         connection.send(
-            requests.PRODUCE,
+            ApiKey.PRODUCE,
             version,
             requests.encode_produce(self.id, topic, partition, size, _REPLICATION_TIMEOUT_MS),
             *batch,
@@ -159,6 +161,6 @@ class TransactionalProducer:
 
     def _end_transaction(self, *, commit: bool) -> None:
         body = requests.encode_end_txn(self.id, self.producer_id, self.epoch, commit=commit)
-        error = parse_response(requests.read_end_txn, self._coordinator.request(requests.END_TXN, 0, body))
+        error = parse_response(requests.read_end_txn, self._coordinator.request(ApiKey.END_TXN, 0, body))
         raise_for_code(error, f"ending a transaction of {self.id}")
         self._added.clear()

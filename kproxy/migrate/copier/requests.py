@@ -10,29 +10,29 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed, string, uvarint
-from kproxy.protocol.wire.reader import ResponseReader
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import encode_fields, response_reader, text
+from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed, string
 
 T = TypeVar("T")
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
-INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
-# The Metadata version that is used if a broker supports it: with topic ids, flexible (KIP-482).
-_FLEXIBLE_METADATA = 12
 # The versions of each API that this module encodes and decodes.
 VERSIONS: Mapping[int, range] = {
-    PRODUCE: range(3, 9),
-    FETCH: range(4, 12),
-    LIST_OFFSETS: range(2, 3),
-    METADATA: range(4, _FLEXIBLE_METADATA + 1, _FLEXIBLE_METADATA - 4),
-    FIND_COORDINATOR: range(1, 2),
-    API_VERSIONS: range(1),
-    INIT_PRODUCER_ID: range(1),
-    ADD_PARTITIONS: range(1),
-    END_TXN: range(1),
+    ApiKey.PRODUCE: range(3, 9),  # whose requests are all alike
+    ApiKey.FETCH: range(4, 12),
+    ApiKey.LIST_OFFSETS: range(2, 3),
+    ApiKey.METADATA: range(4, 13, 8),  # 12, with topic ids, or 4
+    ApiKey.FIND_COORDINATOR: range(1, 2),
+    ApiKey.API_VERSIONS: range(1),
+    ApiKey.INIT_PRODUCER_ID: range(1),
+    ApiKey.ADD_PARTITIONS_TO_TXN: range(1),
+    ApiKey.END_TXN: range(1),
 }
+TopicPartition = tuple[str, int]
+"""A topic's name and a partition's index."""
 # ListOffsets: the timestamps that mean the last and the first offset.
 LATEST, EARLIEST = -1, -2
 
@@ -51,21 +51,8 @@ def parse_response(reader: Callable[..., T], *arguments: object) -> T:
         raise malformed("the broker's response is truncated") from None
 
 
-def _text(text: str | None) -> bytes:
-    return b"\xff\xff" if text is None else string(text.encode(), compact=False)
-
-
-def _array(items: Sequence[bytes]) -> bytes:
-    return INT32.pack(len(items)) + b"".join(items)
-
-
-def read_versions(body: Buffer) -> dict[int, range]:
-    """Decode an ApiVersions response: the supported versions by API key, empty if the broker returned an error."""
-    reader = ResponseReader(body)
-    if reader.int16():
-        return {}
-    ranges = reader.array(lambda: (reader.int16(), reader.int16(), reader.int16()))
-    return {key: range(low, high + 1) for key, low, high in ranges}
+def _fields(key: int, version: int, body: Buffer) -> dict[str, Any]:
+    return response_reader(key, version).read(body)
 
 
 # Metadata
@@ -92,55 +79,35 @@ class ClusterMetadata:
     ids: Mapping[str, str]
     """Topic ids by topic. An id changes when the topic is recreated; "" before Kafka 2.8 (KIP-516)."""
 
+    def topic_error(self, topic: str) -> int:
+        """Return the error code of a topic: UNKNOWN_TOPIC_OR_PARTITION if the response does not name it."""
+        return self.topics[topic][0] if topic in self.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
 
 def encode_metadata(version: int, topics: Sequence[str] | None) -> bytes:
     """Encode a request for these topics, or for all topics if None. It creates no topic."""
-    if version < _FLEXIBLE_METADATA:
-        names = b"\xff\xff\xff\xff" if topics is None else _array([_text(topic) for topic in topics])
-        return names + b"\0"
-    encoded = b"\0"
-    if topics is not None:
-        entries = [bytes(16) + string(topic.encode(), compact=True) + b"\0" for topic in topics]
-        encoded = uvarint(len(entries) + 1) + b"".join(entries)
-    return encoded + b"\0\0\0"  # create no topics, return no authorized operations, no tagged fields
+    requested = None if topics is None else [{"Name": topic} for topic in topics]
+    return encode_fields("MetadataRequest", version, {"Topics": requested})
 
 
 def read_metadata(version: int, body: Buffer) -> ClusterMetadata:
     """Decode a Metadata response. Raises WireError and Underflow."""
-    is_flexible = version >= _FLEXIBLE_METADATA
-    reader = ResponseReader(body, compact=is_flexible)
-    reader.tags()  # of the header
-    reader.int32()  # throttle time
+    fields = _fields(ApiKey.METADATA, version, body)
+    topics = {text(topic["Name"]): topic for topic in fields["Topics"]}
+    return ClusterMetadata(
+        text(fields["ClusterId"]),
+        {broker["NodeId"]: (text(broker["Host"]), broker["Port"]) for broker in fields["Brokers"]},
+        {name: (topic["ErrorCode"], tuple(map(_partition, topic["Partitions"]))) for name, topic in topics.items()},
+        {name: _topic_id(topic.get("TopicId", bytes(16))) for name, topic in topics.items()},
+    )
 
-    def broker() -> tuple[int, tuple[str, int]]:
-        node = reader.int32(), (reader.text(), reader.int32())
-        reader.text()  # the rack
-        reader.tags()
-        return node
 
-    def partition() -> PartitionMetadata:
-        metadata = PartitionMetadata(reader.int16(), reader.int32(), reader.int32())
-        if is_flexible:
-            reader.int32()  # the leader's epoch
-        for _ in range(3 if is_flexible else 2):  # replicas, in sync, offline
-            reader.int32s()
-        reader.tags()
-        return metadata
+def _partition(fields: dict[str, Any]) -> PartitionMetadata:
+    return PartitionMetadata(fields["ErrorCode"], fields["PartitionIndex"], fields["LeaderId"])
 
-    brokers = reader.array(broker)
-    cluster_id = reader.text()
-    reader.int32()  # the controller
-    topics: dict[str, tuple[int, tuple[PartitionMetadata, ...]]] = {}
-    ids: dict[str, str] = {}
-    for _ in range(reader.count()):
-        error, name = reader.int16(), reader.text()
-        ids[name] = reader.uuid() if is_flexible else ""
-        reader.boolean()
-        topics[name] = error, reader.array(partition)
-        if is_flexible:
-            reader.int32()  # authorized operations
-        reader.tags()
-    return ClusterMetadata(cluster_id, dict(brokers), topics, ids)
+
+def _topic_id(uuid: bytes) -> str:
+    return uuid.hex() if any(uuid) else ""  # zero means none (KIP-516)
 
 
 # Offsets
@@ -153,24 +120,19 @@ def encode_list_offsets(partitions: Mapping[str, Sequence[int]], timestamp: int,
     which is higher while a transaction is open.
     """
     topics = [
-        _text(topic) + _array([struct.pack(">iq", index, timestamp) for index in indexes])
+        {"Name": topic, "Partitions": [{"PartitionIndex": index, "Timestamp": timestamp} for index in indexes]}
         for topic, indexes in partitions.items()
     ]
-    return struct.pack(">ib", -1, committed) + _array(topics)
+    return encode_fields("ListOffsetsRequest", 2, {"ReplicaId": -1, "IsolationLevel": committed, "Topics": topics})
 
 
-def read_list_offsets(body: Buffer) -> dict[tuple[str, int], tuple[int, int]]:
+def read_list_offsets(body: Buffer) -> dict[TopicPartition, tuple[int, int]]:
     """Decode a ListOffsets response: error code and offset by topic and partition."""
-    reader = ResponseReader(body)
-    reader.int32()
-    offsets = {}
-    for _ in range(reader.count()):
-        topic = reader.text()
-        for _ in range(reader.count()):
-            index, error = reader.int32(), reader.int16()
-            reader.int64()  # the timestamp
-            offsets[topic, index] = error, reader.int64()
-    return offsets
+    return {
+        (text(topic["Name"]), partition["PartitionIndex"]): (partition["ErrorCode"], partition["Offset"])
+        for topic in _fields(ApiKey.LIST_OFFSETS, 2, body)["Topics"]
+        for partition in topic["Partitions"]
+    }
 
 
 # Fetch
@@ -199,53 +161,55 @@ def encode_fetch(
 
     With `committed`, the broker ends at the last stable offset and returns the aborted transactions.
     """
-    body = struct.pack(">iiiib", -1, wait_ms, 1, size, int(committed))
-    if version >= 7:
-        body += struct.pack(">ii", 0, -1)  # outside of any fetch session (KIP-227)
-    entry = INT32.pack(partition)
-    if version >= 9:
-        entry += INT32.pack(-1)  # no check of the leader's epoch
-    entry += struct.pack(">q", offset)
-    if version >= 5:
-        entry += struct.pack(">q", -1)
-    body += _array([_text(topic) + _array([entry + INT32.pack(size)])])
-    if version >= 7:
-        body += INT32.pack(0)
-    return body + (_text("") if version >= 11 else b"")
+    requested = {
+        "Partition": partition,
+        "CurrentLeaderEpoch": -1,  # no check of the leader's epoch
+        "FetchOffset": offset,
+        "LogStartOffset": -1,
+        "PartitionMaxBytes": size,
+    }
+    fields = {
+        "ReplicaId": -1,
+        "MaxWaitMs": wait_ms,
+        "MinBytes": 1,
+        "MaxBytes": size,
+        "IsolationLevel": committed,
+        "SessionEpoch": -1,  # outside of any fetch session (KIP-227)
+        "Topics": [{"Topic": topic, "Partitions": [requested]}],
+    }
+    return encode_fields("FetchRequest", version, fields)
 
 
 def read_fetch(version: int, body: Buffer) -> FetchResponse:
     """Decode a Fetch response for one partition. Raises WireError and Underflow."""
-    reader = ResponseReader(body)
-    reader.int32()
-    if version >= 7:
-        error = reader.int16()
-        reader.int32()
-        if error:
-            return FetchResponse(error, -1, -1, -1, (), b"")
-    for _ in range(reader.count()):
-        reader.text()
-        for _ in range(reader.count()):
-            reader.int32()
-            error, high, stable = reader.int16(), reader.int64(), reader.int64()
-            start = reader.int64() if version >= 5 else -1
-            aborted = reader.array(lambda: (reader.int64(), reader.int64()))
-            if version >= 11:
-                reader.int32()  # preferred read replica
-            return FetchResponse(error, high, stable, start, aborted, reader.blob())
-    return FetchResponse(_UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
-
-
-_UNKNOWN_SERVER_ERROR = -1
+    fields = _fields(ApiKey.FETCH, version, body)
+    error = fields.get("ErrorCode", ErrorCode.NONE)
+    for topic in fields["Responses"] if not error else ():
+        for partition in topic["Partitions"]:
+            aborted = partition["AbortedTransactions"] or ()
+            return FetchResponse(
+                partition["ErrorCode"],
+                partition["HighWatermark"],
+                partition["LastStableOffset"],
+                partition.get("LogStartOffset", -1),
+                tuple((transaction["ProducerId"], transaction["FirstOffset"]) for transaction in aborted),
+                partition["Records"] or b"",
+            )
+    return FetchResponse(error or ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, (), b"")
 
 
 # Produce and transactions
 
 
 def encode_produce(transactional_id: str | None, topic: str, partition: int, size: int, timeout_ms: int) -> bytes:
-    """Encode a Produce request up to its only batch, which must follow and has `size` bytes."""
-    prefix = _text(transactional_id) + struct.pack(">hi", -1, timeout_ms)
-    return prefix + INT32.pack(1) + _text(topic) + struct.pack(">iii", 1, partition, size)
+    """Encode a Produce request up to its only batch, which must follow and has `size` bytes.
+
+    As `read_produce`, it is optimized because each batch has one.
+    """
+    name = topic.encode()
+    prefix = b"\xff\xff" if transactional_id is None else string(transactional_id.encode(), compact=False)
+    layout = f">hiih{len(name)}siii"
+    return prefix + struct.pack(layout, -1, timeout_ms, 1, len(name), name, 1, partition, size)
 
 
 def read_produce(body: Buffer) -> tuple[int, int]:
@@ -263,60 +227,63 @@ def read_produce(body: Buffer) -> tuple[int, int]:
 
 def encode_find_coordinator(key: str, kind: int) -> bytes:
     """Encode a FindCoordinator request for a group (kind 0) or a transactional id (kind 1)."""
-    return _text(key) + struct.pack(">b", kind)
+    return encode_fields("FindCoordinatorRequest", 1, {"Key": key, "KeyType": kind})
 
 
 def read_find_coordinator(body: Buffer) -> tuple[int, int, tuple[str, int]]:
     """Decode a FindCoordinator response: error code, node id, host and port."""
-    reader = ResponseReader(body)
-    reader.int32()
-    error = reader.int16()
-    reader.text()
-    return error, reader.int32(), (reader.text(), reader.int32())
+    fields = _fields(ApiKey.FIND_COORDINATOR, 1, body)
+    return fields["ErrorCode"], fields["NodeId"], (text(fields["Host"]), fields["Port"])
 
 
 def encode_init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
     """Encode an InitProducerId request."""
-    return _text(transactional_id) + INT32.pack(timeout_ms)
+    fields = {"TransactionalId": transactional_id, "TransactionTimeoutMs": timeout_ms}
+    return encode_fields("InitProducerIdRequest", 0, fields)
 
 
 def read_init_producer_id(body: Buffer) -> tuple[int, int, int]:
     """Decode an InitProducerId response: error code, producer id, epoch."""
-    reader = ResponseReader(body)
-    reader.int32()
-    return reader.int16(), reader.int64(), reader.int16()
+    fields = _fields(ApiKey.INIT_PRODUCER_ID, 0, body)
+    return fields["ErrorCode"], fields["ProducerId"], fields["ProducerEpoch"]
 
 
 def encode_add_partitions(
     transactional_id: str, producer_id: int, epoch: int, partitions: Mapping[str, Sequence[int]]
 ) -> bytes:
     """Encode an AddPartitionsToTxn request."""
-    topics = [_text(topic) + _array([INT32.pack(index) for index in indexes]) for topic, indexes in partitions.items()]
-    return _text(transactional_id) + struct.pack(">qh", producer_id, epoch) + _array(topics)
+    fields = {
+        "V3AndBelowTransactionalId": transactional_id,
+        "V3AndBelowProducerId": producer_id,
+        "V3AndBelowProducerEpoch": epoch,
+        "V3AndBelowTopics": [{"Name": topic, "Partitions": indexes} for topic, indexes in partitions.items()],
+    }
+    return encode_fields("AddPartitionsToTxnRequest", 0, fields)
 
 
 def read_add_partitions(body: Buffer) -> int:
     """Decode an AddPartitionsToTxn response: the first error code, or 0."""
-    reader = ResponseReader(body)
-    reader.int32()
-    first_error = 0
-    for _ in range(reader.count()):
-        reader.text()
-        for _ in range(reader.count()):
-            reader.int32()
-            error = reader.int16()
-            # 55 OPERATION_NOT_ATTEMPTED: this partition has no error, but another one has
-            first_error = error if first_error in (0, 55) and error else first_error
-    return first_error
+    errors = [
+        partition["PartitionErrorCode"]
+        for topic in _fields(ApiKey.ADD_PARTITIONS_TO_TXN, 0, body)["ResultsByTopicV3AndBelow"]
+        for partition in topic["ResultsByPartition"]
+    ]
+    # OPERATION_NOT_ATTEMPTED: this partition has no error, but another one has
+    meaningless = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return next((error for error in errors if error not in meaningless), max(errors, default=0))
 
 
 def encode_end_txn(transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bytes:
     """Encode an EndTxn request."""
-    return _text(transactional_id) + struct.pack(">qh?", producer_id, epoch, commit)
+    fields = {
+        "TransactionalId": transactional_id,
+        "ProducerId": producer_id,
+        "ProducerEpoch": epoch,
+        "Committed": commit,
+    }
+    return encode_fields("EndTxnRequest", 0, fields)
 
 
 def read_end_txn(body: Buffer) -> int:
     """Decode an EndTxn response: the error code."""
-    reader = ResponseReader(body)
-    reader.int32()
-    return reader.int16()
+    return int(_fields(ApiKey.END_TXN, 0, body)["ErrorCode"])

@@ -12,11 +12,13 @@ from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.connection import BrokerConnection
-from kproxy.migrate.copier.errorcodes import OFFSET_OUT_OF_RANGE, raise_for_code
+from kproxy.migrate.copier.errorcodes import raise_for_code
 from kproxy.migrate.copier.requests import parse_response
 from kproxy.migrate.copier.state import Slice
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch, read_batches
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import Buffer
 
 # Maximum and minimum size of a Fetch, in bytes.
@@ -56,10 +58,10 @@ class SourceLog:
         """Send a Fetch request for the batches from this offset."""
         slice = self._slice
         connection = self._cluster.connect_leader(slice.topic, slice.partition)
-        version = connection.version(requests.FETCH)
+        version = connection.version(ApiKey.FETCH)
         size = max(_MIN_FETCH, min(_MAX_FETCH, slice.size, int(2 * slice.rate) or _MAX_FETCH))
         connection.send(
-            requests.FETCH,
+            ApiKey.FETCH,
             version,
             requests.encode_fetch(version, slice.topic, slice.partition, offset, size=size, wait_ms=_WAIT_MS),
         )
@@ -75,7 +77,7 @@ class SourceLog:
                 self.send_fetch(position)
             response = self._receive()
             self.start, self.stable = response.start, response.stable
-            if response.error == OFFSET_OUT_OF_RANGE or position < response.start:
+            if response.error == ErrorCode.OFFSET_OUT_OF_RANGE or position < response.start:
                 raise self._out_of_range(position, response, has_copied)
             raise_for_code(response.error, f"{self._partition_name} on the source")
             fetched = _list_batches(response.records)
@@ -91,7 +93,7 @@ class SourceLog:
     def _receive(self) -> requests.FetchResponse:
         connection, self._pending = self._pending, None
         assert connection is not None
-        return parse_response(requests.read_fetch, connection.version(requests.FETCH), connection.receive())
+        return parse_response(requests.read_fetch, connection.version(ApiKey.FETCH), connection.receive())
 
     def _out_of_range(self, position: int, response: requests.FetchResponse, has_copied: bool) -> KproxyError:
         slice, name = self._slice, self._partition_name

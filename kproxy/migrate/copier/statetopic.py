@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from kproxy.base.errors import ConfigError, WireError
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
-from kproxy.migrate.copier.errorcodes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for_code
+from kproxy.migrate.copier.errorcodes import BrokerError, raise_for_code
 from kproxy.migrate.copier.offsetmap import OffsetMap
-from kproxy.migrate.copier.requests import parse_response
+from kproxy.migrate.copier.requests import TopicPartition, parse_response
 from kproxy.migrate.copier.state import Job, PartitionState, decode_map_piece, parse_key, state_topic_name
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import COMMIT, Batch, read_batches
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 
 # Size of a Fetch in bytes, and how long the broker may wait for records, in milliseconds.
 _FETCH_SIZE, _WAIT_MS = 4 * 1024 * 1024, 200
@@ -50,7 +52,7 @@ class StateLog:
     def read(self, cluster: ClusterClient) -> None:
         """Read up to the current end."""
         connection = cluster.connect_leader(self._topic, self._partition)
-        version = connection.version(requests.FETCH)
+        version = connection.version(ApiKey.FETCH)
         end, empty = -1, 0
         while end < 0 or self._next < end:
             body = requests.encode_fetch(
@@ -62,10 +64,9 @@ class StateLog:
                 wait_ms=_WAIT_MS if end > 0 else 0,
                 committed=False,
             )
-            response = parse_response(requests.read_fetch, version, connection.request(requests.FETCH, version, body))
-            if (
-                response.error == 1 and response.start > self._next
-            ):  # the log begins later: records were compacted or deleted
+            response = parse_response(requests.read_fetch, version, connection.request(ApiKey.FETCH, version, body))
+            if response.error == ErrorCode.OFFSET_OUT_OF_RANGE and response.start > self._next:
+                # The log begins later: records were compacted or deleted.
                 self._next = response.start
                 continue
             raise_for_code(response.error, f"partition {self._partition} of {self._topic}")
@@ -138,7 +139,7 @@ def find_job(cluster: ClusterClient, name: str, seconds: float = 0.0) -> Job:
             # A broker may not know yet a topic that was created just now.
             return Job(name, retry(cluster, lambda: cluster.partition_count(topic), _NEW_TOPIC_TIMEOUT))
         except BrokerError as error:
-            if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             raise ConfigError(f"the target has no topic {topic}: run kproxy migrate prepare first") from None
 
@@ -173,7 +174,7 @@ def is_partition_key(key: bytes) -> bool:
     return key.startswith(b'["partition",')
 
 
-def parse_states(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], PartitionState]:
+def parse_states(values: Mapping[bytes, bytes]) -> dict[TopicPartition, PartitionState]:
     """Return the state of each partition of the source from the values of a state topic."""
     states = {}
     for key, value in values.items():
@@ -213,13 +214,13 @@ class CopiedPartition:
         )
 
 
-def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], CopiedPartition]:
+def parse_copied_partitions(values: Mapping[bytes, bytes]) -> dict[TopicPartition, CopiedPartition]:
     """Return the copied partitions from the values of a state topic.
 
     Raises WireError if the values contradict each other.
     """
-    pieces: defaultdict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
-    verified: dict[tuple[str, int], int] = {}
+    pieces: defaultdict[TopicPartition, list[tuple[int, bytes]]] = defaultdict(list)
+    verified: dict[TopicPartition, int] = {}
     for key, value in values.items():
         match parse_key(key):
             case ["map", str(topic), int(partition), int(begin)]:
@@ -272,7 +273,7 @@ def _verified_end(value: bytes) -> int:
         raise WireError("malformed", "the state topic has a record that kproxy did not write") from None
 
 
-def read_copied_partitions(target: str, name: str) -> dict[tuple[str, int], CopiedPartition]:
+def read_copied_partitions(target: str, name: str) -> dict[TopicPartition, CopiedPartition]:
     """Read the copied partitions of a migration from its target cluster.
 
     Raises ConfigError if the migration was not prepared there.

@@ -19,6 +19,7 @@ from kproxy.migrate.clusters.topic_identities import TopicWatcher, identity_in
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, is_retriable
 from kproxy.migrate.copier.errorcodes import ProducerFenced
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import DEFAULT_MAX_BATCH, Job, PartitionState, Slice, SliceResult
 from kproxy.migrate.copier.statetopic import find_job
 from kproxy.migrate.copy.progress import CopyProgress
@@ -28,6 +29,7 @@ from kproxy.migrate.copy.sparksession import python_problem
 from kproxy.migrate.copy.statereader import StateReader, StateSnapshot
 from kproxy.migrate.journal.driver import BEAT_INTERVAL, LEAVE_KEY, ORDER_KEY, CopyDriver, DriverOrder
 from kproxy.migrate.journal.switch_journal import read_last_switch
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.spark.tasks import first_line
 
 # Estimated bytes per offset of a partition whose records are not known yet.
@@ -77,8 +79,8 @@ class CopyRun:
         self._round_cancelled = False  # by `cancel`
         self.is_copying = False  # True while `run` executes its rounds
         self._defect: Exception | None = None  # an unexpected error of the watching thread
-        self._blocked: set[tuple[str, int]] = set()  # partitions that only the operator can unblock
-        self._goals: dict[tuple[str, int], int] = {}  # the end of each partition in the first round
+        self._blocked: set[TopicPartition] = set()  # partitions that only the operator can unblock
+        self._goals: dict[TopicPartition, int] = {}  # the end of each partition in the first round
 
     def run(self) -> CopyProgress:
         """Copy all records that exist, or with `follow` until `finish_round` is called, and return the progress.
@@ -188,7 +190,7 @@ class CopyRun:
         source_metadata = self._source.refresh_metadata(list(spec.topics))
         partitions = []
         for topic in spec.topics:
-            error, partition_metadata = source_metadata.topics.get(topic, (3, ()))
+            error, partition_metadata = source_metadata.topics.get(topic, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ()))
             if error:
                 progress.mark_without_offsets(topic, -1, f"the source does not have topic {topic} now")
             else:
@@ -240,14 +242,14 @@ class CopyRun:
         self._on_progress(progress)
         return sized_slices
 
-    def _skip_offset(self, place: tuple[str, int], state: PartitionState | None, begin: int) -> int:
+    def _skip_offset(self, place: TopicPartition, state: PartitionState | None, begin: int) -> int:
         """Return the offset up to which the copy may leave out records that the source has deleted."""
         allowed = self._spec.skip.get(place, 0)
         if state is None or begin <= max(state.source_next, allowed) or not self._application_has_read(place, begin):
             return allowed
         return begin
 
-    def _application_has_read(self, place: tuple[str, int], begin: int) -> bool:
+    def _application_has_read(self, place: TopicPartition, begin: int) -> bool:
         """Return True if the application of a repartition topic has deleted the records before `begin` itself."""
         return place[0] in self._spec.repartition and application_has_committed(self._source_address, *place, begin)
 

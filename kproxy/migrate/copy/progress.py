@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, SliceResult
 from kproxy.migrate.copy.rounds import PartitionBacklog
 
@@ -100,7 +101,7 @@ class CopyProgress:
         self.paused = False
         self.problem = ""
         self.batch_counts: Counter[str] = Counter()  # batches written by this run, by method
-        self.partitions: dict[tuple[str, int], PartitionProgress] = {}
+        self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.lag_history: list[tuple[int, int]] = []
         self._sample_interval = 1000
 
@@ -128,7 +129,7 @@ class CopyProgress:
         while len(part.samples) > 2 and part.samples[1][0] < now - _WINDOW:
             part.samples.popleft()
 
-    def apply_states(self, states: Mapping[tuple[str, int], PartitionState]) -> None:
+    def apply_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Take over the states that the state topic has now."""
         for topic_partition, part in list(self.partitions.items()):
             if (state := states.get(topic_partition)) is not None:
@@ -176,7 +177,7 @@ class CopyProgress:
     # Properties for display
 
     @property
-    def stuck(self) -> dict[tuple[str, int], str]:
+    def stuck(self) -> dict[TopicPartition, str]:
         """The reason of each partition that is stuck."""
         return {topic_partition: part.stuck for topic_partition, part in self.partitions.items() if part.stuck}
 
@@ -189,7 +190,7 @@ class CopyProgress:
         """True if all records that existed are copied."""
         return bool(self.partitions) and not self.lag and not self.stuck
 
-    def deletion_forecast(self) -> dict[tuple[str, int], float]:
+    def deletion_forecast(self) -> dict[TopicPartition, float]:
         """Return the seconds until the source deletes records that are not copied, by partition.
 
         A partition is in the result only if its retention is faster than the copy.

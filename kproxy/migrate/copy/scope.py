@@ -18,6 +18,7 @@ from kproxy.migrate.clusters.group_offsets import GroupOffsetsClient
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import read_migrated_topics
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.spec.migration import Migration
 
 _MB = 1_000_000
@@ -34,7 +35,7 @@ class CopySpec:
     """Source topics in which offsets may be missing."""
     max_batch_sizes: Mapping[str, int] = field(default_factory=dict)
     """Maximum size of a batch of each target topic, in bytes."""
-    skip: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    skip: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Offset of a partition up to which the copy may leave out records that the source has deleted."""
     repartition: frozenset[str] = frozenset()
     """Source topics of which the copy leaves out records that the application has read and deleted."""
@@ -60,7 +61,7 @@ def build_copy_spec(
     follow: bool = False,
     max_rate: float | None = None,
     take_over: bool = False,
-    skip: Mapping[tuple[str, int], int] | None = None,
+    skip: Mapping[TopicPartition, int] | None = None,
 ) -> CopySpec:
     """Build the spec of a copy.
 

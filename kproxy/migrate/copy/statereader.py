@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.topic_identities import is_topic_record
 from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, state_key, state_partition
 from kproxy.migrate.copier.statetopic import StateTopic, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import LEAVE_KEY, ORDER_KEY
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.base.errors import ConfigError
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.positions import Position, translate
 
@@ -34,7 +35,7 @@ _NUMBER = re.compile(r"\d+")
 _NEEDED = 2  # Spark reads the newest batch, and the one before
 
 Offsets = Mapping[str, Mapping[str, int]]
-CopiedPartitions = Mapping[tuple[str, int], CopiedPartition]
+CopiedPartitions = Mapping[TopicPartition, CopiedPartition]
 
 
 class _UntranslatableError(Exception):
@@ -128,7 +129,7 @@ def translate_checkpoint(
     return checkpoint
 
 
-def kafka_partitions(directory: str) -> set[tuple[str, int]]:
+def kafka_partitions(directory: str) -> set[TopicPartition]:
     """Return the partitions, as topic and number, of which the newest batches have an offset. Raises ConfigError."""
     source = _checkpoint_directory(directory)
     return {

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets.groupsync import GroupResult
 from kproxy.migrate.offsets.log_ranges import count_by_batch
 
 # Maximum number of gaps of a partition that are read: each takes at least one request.
 _MAX_GAPS = 200
-
-TopicPartition = tuple[str, int]
-"""A topic of the source and a partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from kproxy.migrate.clusters.group_offsets import (
     GroupOffsets,
     GroupOffsetsClient,
     GroupRefusedError,
-    TopicPartition,
 )
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import parse_key, state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, read_state
 from kproxy.migrate.journal.driver import write_once
@@ -286,7 +286,7 @@ class GroupOffsetSync:
     target: Admin
     force: bool = False
     """Overwrite offsets that another consumer has committed."""
-    copied: Mapping[tuple[str, int], CopiedPartition] = field(default_factory=dict)
+    copied: Mapping[TopicPartition, CopiedPartition] = field(default_factory=dict)
     journal: bool = True
     """Write the journal before the offsets."""
     lost: Mapping[str, str] = field(default_factory=dict)

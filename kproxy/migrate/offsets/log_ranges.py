@@ -12,6 +12,7 @@ from kproxy.migrate.copier.errorcodes import raise_for_code
 from kproxy.migrate.copier.requests import parse_response
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.protocol.records.header import Batch, read_batches
+from kproxy.protocol.wire.api import ApiKey
 
 _FETCH_SIZE = 1024 * 1024
 
@@ -45,11 +46,11 @@ def fetch_batches(
     broker returns less.
     """
     connection = cluster.connect_leader(topic, partition)
-    version = connection.version(requests.FETCH)
+    version = connection.version(ApiKey.FETCH)
     offset = first
     while offset < last:
         body = requests.encode_fetch(version, topic, partition, offset, size=_FETCH_SIZE, wait_ms=0, committed=True)
-        response = parse_response(requests.read_fetch, version, connection.request(requests.FETCH, version, body))
+        response = parse_response(requests.read_fetch, version, connection.request(ApiKey.FETCH, version, body))
         raise_for_code(response.error, f"partition {partition} of {topic}")
         previous_offset, aborted = offset, list(response.aborted)
         for batch in read_batches(memoryview(response.records)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
 EXACT = "exact"  # the record itself
@@ -59,7 +60,7 @@ _TEXTS = {
 
 
 def translate(
-    copied: Mapping[tuple[str, int], CopiedPartition], topic: str, partition: int, position: int, target_topic: str = ""
+    copied: Mapping[TopicPartition, CopiedPartition], topic: str, partition: int, position: int, target_topic: str = ""
 ) -> Position:
     """Translate a position. `target_topic` is the name to show if nothing was copied of this partition."""
     partition_map = copied.get((topic, partition))
@@ -85,7 +86,7 @@ def translate(
 
 
 def translate_past_end(
-    copied: Mapping[tuple[str, int], CopiedPartition],
+    copied: Mapping[TopicPartition, CopiedPartition],
     topic: str,
     partition: int,
     position: int,

@@ -7,17 +7,17 @@ from dataclasses import astuple
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
-from kproxy.migrate.clusters.administration import Admin, error_name
+from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.inventory import Acl, InventoryGap, QuotaEntity
 from kproxy.migrate.copier.state import STATE_PARTITIONS
 from kproxy.migrate.plan.changes import AddPartitions, AlterTopic, Change, CreateAcl, CreateState, CreateTopic, SetQuota
+from kproxy.protocol.wire.errorcodes import ErrorCode, error_name
 
 # Changes in one request.
 BATCH_SIZE = 100
 _PATIENCE_MS = 30_000
 _TOPIC = 2
 _SET, _DELETE = 0, 1
-_NO_TOPIC, _EXISTS = 3, 36
 _STATE_TOPIC_CONFIGS: Mapping[str, str] = {
     "cleanup.policy": "compact",
     "segment.bytes": str(64 << 20),
@@ -98,7 +98,10 @@ class TargetAdmin:
         request = Request(topics=topics, timeout_ms=_PATIENCE_MS, validate_only=validate_only)
         results = {result.name: result for result in self.admin.ask_controller(request).topics}
         return [
-            (results[topic.name].error_code, _error_text(results[topic.name], fine=() if validate_only else (_EXISTS,)))
+            (
+                results[topic.name].error_code,
+                _error_text(results[topic.name], fine=() if validate_only else (ErrorCode.TOPIC_ALREADY_EXISTS,)),
+            )
             for topic in topics
         ]
 
@@ -135,7 +138,7 @@ class TargetAdmin:
 
         request = Request(topic_names=list(topics), timeout_ms=_PATIENCE_MS, max_version=5)
         results = {result.name: result for result in self.admin.ask_controller(request).responses}
-        return [_error_text(results[topic], fine=(_NO_TOPIC,)) for topic in topics]
+        return [_error_text(results[topic], fine=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)) for topic in topics]
 
     # ACLs and quotas
 
@@ -174,7 +177,7 @@ class TargetAdmin:
         from kafka.protocol.metadata import FindCoordinatorRequest
 
         answer = self.admin.ask(FindCoordinatorRequest(key=name, key_type=1, max_version=3))
-        if answer.error_code != 53:
+        if answer.error_code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return []
         return [InventoryGap("to copy in transactions", "", "Write", f"TransactionalId {name}")]
 

@@ -55,7 +55,7 @@ class Undo:
         migration = self._clusters.migration
         topic = migration.state_topic
         cluster = ClusterClient(self._clusters.endpoints.target)
-        error, _ = cluster.refresh_metadata([topic]).topics.get(topic, (3, ()))
+        error = cluster.refresh_metadata([topic]).topic_error(topic)
         cluster.close()
         if error:
             raise ConfigError(f"the target has no topic {topic}: nothing was prepared, or it was undone")

@@ -6,17 +6,19 @@ when the query has ended. By then the first migration's map contains what was co
 
 from __future__ import annotations
 
+import time
 from collections.abc import Set
 
 from kproxy.base.errors import ConfigError, UpstreamError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
-from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition, read_copied_partitions
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.offsets.log_ranges import count_beyond
 from kproxy.migrate.spec.migration import Migration
-from kproxy.migrate.switch.inverse_offset_map import TopicPartition, invert_maps
+from kproxy.migrate.switch.inverse_offset_map import invert_maps
 
 _TIMEOUT = 30.0
 
@@ -51,15 +53,9 @@ def read_inverse_maps(
 
 
 def _read_offsets(cluster: ClusterClient, places: Set[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """Read offsets of all partitions. Raises ConfigError if a partition has no leader that replies."""
-    offsets: dict[TopicPartition, int] = {}
-
-    def ask() -> None:
-        offsets.update(cluster.list_offsets(places - offsets.keys(), timestamp, committed=False))
-        if missing := places - offsets.keys():
-            topic, partition = min(missing)
-            raise UpstreamError("other", f"no broker returned offsets for {topic}-{partition}")
-
-    if places:
-        retry(cluster, ask, _TIMEOUT)
+    """Read offsets of all partitions. Raises UpstreamError if a partition has no leader that replies."""
+    offsets = cluster.list_offsets_until(places, timestamp, time.monotonic() + _TIMEOUT, committed=False)
+    if missing := places - offsets.keys():
+        topic, partition = min(missing)
+        raise UpstreamError("other", f"no broker returned offsets for {topic}-{partition}")
     return offsets

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.inventory import GroupInventory, Inventory
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.spec.migration import INTERNAL_TOPICS, Migration
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.transactions import OpenTransaction
-from kproxy.proxy.switching.caps import is_franz_go, is_kafka_python, is_librdkafka
+from kproxy.proxy.switching.clientsoftware import is_franz_go, is_kafka_python, is_librdkafka
 from kproxy.proxy.switching.producers import ProducerKind
 
 # What Spark's Kafka source calls its groups, and from them Java its clients.
@@ -150,7 +151,7 @@ def check_transactional_ids(source: Collection[str] | None, target: Collection[s
         )
 
 
-def check_producer_ids(producer_ids: Mapping[tuple[str, int], Collection[int]], floor: int) -> Diagnostic | None:
+def check_producer_ids(producer_ids: Mapping[TopicPartition, Collection[int]], floor: int) -> Diagnostic | None:
     """Return a finding if logs on the target have producer ids that the source may assign.
 
     `producer_ids` is by topic and partition. `floor` is above all ids of the source.

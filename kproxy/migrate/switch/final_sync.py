@@ -15,11 +15,12 @@ from functools import wraps
 from typing import Any
 
 from kproxy.base.diagnostic import Diagnostic
-from kproxy.base.errors import KproxyError, UpstreamError
+from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
 from kproxy.migrate.copy.copyrun import CopyRun
@@ -32,7 +33,6 @@ from kproxy.migrate.switch.client_selection import ClientSelection, describe_ope
 from kproxy.migrate.switch.transactions import OpenTransaction, end_transactions, open_transactions
 from kproxy.migrate.verify.runner import run_verification
 
-TopicPartition = tuple[str, int]
 EndOffsets = Mapping[TopicPartition, int]
 
 _RETRY_INTERVAL = 0.1
@@ -330,18 +330,11 @@ class FinalSync:
             time.sleep(_RETRY_INTERVAL)
 
     def _read_offsets(self, timestamp: int, committed: bool, until: float) -> EndOffsets:
-        offsets: dict[TopicPartition, int] = {}
-        while True:
-            missing = [partition_id for partition_id in self.partitions if partition_id not in offsets]
-            try:
-                offsets |= self._source_cluster.list_offsets(missing, timestamp, committed=committed)
-            except UpstreamError:
-                self._source_cluster.invalidate()
-            if len(offsets) == len(self.partitions):
-                return offsets
-            topic, partition = next(partition_id for partition_id in self.partitions if partition_id not in offsets)
-            self._check_deadline(until, f"no broker of the source returned offsets for {topic}-{partition}")
-            time.sleep(_RETRY_INTERVAL)
+        offsets = self._source_cluster.list_offsets_until(self.partitions, timestamp, until, committed=committed)
+        for topic, partition in self.partitions:
+            if (topic, partition) not in offsets:
+                raise FinalSyncError(f"no broker of the source returned offsets for {topic}-{partition}")
+        return offsets
 
     def _read_states(self) -> dict[TopicPartition, PartitionState]:
         retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import SEAL_THRESHOLD, PartitionState, encode_map_piece, parse_key, state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions
 from kproxy.migrate.spec.migration import CopyLimits, Migration, TopicSelection
 from kproxy.migrate.verify.results import VerifiedRange, parse_verified_ranges, verified_key
 
-TopicPartition = tuple[str, int]
 EndOffsets = Mapping[TopicPartition, int]
 StateRecords = Mapping[bytes, bytes]
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kproxy.base.errors import UpstreamError
 from kproxy.base.printable import one_line
-from kproxy.migrate.clusters.administration import Admin, error_name
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.protocol.wire.errorcodes import ErrorCode, error_name
 from kproxy.proxy.switching.parts import MAX_CLIENT_ID
 
 CLASSIC, CONSUMER = "classic", "consumer"
-_GROUP_ENDED = frozenset({16, 69})  # NOT_COORDINATOR, GROUP_ID_NOT_FOUND: it has moved or ended since it was listed
+# It has moved or ended since it was listed.
+_GROUP_ENDED = (ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_ID_NOT_FOUND)
 _BATCH_SIZE = 100
 
 GroupMembers = Mapping[str, frozenset[str]]

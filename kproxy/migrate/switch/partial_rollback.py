@@ -8,17 +8,18 @@ target: such records were not copied back, and would be missing on the source.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
-from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import parse_copied_partitions, read_state
 from kproxy.migrate.journal.switch_journal import ROLLBACK, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.offsets.groupsync import (
@@ -43,8 +44,6 @@ from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 from kproxy.migrate.verify.runner import run_verification
 from kproxy.proxy.switching.parts import Part, unit_name
 from kproxy.proxy.switching.twophase import Work
-
-TopicPartition = tuple[str, int]
 
 _TIMEOUT = 60.0
 _RETRY_INTERVAL = 0.05
@@ -165,23 +164,15 @@ class TargetPositions:
     def _read_offsets(
         self,
         cluster: ClusterClient,
-        places: Collection[TopicPartition],
+        places: Set[TopicPartition],
         timestamp: int,
         until: float,
         *,
         committed: bool = True,
     ) -> dict[TopicPartition, int]:
-        offsets: dict[TopicPartition, int] = {}
-        while missing := [partition_id for partition_id in places if partition_id not in offsets]:
-            try:
-                offsets |= cluster.list_offsets(missing, timestamp, committed=committed)
-            except UpstreamError:
-                cluster.invalidate()
-            if len(offsets) < len(places):
-                if time.monotonic() >= until:
-                    topic, partition = next(partition_id for partition_id in places if partition_id not in offsets)
-                    raise FinalSyncError(f"no broker returned offsets for {topic}-{partition}")
-                time.sleep(_RETRY_INTERVAL)
+        offsets = cluster.list_offsets_until(places, timestamp, until, committed=committed)
+        for topic, partition in places - offsets.keys():
+            raise FinalSyncError(f"no broker returned offsets for {topic}-{partition}")
         return offsets
 
 

@@ -19,6 +19,7 @@ from kproxy.migrate.clusters.endpoints import ClusterEndpoints
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition, parse_copied_partitions, parse_states, read_state
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import CopySpec, build_copy_spec
@@ -143,7 +144,7 @@ class ReverseCopy:
             self._log(f"reverse copy: stays: {text}")
 
 
-def read_settled_ends(bootstrap: str, like: Mapping[tuple[str, int], int], until: float) -> dict[tuple[str, int], int]:
+def read_settled_ends(bootstrap: str, like: Mapping[TopicPartition, int], until: float) -> dict[TopicPartition, int]:
     """Return the ends of these partitions, when no transaction is open in them.
 
     The markers of a transaction are written after its end is acknowledged: an end that was read before is too early,
@@ -183,7 +184,7 @@ class RollbackContinuation:
         """Add the first migration's map, which has positions from before the switch."""
         offsets.copied = compose_maps(dict(offsets.copied), self._forward_maps())
 
-    def _forward_maps(self) -> dict[tuple[str, int], CopiedPartition]:
+    def _forward_maps(self) -> dict[TopicPartition, CopiedPartition]:
         if not hasattr(self, "_maps"):  # it does not change: clients write to the target
             values = read_state(self._endpoints.target, self._forward.name)
             reverse_values = read_state(self._endpoints.source, self._reverse.name)

@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kproxy.base.errors import KproxyError, UpstreamError
-from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError, error_name
+from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.producer import TransactionalProducer
+from kproxy.protocol.wire.errorcodes import COORDINATOR_MOVES, ErrorCode, error_name
 
 # What must not be ended from here: the copier's own.
 _OWN_PREFIX = "kproxy-migration-"
 _ONGOING = "Ongoing"
-# Coordinators that load or move; ids that have just been forgotten.
-_RETRIABLE, _UNKNOWN = frozenset({14, 15, 16}), 105
 _RETRY_INTERVAL = 0.1
 _MAX_THREADS = 8
 
@@ -53,7 +52,7 @@ def open_transactions(admin: Admin, until: float) -> list[OpenTransaction] | Non
             if on_node:
                 answer = admin.ask(DescribeTransactionsRequest(transactional_ids=list(on_node)), node)
                 for transaction in answer.transaction_states:
-                    if transaction.error_code == _UNKNOWN or (
+                    if transaction.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (
                         not transaction.error_code and transaction.transaction_state != _ONGOING
                     ):
                         del on_node[transaction.transactional_id]  # it has ended meanwhile
@@ -86,7 +85,7 @@ def _list_ids(admin: Admin, node: int, states: Sequence[str], until: float) -> l
 
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
     answer = admin.ask(request, node)
-    while answer.error_code in _RETRIABLE and time.monotonic() < until:
+    while answer.error_code in COORDINATOR_MOVES and time.monotonic() < until:
         time.sleep(_RETRY_INTERVAL)
         answer = admin.ask(request, node)
     if answer.error_code:

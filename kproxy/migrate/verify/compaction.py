@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.migrate.clusters.log_bounds import LogBounds
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.verify.hashing import map_to_source, read_records, record_hash, source_ranges, target_ranges
 from kproxy.migrate.verify.pieces import BLOCK_BITS, PartitionPiece, build_lookup
 
@@ -47,8 +48,8 @@ def explain_missing(
     spark: Any,
     addresses: tuple[str, str],
     pieces: Sequence[PartitionPiece],
-    logs: tuple[Mapping[tuple[str, int], LogBounds], Mapping[tuple[str, int], LogBounds]],
-) -> dict[tuple[str, int], CompactionResult]:
+    logs: tuple[Mapping[TopicPartition, LogBounds], Mapping[TopicPartition, LogBounds]],
+) -> dict[TopicPartition, CompactionResult]:
     """Return the result of each piece, by topic and partition of the source.
 
     `addresses` and `logs`: of the source, then of the target.
@@ -149,7 +150,7 @@ def _last_by_key(frame: Any, keys: Any, side: str) -> Any:
 
 
 def _read_source_log(
-    spark: Any, bootstrap: str, pieces: Sequence[PartitionPiece], logs: Mapping[tuple[str, int], LogBounds]
+    spark: Any, bootstrap: str, pieces: Sequence[PartitionPiece], logs: Mapping[TopicPartition, LogBounds]
 ) -> Any:
     ranges = {piece.where: (logs[piece.where].begin, logs[piece.where].end) for piece in pieces}
     return read_records(spark, bootstrap, ranges).selectExpr(
@@ -161,7 +162,7 @@ def _read_target_log(
     spark: Any,
     bootstrap: str,
     pieces: Sequence[PartitionPiece],
-    logs: Mapping[tuple[str, int], LogBounds],
+    logs: Mapping[TopicPartition, LogBounds],
     run_lookup: Any,
     places: Any,
 ) -> Any:

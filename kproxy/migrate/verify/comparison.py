@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from kproxy.migrate.clusters.log_bounds import LogBounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.verify.differences import EXTRA, Difference, RecordDigest
 from kproxy.migrate.verify.pieces import PartitionPiece, source_offset, whole_partition
@@ -46,12 +47,12 @@ class PartitionComparison:
     """Records after the last copied one that kproxy did not copy."""
 
     @property
-    def where(self) -> tuple[str, int]:
+    def where(self) -> TopicPartition:
         """The topic and partition on the source."""
         return self.copied.topic, self.copied.partition
 
     @property
-    def target_where(self) -> tuple[str, int]:
+    def target_where(self) -> TopicPartition:
         return self.copied.target_topic, self.copied.partition
 
     def add_unknown(self, unknown: UnknownRecords | str) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kproxy.base.errors import ConfigError, UpstreamError
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.verify.differences import BytesDigest, Difference, RecordComparison, RecordDigest
 from kproxy.migrate.verify.pieces import BLOCK_BITS, EXTRA, BlockSums, PartitionPiece, RunLookup, build_lookup
 
-Ranges = Mapping[tuple[str, int], tuple[int, int]]
+Ranges = Mapping[TopicPartition, tuple[int, int]]
 
 # Includes the names of headers, their values, and which values are null. Most records have no headers, for which Spark
 # would otherwise interpret code.
@@ -119,7 +120,7 @@ def read_both_sides(spark: Any, source: str, target: str, pieces: Sequence[Parti
     return source_frame, target_frame
 
 
-Side = dict[tuple[str, int], dict[int, BlockSums]]
+Side = dict[TopicPartition, dict[int, BlockSums]]
 
 
 def hash_blocks(spark: Any, source: str, target: str, pieces: Sequence[PartitionPiece]) -> tuple[Side, Side]:
@@ -163,14 +164,14 @@ def _digest_expression(name: str, show_bytes: bool) -> str:
 
 def _read_digests(
     spark: Any, bootstrap: str, ranges: Ranges, show_bytes: bool
-) -> dict[tuple[str, int], list[RecordDigest]]:
+) -> dict[TopicPartition, list[RecordDigest]]:
     headers = f"transform(headers, one -> struct(one.key, {_digest_expression('one.value', show_bytes)}))"
     frame = read_records(spark, bootstrap, ranges).selectExpr(
         *("topic", "partition", "offset", "unix_micros(timestamp)"),
         *(_digest_expression(name, show_bytes) for name in ("key", "value")),
         headers,
     )
-    records: dict[tuple[str, int], list[RecordDigest]] = {topic_partition: [] for topic_partition in ranges}
+    records: dict[TopicPartition, list[RecordDigest]] = {topic_partition: [] for topic_partition in ranges}
     for topic, partition, offset, timestamp, key, value, headers_row in frame.collect():
         pairs = tuple((name, _parse_digest(data)) for name, data in headers_row or ())
         records[topic, partition].append(

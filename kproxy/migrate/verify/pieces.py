@@ -14,6 +14,7 @@ from itertools import zip_longest
 from zlib import crc32
 
 from kproxy.migrate.copier.offsetmap import OffsetMap
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 
 BLOCK_BITS = 14
@@ -38,12 +39,12 @@ class PartitionPiece:
     map: OffsetMap = field(compare=False, repr=False)
 
     @property
-    def where(self) -> tuple[str, int]:
+    def where(self) -> TopicPartition:
         """The topic and partition on the source."""
         return self.topic, self.partition
 
     @property
-    def target_where(self) -> tuple[str, int]:
+    def target_where(self) -> TopicPartition:
         return self.target_topic, self.partition
 
     def runs(self) -> Iterator[Run]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import parse_key, state_key
 from kproxy.migrate.verify.differences import Difference
 
@@ -60,12 +61,12 @@ class VerifiedRange:
             return None
 
 
-def verified_key(where: tuple[str, int]) -> bytes:
+def verified_key(where: TopicPartition) -> bytes:
     """Return the key of the range of a partition."""
     return state_key("verified", *where)
 
 
-def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[tuple[str, int], VerifiedRange]:
+def parse_verified_ranges(values: Mapping[bytes, bytes]) -> dict[TopicPartition, VerifiedRange]:
     """Return the verified ranges from the values of the state topic."""
     ranges = {}
     for key, value in values.items():

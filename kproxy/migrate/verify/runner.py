@@ -8,6 +8,7 @@ from typing import Any
 
 from kproxy.migrate.clusters.topic_identities import migrated_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions, parse_states, read_state_topic
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import read_last_switch
@@ -20,8 +21,6 @@ from kproxy.migrate.verify.results import (
 )
 from kproxy.migrate.verify.trailing_records import CopiedEnd
 from kproxy.migrate.verify.verification import Verification
-
-TopicPartition = tuple[str, int]
 
 # How long a leader may be missing, in seconds.
 _TIMEOUT = 30.0

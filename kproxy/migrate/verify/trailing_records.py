@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.base.errors import KproxyError, WireError
+from kproxy.base.errors import KproxyError, UpstreamError, WireError
 from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState
 from kproxy.migrate.offsets.log_ranges import count_in_range, fetch_batches
 from kproxy.migrate.verify.comparison import PartitionComparison, UnknownRecords, uncopied_partition
@@ -22,8 +23,6 @@ from kproxy.migrate.verify.differences import BytesDigest, RecordDigest
 from kproxy.migrate.verify.hashing import HASH_DIGITS, HEAD_SIZE
 from kproxy.protocol.records.decoding import decode_records
 from kproxy.protocol.records.header import Batch
-
-TopicPartition = tuple[str, int]
 
 # Maximum number of records that are counted in a partition.
 MAX_COUNTED = 100_000
@@ -65,22 +64,16 @@ class CopiedEnd:
 
 def list_log_offsets(cluster: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogOffsets]:
     """Return the offsets of these partitions, without those whose leader returns none for half a minute."""
-    partitions_set = set(partitions)
-    offsets: dict[TopicPartition, LogOffsets] = {}
-    deadline = time.monotonic() + _TIMEOUT
-    while missing := partitions_set - offsets.keys():
-        stable = cluster.list_offsets(missing, requests.LATEST)
-        high = cluster.list_offsets(missing, requests.LATEST, committed=False)
-        begin = cluster.list_offsets(missing, requests.EARLIEST)
-        for topic_partition in missing & stable.keys() & high.keys() & begin.keys():
-            offsets[topic_partition] = LogOffsets(
-                begin[topic_partition], stable[topic_partition], max(stable[topic_partition], high[topic_partition])
-            )
-        if partitions_set <= offsets.keys() or time.monotonic() >= deadline:
-            break
-        time.sleep(_POLL_INTERVAL)
-        cluster.invalidate()
-    return offsets
+    wanted, until = set(partitions), time.monotonic() + _TIMEOUT
+    stable = cluster.list_offsets_until(wanted, requests.LATEST, until)
+    high = cluster.list_offsets_until(stable, requests.LATEST, until, committed=False)
+    begin = cluster.list_offsets_until(high, requests.EARLIEST, until)
+    if wanted and not begin:
+        raise UpstreamError("other", "no broker of the target returned offsets")
+    return {
+        partition: LogOffsets(first, stable[partition], max(stable[partition], high[partition]))
+        for partition, first in begin.items()
+    }
 
 
 def find_unknown_records(

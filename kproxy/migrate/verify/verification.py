@@ -16,6 +16,7 @@ from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.log_bounds import find_compacted_topics, read_log_bounds
 from kproxy.migrate.clusters.topic_identities import MigratedTopic, describe_changes, learn_topics
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
+from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.copy.sparksession import tuned_for_short_job
 from kproxy.migrate.spec.migration import SOURCE, TARGET
@@ -37,7 +38,6 @@ from kproxy.migrate.verify.results import LagSample, VerificationReport, Verifie
 from kproxy.migrate.verify.trailing_records import CopiedEnd, check_tails
 
 T = TypeVar("T")
-TopicPartition = tuple[str, int]
 # Receives the verified ranges after each job, unless it is a sampling.
 SaveRanges = Callable[[Mapping[TopicPartition, VerifiedRange]], None]
 # Maximum number of first differences.

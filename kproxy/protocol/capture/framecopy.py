@@ -1,17 +1,21 @@
-"""Copying one frame by its plan, from chunks of any size.
+"""Copying one frame by its message definition, from chunks of any size.
 
 Of a redacted field, no byte is kept, however long it is; so the copy of a Fetch response of 100 MB has some hundred
-bytes. Each step is taken whole or not at all; strings and redacted fields may end in any later chunk. The memory is
-bounded: the copy itself, at most `MAX_COPY` bytes and the length of one chunk, and ten bytes that wait for the next
-chunk.
+bytes. The memory is bounded: the copy itself, at most `MAX_COPY` bytes and the length of one chunk, and ten bytes that
+wait for the next chunk.
+
+A plan is compiled once for each API and version. It is a generator function, which continues with each chunk.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable
+from functools import cache
 from struct import pack
 
-from kproxy.protocol.capture import copyplan as op
-from kproxy.protocol.capture.copyplan import CopyPlan
+from kproxy.protocol.capture.redaction import is_redacted
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message
 from kproxy.protocol.wire.primitives import (
     INT16,
     INT32,
@@ -19,6 +23,7 @@ from kproxy.protocol.wire.primitives import (
     Buffer,
     Underflow,
     malformed,
+    read_size,
     read_uvarint,
     uvarint,
 )
@@ -26,6 +31,8 @@ from kproxy.protocol.wire.primitives import (
 MAX_COPY = 1024 * 1024
 """The largest copy, in bytes: Metadata of some ten thousand partitions."""
 
+# Versions that Kafka 4 serves no more, so that the definitions do not list them as valid. They still describe them.
+_OLDER = frozenset({"ProduceRequest", "ProduceResponse", "FetchRequest", "FetchResponse"})
 _NULL = {0: b"\x00", 2: b"\xff\xff", 4: b"\xff\xff\xff\xff"}
 _EMPTY = {0: b"\x01", 2: b"\x00\x00", 4: b"\x00\x00\x00\x00"}
 # Wireshark's dissector calls a Produce request malformed that has no batch where one must be. So the copy has a batch
@@ -33,23 +40,12 @@ _EMPTY = {0: b"\x01", 2: b"\x00\x00", 4: b"\x00\x00\x00\x00"}
 _BATCH = pack(">qiibIhiqqqhii", 0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
 _NO_RECORDS = {0: uvarint(len(_BATCH) + 1) + _BATCH, 4: INT32.pack(len(_BATCH)) + _BATCH}
 
+_Running = Generator[None, None, None]
+CopyPlan = Callable[["FrameCopy"], _Running]
+
 
 class CopyTooLong(Exception):
     """The copy would have more than `MAX_COPY` bytes."""
-
-
-class _TagSection:
-    """A tag section that the copy is in.
-
-    `left` is the number of fields still to come, `copied` of those in the copy; that count belongs at `at` of the copy.
-    The current field ends at `ends` of the frame, and its size belongs at `size_at` of the copy.
-    """
-
-    __slots__ = ("after", "at", "begins", "copied", "ends", "left", "size_at")
-
-    def __init__(self, left: int, at: int, begins: dict[int, int], after: int) -> None:
-        self.left, self.at, self.begins, self.after = left, at, begins, after
-        self.copied = self.ends = self.size_at = 0
 
 
 class FrameCopy:
@@ -59,173 +55,229 @@ class FrameCopy:
     that of a Produce request, once it has arrived; `done` is true after the last field.
     """
 
-    __slots__ = (
-        "_consumed",
-        "_copying",
-        "_left",
-        "_loops",
-        "_sections",
-        "_step",
-        "_steps",
-        "_tail",
-        "acks",
-        "done",
-        "left_out",
-        "out",
-    )
-
     def __init__(self, plan: CopyPlan) -> None:
-        self._steps = plan
-        self._step = 0
-        self._left = 0  # bytes of the current field that are still to be copied or skipped
-        self._copying = False
-        self._loops: list[int] = []  # elements left, of each array that it is in
-        self._sections: list[_TagSection] = []
-        self._tail = b""  # the beginning of a step
-        self._consumed = 0  # bytes of the frame, without the tail
         self.out = bytearray()
         self.left_out = 0
         self.acks: int | None = None
         self.done = False
+        self._buffer: Buffer = b""  # the last chunk, behind bytes that were not enough for a field
+        self._at = 0
+        self._before = 0  # bytes of the frame before the buffer
+        self._running = plan(self)
 
     def feed(self, chunk: Buffer) -> None:
         """Take the next bytes of the frame, behind its size.
 
         Raises WireError if they do not match the plan, and CopyTooLong; after that, the object must not be used.
         """
-        at, end = 0, len(chunk)
-        if self._left:
-            at = self._move(chunk, 0, end)
-        elif self._tail:
-            chunk = self._tail + bytes(chunk)
-            end = len(chunk)
-        if not self._left:
-            at = self._take_steps(chunk, at, end)
-        self._consumed += at
-        self._tail = bytes(chunk[at:end])
-        if self.done and self._tail:
-            raise malformed("a frame continues after its last field")
+        left = self._buffer[self._at :]
+        self._before += self._at
+        self._buffer, self._at = bytes(left) + chunk if left else chunk, 0
+        if next(self._running, self) is self:
+            self.done = True
+            if self._at < len(self._buffer):
+                raise malformed("a frame continues after its last field")
+        self._buffer, self._at, self._before = bytes(self._buffer[self._at :]), 0, self._before + self._at
+        self._check_length()
+
+    def _check_length(self) -> None:
         if len(self.out) > MAX_COPY:
             raise CopyTooLong
 
-    def _move(self, chunk: Buffer, at: int, end: int) -> int:
-        """Copy or skip the `_left` bytes from here on, as far as they have arrived; return the index behind them."""
-        stop = min(end, at + self._left)
-        if self._copying:
-            self.out += chunk[at:stop]
+    @property
+    def position(self) -> int:
+        """The index in the frame of the next byte."""
+        return self._before + self._at
+
+    def move(self, size: int, *, copied: bool = True) -> _Running:
+        """Copy or skip this many bytes."""
+        while size:
+            part = self._buffer[self._at : self._at + size]
+            if copied:
+                self.out += part
+            else:
+                self.left_out += len(part)
+            self._at += len(part)
+            size -= len(part)
+            if size:
+                yield
+
+    def size(self, width: int, nullable: bool = False) -> Generator[None, None, int]:
+        """Read a size or a count, -1 for null."""
+        while True:
+            try:
+                size, self._at = read_size(self._buffer, self._at, len(self._buffer), width, nullable)
+                return size
+            except Underflow:
+                yield
+
+    def uvarint(self) -> Generator[None, None, int]:
+        while True:
+            try:
+                number, self._at = read_uvarint(self._buffer, self._at, len(self._buffer))
+                return number
+            except Underflow:
+                yield
+
+    def count(self, width: int, nullable: bool) -> Generator[None, None, int]:
+        """Copy a count, and return it, 0 for null."""
+        self._check_length()
+        count = yield from self.size(width, nullable)
+        if count < 0:
+            self.out += _NULL[width]
         else:
-            self.left_out += stop - at
-        self._left -= stop - at
-        return stop
+            self.out += uvarint(count + 1) if width == 0 else INT32.pack(count)
+        return max(0, count)
 
-    def _take_steps(self, chunk: Buffer, at: int, end: int) -> int:  # noqa: C901  # a branch per op
-        """Take steps until one needs more bytes than there are; return the index of the first byte not taken."""
-        steps, step, out = self._steps, self._step, self.out
-        try:
-            while len(out) <= MAX_COPY:
-                code, a, b = steps[step]
-                size, after = 0, at
-                if code == op.FIXED:
-                    size = a
-                elif code in (op.TEXT, op.EMPTIED, op.RECORDS):
-                    size, after = _read_size(chunk, at, end, a, b)
-                    if code == op.RECORDS and size > 0:
-                        out += _NO_RECORDS[a]
-                    elif code == op.TEXT:
-                        if size > MAX_STRING:
-                            raise malformed("a string is longer than Kafka allows")
-                        out += chunk[at:after]
-                    else:
-                        out += _NULL[a] if size < 0 else _EMPTY[a]
-                    size = max(0, size)
-                elif code == op.ARRAY:
-                    nullable, behind = b
-                    count, after = _read_size(chunk, at, end, a, nullable)
-                    out += chunk[at:after]
-                    at = after
-                    if count <= 0:
-                        step = behind
-                        continue
-                    self._loops.append(count)
-                elif code == op.NEXT:
-                    if self._loops[-1] > 1:
-                        self._loops[-1] -= 1
-                        step = a
-                        continue
-                    self._loops.pop()
-                elif code == op.TAGS:
-                    count, after = read_uvarint(chunk, at, end)
-                    at = after
-                    if not count:
-                        out.append(0)
-                        step = b
-                        continue
-                    self._sections.append(_TagSection(count, len(out), a, b))
-                elif code == op.TAG:
-                    section = self._sections[-1]
-                    if not section.left:
-                        self._sections.pop()
-                        out[section.at : section.at] = uvarint(section.copied)
-                        step = section.after
-                        continue
-                    number, after = read_uvarint(chunk, at, end)
-                    size, after = read_uvarint(chunk, after, end)
-                    section.left -= 1
-                    begin = section.begins.get(number)
-                    if begin is not None:
-                        at = after
-                        section.copied += 1
-                        out += uvarint(number)
-                        section.size_at, section.ends = len(out), self._consumed + at + size
-                        step = begin
-                        continue
-                    step -= 1  # the step after this one is this one again
-                elif code == op.TAG_END:
-                    section = self._sections[-1]
-                    if self._consumed + at != section.ends:
-                        raise malformed("a tagged field does not end where its size says")
-                    out[section.size_at : section.size_at] = uvarint(len(out) - section.size_at)
-                    step = a
+
+class _CopyCompiler:
+    def __init__(self, definition: MessageDefinition, version: int) -> None:
+        self._name, self._version = definition.name, version
+        self._flexible = version in definition.flexible
+
+    def compile(self, fields: tuple[Field, ...], key: int, *, of_request: bool) -> CopyPlan:
+        body, header_tags = self._struct(fields), self._struct(())
+        has_tags = self._flexible and (of_request or key != ApiKey.API_VERSIONS)  # KIP-511
+
+        def copy_frame(copy: FrameCopy) -> _Running:
+            yield from copy.move(8 if of_request else 4)  # API key and version, correlation id
+            if of_request:
+                yield from _copy_text(copy, 2, True)  # the client id
+            if has_tags:
+                yield from header_tags(copy)
+            yield from body(copy)
+
+        return copy_frame
+
+    def _struct(self, fields: Iterable[Field]) -> CopyPlan:
+        steps: list[int | CopyPlan] = []  # a number of bytes, or the plan of a field
+        tagged: dict[int, CopyPlan] = {}
+        for field in fields:
+            if self._version not in field.versions:
+                continue
+            if field.tag is not None and self._version in field.tagged:
+                tagged[field.tag] = self._field(field)
+            elif field.type in SIZES and not self._is_acks(field):
+                before = steps.pop() if steps and isinstance(steps[-1], int) else 0
+                assert isinstance(before, int)
+                steps.append(before + SIZES[field.type])
+            else:
+                steps.append(self._field(field))
+        flexible = self._flexible
+
+        def copy_struct(copy: FrameCopy) -> _Running:
+            for step in steps:
+                yield from copy.move(step) if isinstance(step, int) else step(copy)
+            if flexible:
+                yield from copy_tags(copy)
+
+        def copy_tags(copy: FrameCopy) -> _Running:
+            start, known = len(copy.out), 0
+            for _ in range((yield from copy.uvarint())):
+                tag = yield from copy.uvarint()
+                size = yield from copy.uvarint()
+                if tag not in tagged:
+                    yield from copy.move(size, copied=False)
                     continue
-                elif code == op.MAYBE:
-                    if at >= end:
-                        raise Underflow
-                    out.append(chunk[at])
-                    at += 1
-                    step = step + 1 if chunk[at - 1] < 0x80 else a
-                    continue
-                elif code == op.ACKS:
-                    if end - at < 2:
-                        raise Underflow
-                    (self.acks,) = INT16.unpack_from(chunk, at)
-                    size = 2
-                else:  # STOP
-                    self.done = True
-                    return at
-                step += 1
-                at = after
-                if size:
-                    self._left, self._copying = size, code in (op.FIXED, op.TEXT, op.ACKS)
-                    at = self._move(chunk, at, end)
-                    if self._left:
-                        return at
-            return at
-        except Underflow:  # every branch above reads before it changes anything
-            return at
-        finally:
-            self._step = step
+                known += 1
+                copy.out += uvarint(tag)
+                content, end = len(copy.out), copy.position + size
+                yield from tagged[tag](copy)
+                if copy.position != end:
+                    raise malformed("a tagged field does not end where its size says")
+                copy.out[content:content] = uvarint(len(copy.out) - content)
+            copy.out[start:start] = uvarint(known)
+
+        return copy_struct
+
+    def _is_acks(self, field: Field) -> bool:
+        return self._name == "ProduceRequest" and field.name == "Acks"
+
+    def _field(self, field: Field) -> CopyPlan:
+        nullable, flexible = self._version in field.nullable, self._flexible
+        if not field.type.startswith("[]"):
+            plan = self._element(field, field.type, nullable)
+            return _nullable_struct(plan) if field.fields and nullable else plan
+        element = self._element(field, field.type[2:], False)
+        if not flexible and not self._has_size(field):
+            raise ValueError(f"{self._name} v{self._version}: elements of {field.name} have no size")
+
+        def copy_array(copy: FrameCopy) -> _Running:
+            for _ in range((yield from copy.count(0 if flexible else 4, nullable))):
+                copy._check_length()
+                yield from element(copy)
+
+        return copy_array
+
+    def _has_size(self, field: Field) -> bool:
+        """Return whether an element has bytes at all: a count of nothing would be copied without end."""
+        return not field.fields or any(self._version in each.versions for each in field.fields)
+
+    def _element(self, field: Field, kind: str, nullable: bool) -> CopyPlan:
+        if field.fields:
+            return self._struct(field.fields)
+        if self._is_acks(field):
+            return _copy_acks
+        if kind in SIZES:
+            size = SIZES[kind]
+            return lambda copy: copy.move(size)
+        if kind not in ("string", "bytes", "records"):
+            raise ValueError(f"{self._name}: unknown type {field.type}")
+        width = 0 if self._flexible else 2 if kind == "string" else 4
+        if kind != "records" and not is_redacted(self._name, field):
+            return lambda copy: _copy_text(copy, width, nullable)
+        substitute = _NO_RECORDS[width] if kind == "records" else _EMPTY[width]
+
+        def empty(copy: FrameCopy) -> _Running:
+            size = yield from copy.size(width, nullable)
+            copy.out += substitute if size > 0 else _EMPTY[width] if size == 0 else _NULL[width]
+            yield from copy.move(max(0, size), copied=False)
+
+        return empty
 
 
-def _read_size(chunk: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
-    """Return the size of a string or of bytes, or the count of an array, -1 for null, and the index after it."""
-    if width == 0:
-        size, at = read_uvarint(chunk, at, end)
-        size -= 1
-    else:
-        if end - at < width:
-            raise Underflow
-        (size,) = (INT16 if width == 2 else INT32).unpack_from(chunk, at)
-        at += width
-    if size < -1 or (size == -1 and not nullable):
-        raise malformed("a field that cannot be null has a negative size")
-    return size, at
+def _copy_text(copy: FrameCopy, width: int, nullable: bool) -> _Running:
+    size = yield from copy.size(width, nullable)
+    if size > MAX_STRING:
+        raise malformed("a string is longer than Kafka allows")
+    copy.out += _NULL[width] if size < 0 else uvarint(size + 1) if width == 0 else INT16.pack(size)
+    yield from copy.move(max(0, size))
+
+
+def _copy_acks(copy: FrameCopy) -> _Running:
+    start = len(copy.out)
+    yield from copy.move(2)
+    (copy.acks,) = INT16.unpack_from(copy.out, start)
+
+
+def _nullable_struct(plan: CopyPlan) -> CopyPlan:
+    def copy_struct(copy: FrameCopy) -> _Running:
+        start = len(copy.out)
+        yield from copy.move(1)
+        if copy.out[start] < 0x80:
+            yield from plan(copy)
+
+    return copy_struct
+
+
+@cache
+def _definition(name: str) -> MessageDefinition | None:
+    try:
+        return load_message(name)
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def plan_for(key: int, version: int, *, of_request: bool) -> CopyPlan | None:
+    """Return the plan of a request or response; None if it has no definition.
+
+    Call it only for an API and a version that kproxy passes on: each result is cached.
+    """
+    definition = _definition(f"{APIS[key].name}{'Request' if of_request else 'Response'}")
+    if definition is None:
+        return None
+    older = definition.name in _OLDER and 0 <= version < definition.versions.start
+    if version not in definition.versions and not older:
+        return None
+    return _CopyCompiler(definition, version).compile(definition.fields, key, of_request=of_request)

@@ -18,16 +18,14 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
-from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_HANDSHAKE
+from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy, plan_for
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, read_string, skip_tags
 
 _read_request = Struct(">ihhi").unpack_from  # size, API key, version, correlation id
 _read_response = Struct(">ii").unpack_from
 _REQUEST_HEAD, _RESPONSE_HEAD = 12, 8
-# What error 35 of ApiVersions says: the response is of version 0 (KIP-511).
-_UNSUPPORTED_VERSION = 35
 # Requests without a response that it remembers.
 _MAX_WAITING = 10_000
 _LONGEST_NAME = 100
@@ -157,13 +155,13 @@ class SessionCapture:
             return OUT_OF_STEP
         is_known = api.serves(version)
         self._begin(side, key, version, size, is_known)
-        if key == PRODUCE and side.copy is None:
+        if key == ApiKey.PRODUCE and side.copy is None:
             return OUT_OF_STEP  # whether it has a response, its acks say
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             self._undecided = correlation_id
         else:
             self._waiting.append((key, version, correlation_id))
-        self._tokens = key == SASL_HANDSHAKE and version == 0
+        self._tokens = key == ApiKey.SASL_HANDSHAKE and version == 0
         self._pass_head(side)
         return OUT_OF_STEP if len(self._waiting) > _MAX_WAITING else ""
 
@@ -174,12 +172,12 @@ class SessionCapture:
         key, version, expected = self._waiting[0]
         if size < 4 or correlation_id != expected:
             return OUT_OF_STEP
-        if key == API_VERSIONS and size >= 6:
+        if key == ApiKey.API_VERSIONS and size >= 6:
             if side.needs == _RESPONSE_HEAD:
                 side.needs += 2
                 return ""
             (error,) = INT16.unpack_from(side.head, _RESPONSE_HEAD)
-            version = 0 if error == _UNSUPPORTED_VERSION else version
+            version = 0 if error == ErrorCode.UNSUPPORTED_VERSION else version  # KIP-511
         side.needs = _RESPONSE_HEAD
         self._waiting.popleft()
         self._begin(side, key, version, size, APIS[key].serves(version))
@@ -209,7 +207,7 @@ class SessionCapture:
         else:
             if side.copy.acks is not None and self._undecided is not None and side is self._requests:
                 if side.copy.acks:
-                    self._waiting.append((PRODUCE, side.version, self._undecided))
+                    self._waiting.append((ApiKey.PRODUCE, side.version, self._undecided))
                 self._undecided = None
 
     def _end(self, side: _Direction, now: float) -> None:
@@ -235,7 +233,7 @@ class SessionCapture:
         try:
             client_id, at = read_string(data, _REQUEST_HEAD, end, compact=False, nullable=True)
             self._client_id = _text(client_id)
-            if side.key == API_VERSIONS and side.version >= APIS[API_VERSIONS].flexible:
+            if side.key == ApiKey.API_VERSIONS and side.version >= ApiKey.API_VERSIONS.flexible:
                 name, at = read_string(data, skip_tags(data, at, end), end, compact=True, nullable=False)
                 version, _ = read_string(data, at, end, compact=True, nullable=False)
                 self._software = _text(b" ".join((name or b"", version or b"")))

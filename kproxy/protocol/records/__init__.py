@@ -2,8 +2,7 @@
 
 Nothing here does I/O: bytes come in, bytes and numbers go out. `crc32c` and `cramjam` do the checksums and codecs.
 
-    header              the batches in a Fetch response, their headers and checksums
-    readcommitted       filters batches as a consumer with isolation.level=read_committed does
+    header              the batches of a Fetch response: headers, checksums, and those that read_committed leaves
     varint              the zigzag varints of records
     codecs              gzip, Snappy, LZ4 and Zstandard, as Kafka's clients write them
     decoding            the records of a batch of any magic

@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import features
-from kproxy.protocol.wire.api import API_VERSIONS, APIS
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_uvarint, skip_tags, uvarint
 
-UNSUPPORTED_VERSION = 35
 # The largest ApiVersions response, in bytes; usual ones have a few hundred.
 LIMIT = 256 * 1024
 
@@ -34,7 +34,7 @@ def cap(frame: Buffer, version: int, highest: Mapping[int, int] = TABLE_VERSIONS
     the response is malformed. A response with an error stays as it is, unless it lists versions all the same.
     """
     error = INT16.unpack_from(frame, 8)[0] if len(frame) >= 10 else 0
-    if error not in (0, UNSUPPORTED_VERSION):
+    if error not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
         return bytes(frame)  # it names no versions that a client would use
     try:
         return _cap(frame, 0 if error else version, highest)
@@ -51,7 +51,7 @@ def _cap(frame: Buffer, version: int, highest: Mapping[int, int]) -> bytes:
     if end < 10:
         raise Underflow
     at = 10  # size, correlation id (the header is always version 0), error code
-    flexible = version >= APIS[API_VERSIONS].flexible
+    flexible = version >= ApiKey.API_VERSIONS.flexible
     if flexible:
         count, at = read_uvarint(frame, at, end)
         count -= 1
@@ -94,7 +94,7 @@ def unsupported_version(correlation_id: int) -> bytes:
 
     It has error 35 in version 0, and the versions of ApiVersions itself: the client asks again with one of them.
     """
-    api = APIS[API_VERSIONS]
-    ranges = _RANGE.pack(API_VERSIONS, api.oldest, api.newest)
-    body = INT32.pack(correlation_id) + INT16.pack(UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
+    api = ApiKey.API_VERSIONS
+    ranges = _RANGE.pack(ApiKey.API_VERSIONS, api.oldest, api.newest)
+    body = INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + INT32.pack(1) + ranges
     return INT32.pack(len(body)) + body

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kproxy.base.address import Address
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 
 
 class NodeKind(Enum):
@@ -68,14 +68,14 @@ class EndpointRule:
 
 
 TABLE = (
-    EndpointRule(api.METADATA, "Brokers", range(0, 14), complete=True),
-    EndpointRule(api.FIND_COORDINATOR, None, range(0, 4)),
-    EndpointRule(api.FIND_COORDINATOR, "Coordinators", range(4, 7)),
-    EndpointRule(api.DESCRIBE_CLUSTER, "Brokers", range(0, 3), complete=True),
-    EndpointRule(api.PRODUCE, "NodeEndpoints", range(10, 14), last=True),
-    EndpointRule(api.FETCH, "NodeEndpoints", range(16, 19), last=True),
-    EndpointRule(api.SHARE_FETCH, "NodeEndpoints", range(1, 3), last=True),
-    EndpointRule(api.SHARE_ACKNOWLEDGE, "NodeEndpoints", range(1, 3), last=True),
+    EndpointRule(ApiKey.METADATA, "Brokers", range(0, 14), complete=True),
+    EndpointRule(ApiKey.FIND_COORDINATOR, None, range(0, 4)),
+    EndpointRule(ApiKey.FIND_COORDINATOR, "Coordinators", range(4, 7)),
+    EndpointRule(ApiKey.DESCRIBE_CLUSTER, "Brokers", range(0, 3), complete=True),
+    EndpointRule(ApiKey.PRODUCE, "NodeEndpoints", range(10, 14), last=True),
+    EndpointRule(ApiKey.FETCH, "NodeEndpoints", range(16, 19), last=True),
+    EndpointRule(ApiKey.SHARE_FETCH, "NodeEndpoints", range(1, 3), last=True),
+    EndpointRule(ApiKey.SHARE_ACKNOWLEDGE, "NodeEndpoints", range(1, 3), last=True),
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
-from kproxy.protocol.wire.api import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Underflow, read_string, read_uvarint, skip_tags
 
 _SUPPORTED, _FINALIZED = 0, 2  # tags of ApiVersions responses from version 3 on
@@ -55,8 +55,8 @@ FEATURES = (
     Feature(
         b"transaction.version",
         # 1 changes only what brokers write to their own topic.
-        needs={0: {}, 1: {}, 2: {PRODUCE: 12, TXN_OFFSET_COMMIT: 5, END_TXN: 5}},
-        apis=frozenset({PRODUCE, INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT}),
+        needs={0: {}, 1: {}, 2: {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}},
+        apis=frozenset({ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}),
     ),
 )
 

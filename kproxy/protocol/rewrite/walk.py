@@ -17,7 +17,7 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import walkplan as op
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walkplan import WalkPlan
-from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
+from kproxy.protocol.wire.primitives import INT32, Buffer, Underflow, malformed, read_size, read_string, read_uvarint
 
 # More nodes than any cluster has: the largest that are known have about a thousand brokers. A response that lists nodes
 # names each of them once.
@@ -118,7 +118,9 @@ class Walk:
                 if code == op.SKIP:
                     size = a
                 elif code == op.SIZED:
-                    size, at = _read_size(buffer, at, end, a, b)
+                    size, at = read_size(buffer, at, end, a, b)
+                    if size < 0:
+                        size = 0
                 elif code == op.TAG:
                     if not self._tags_left:
                         step = self._after_tags
@@ -144,8 +146,8 @@ class Walk:
                     at = self._tag_section(buffer, at, end, base, a, b)
                 elif code == op.ARRAY:
                     nullable, after = b
-                    count, at = _read_count(buffer, at, end, a, nullable)
-                    if not count:
+                    count, at = read_size(buffer, at, end, 0 if a else 4, nullable)
+                    if count <= 0:
                         step = after
                         continue
                     self._loops.append(count)
@@ -242,25 +244,3 @@ class Walk:
         (port,) = INT32.unpack_from(key, len(key) - 4)
         self.endpoints.append(Endpoint(self.kind, node_id, Address(host, port)))
         return len(self.endpoints) - 1
-
-
-def _read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
-    """Return the size of a string or of bytes (0 for null), and the index after it."""
-    if width == 0:
-        size, at = read_uvarint(buffer, at, end)
-        size -= 1
-    else:
-        if end - at < width:
-            raise Underflow
-        (size,) = (INT16 if width == 2 else INT32).unpack_from(buffer, at)
-        at += width
-    if size >= 0:
-        return size, at
-    if size == -1 and nullable:
-        return 0, at
-    raise malformed("a field that cannot be null has a negative size")
-
-
-def _read_count(buffer: Buffer, at: int, end: int, compact: bool, nullable: bool) -> tuple[int, int]:
-    """Return the number of an array's elements (0 for null), and the index after it."""
-    return _read_size(buffer, at, end, 0 if compact else 4, nullable)

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.protocol.rewrite.endpoints import EndpointRule, rule_for
 from kproxy.protocol.rewrite.plain import PlainElement, PlainResponse
 from kproxy.protocol.wire.api import APIS
-from kproxy.protocol.wire.definitions import Field, MessageDefinition, load_message
+from kproxy.protocol.wire.definitions import SIZES, Field, MessageDefinition, load_message
 
 # Operations. `a` and `b` mean:
 SKIP = 0  # a bytes of fixed size
@@ -32,7 +32,6 @@ PLAIN = 11  # before an element: hop over plain ones. a: a PlainElement, b: step
 # The types of `a` and `b` depend on the operation.
 WalkStep = tuple[int, Any, Any]
 
-_FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "uuid": 16}
 _ENDPOINT_FIELDS = ({"NodeId", "BrokerId"}, {"Host"}, {"Port"})
 
 
@@ -114,11 +113,11 @@ class _WalkCompiler:
 
     def _field(self, field: Field) -> None:
         nullable = self.version in field.nullable
-        if field.type in _FIXED:
+        if field.type in SIZES:
             if field.name == "EndpointType":
                 self.steps.append((KIND, None, None))
             else:
-                self._skip(_FIXED[field.type])
+                self._skip(SIZES[field.type])
         elif field.type == "string":
             self.steps.append((SIZED, 0 if self.compact else 2, nullable))
         elif field.type in ("bytes", "records"):
@@ -151,7 +150,7 @@ class _WalkCompiler:
     def _plain_element(self, field: Field) -> PlainElement | None:
         """Return the shape of a plain element of the array, if its fields have that form."""
         present_fields = [f for f in field.fields if self.version in f.versions and not self._is_tagged(f)]
-        fixed = [_FIXED.get(f.type, 0) for f in present_fields]
+        fixed = [SIZES.get(f.type, 0) for f in present_fields]
         if not self.compact or fixed.count(0) != 2 or fixed[-1]:
             return None
         at = fixed.index(0)
@@ -165,7 +164,7 @@ class _WalkCompiler:
     def plain_response(self) -> PlainResponse | None:
         """Return the shape of a response without endpoints and other tagged fields, if it has the usual form."""
         present_fields = [f for f in self.definition.fields if self.version in f.versions and not self._is_tagged(f)]
-        fixed = [_FIXED.get(f.type, 0) for f in present_fields]
+        fixed = [SIZES.get(f.type, 0) for f in present_fields]
         if (
             not self.compact
             or not self.rule.last
@@ -187,7 +186,7 @@ class _WalkCompiler:
         if not self.rule.complete:
             return 0
         first = next(f for f in self.definition.fields if self.version in f.versions)
-        throttle = _FIXED[first.type] if first.name == "ThrottleTimeMs" else 0
+        throttle = SIZES[first.type] if first.name == "ThrottleTimeMs" else 0
         return 8 + self.compact + throttle  # size, correlation id, count of tagged fields
 
     def _tags(self, endpoints: Field | None = None) -> None:

@@ -11,126 +11,132 @@ with Kafka's classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
 
 NEVER = 0x7FFF
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One API: its key, its name, the versions kproxy passes on, the first flexible version."""
+class ApiKey(IntEnum):
+    """An API: its key, the newest version that kproxy passes on, the first flexible one, and the oldest, mostly 0."""
 
-    key: int
-    name: str
     newest: int
     flexible: int
-    oldest: int = 0
+    oldest: int
+
+    def __new__(cls, key: int, newest: int, flexible: int, oldest: int = 0) -> Self:
+        api = int.__new__(cls, key)
+        api._value_ = key
+        api.newest, api.flexible, api.oldest = newest, flexible, oldest
+        return api
+
+    @property
+    def name(self) -> str:
+        """The name in Kafka's message definitions, such as `FindCoordinator`."""
+        return self._name_.title().replace("_", "")
 
     def serves(self, version: int) -> bool:
         """Return whether kproxy passes on requests of this version."""
         return self.oldest <= version <= self.newest
 
+    def is_flexible(self, version: int) -> bool:
+        """Return whether this version has compact types and tagged fields."""
+        return version >= self.flexible
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, LIST_GROUPS = 0, 1, 2, 3, 10, 16
-SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE, DESCRIBE_CLUSTER = 17, 18, 32, 36, 60
-SHARE_FETCH, SHARE_ACKNOWLEDGE, DESCRIBE_QUORUM = 78, 79, 55
-INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT = 22, 26, 28
+    # Left out: APIs that only brokers and controllers use, with addresses in their responses that
+    # no client connects to: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6) and ControlledShutdown (7)
+    # of the ZooKeeper age, UpdateRaftVoter (82). Vote, BeginQuorumEpoch, EndQuorumEpoch and FetchSnapshot
+    # end at version 0 here, which has no addresses yet (KIP-853 added them in version 1).
+    PRODUCE = 0, 13, 9
+    FETCH = 1, 18, 12
+    LIST_OFFSETS = 2, 11, 6
+    METADATA = 3, 13, 9
+    OFFSET_COMMIT = 8, 10, 8
+    OFFSET_FETCH = 9, 10, 6
+    FIND_COORDINATOR = 10, 6, 3
+    JOIN_GROUP = 11, 9, 6
+    HEARTBEAT = 12, 4, 4
+    LEAVE_GROUP = 13, 5, 4
+    SYNC_GROUP = 14, 5, 4
+    DESCRIBE_GROUPS = 15, 6, 5
+    LIST_GROUPS = 16, 5, 3
+    SASL_HANDSHAKE = 17, 1, NEVER
+    API_VERSIONS = 18, 4, 3
+    CREATE_TOPICS = 19, 7, 5
+    DELETE_TOPICS = 20, 6, 4
+    DELETE_RECORDS = 21, 2, 2
+    INIT_PRODUCER_ID = 22, 6, 2
+    OFFSET_FOR_LEADER_EPOCH = 23, 4, 4
+    ADD_PARTITIONS_TO_TXN = 24, 5, 3
+    ADD_OFFSETS_TO_TXN = 25, 4, 3
+    END_TXN = 26, 5, 3
+    WRITE_TXN_MARKERS = 27, 2, 1
+    TXN_OFFSET_COMMIT = 28, 5, 3
+    DESCRIBE_ACLS = 29, 3, 2
+    CREATE_ACLS = 30, 3, 2
+    DELETE_ACLS = 31, 3, 2
+    DESCRIBE_CONFIGS = 32, 4, 4
+    ALTER_CONFIGS = 33, 2, 2
+    ALTER_REPLICA_LOG_DIRS = 34, 2, 2
+    DESCRIBE_LOG_DIRS = 35, 5, 2
+    SASL_AUTHENTICATE = 36, 2, 2
+    CREATE_PARTITIONS = 37, 3, 2
+    CREATE_DELEGATION_TOKEN = 38, 3, 2
+    RENEW_DELEGATION_TOKEN = 39, 2, 2
+    EXPIRE_DELEGATION_TOKEN = 40, 2, 2
+    DESCRIBE_DELEGATION_TOKEN = 41, 3, 2
+    DELETE_GROUPS = 42, 2, 2
+    ELECT_LEADERS = 43, 2, 2
+    INCREMENTAL_ALTER_CONFIGS = 44, 1, 1
+    ALTER_PARTITION_REASSIGNMENTS = 45, 1, 0
+    LIST_PARTITION_REASSIGNMENTS = 46, 0, 0
+    OFFSET_DELETE = 47, 0, NEVER
+    DESCRIBE_CLIENT_QUOTAS = 48, 1, 1
+    ALTER_CLIENT_QUOTAS = 49, 1, 1
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, 0
+    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, 0
+    VOTE = 52, 0, 0
+    BEGIN_QUORUM_EPOCH = 53, 0, 1
+    END_QUORUM_EPOCH = 54, 0, 1
+    DESCRIBE_QUORUM = 55, 2, 0
+    ALTER_PARTITION = 56, 3, 0
+    UPDATE_FEATURES = 57, 2, 0
+    ENVELOPE = 58, 0, 0
+    FETCH_SNAPSHOT = 59, 0, 0
+    DESCRIBE_CLUSTER = 60, 2, 0
+    DESCRIBE_PRODUCERS = 61, 0, 0
+    BROKER_REGISTRATION = 62, 4, 0
+    BROKER_HEARTBEAT = 63, 2, 0
+    UNREGISTER_BROKER = 64, 0, 0
+    DESCRIBE_TRANSACTIONS = 65, 0, 0
+    LIST_TRANSACTIONS = 66, 2, 0
+    ALLOCATE_PRODUCER_IDS = 67, 0, 0
+    CONSUMER_GROUP_HEARTBEAT = 68, 1, 0
+    CONSUMER_GROUP_DESCRIBE = 69, 1, 0
+    CONTROLLER_REGISTRATION = 70, 0, 0
+    GET_TELEMETRY_SUBSCRIPTIONS = 71, 0, 0
+    PUSH_TELEMETRY = 72, 0, 0
+    ASSIGN_REPLICAS_TO_DIRS = 73, 0, 0
+    LIST_CONFIG_RESOURCES = 74, 1, 0
+    DESCRIBE_TOPIC_PARTITIONS = 75, 0, 0
+    SHARE_GROUP_HEARTBEAT = 76, 1, 0
+    SHARE_GROUP_DESCRIBE = 77, 1, 0
+    # Version 0 was early access (Kafka 4.0) with another layout; no released client needs it.
+    SHARE_FETCH = 78, 2, 0, 1
+    SHARE_ACKNOWLEDGE = 79, 2, 0, 1
+    ADD_RAFT_VOTER = 80, 1, 0
+    REMOVE_RAFT_VOTER = 81, 0, 0
+    INITIALIZE_SHARE_GROUP_STATE = 83, 0, 0
+    READ_SHARE_GROUP_STATE = 84, 0, 0
+    WRITE_SHARE_GROUP_STATE = 85, 1, 0
+    DELETE_SHARE_GROUP_STATE = 86, 0, 0
+    READ_SHARE_GROUP_STATE_SUMMARY = 87, 1, 0
+    STREAMS_GROUP_HEARTBEAT = 88, 0, 0
+    STREAMS_GROUP_DESCRIBE = 89, 0, 0
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90, 1, 0
+    ALTER_SHARE_GROUP_OFFSETS = 91, 0, 0
+    DELETE_SHARE_GROUP_OFFSETS = 92, 0, 0
 
-# Left out: APIs that only brokers and controllers use, with addresses in their responses that
-# no client connects to: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6) and ControlledShutdown (7)
-# of the ZooKeeper age, UpdateRaftVoter (82). Vote, BeginQuorumEpoch, EndQuorumEpoch and FetchSnapshot
-# end at version 0 here, which has no addresses yet (KIP-853 added them in version 1).
-APIS: dict[int, Api] = {
-    api.key: api
-    for api in (
-        Api(0, "Produce", 13, 9),
-        Api(1, "Fetch", 18, 12),
-        Api(2, "ListOffsets", 11, 6),
-        Api(3, "Metadata", 13, 9),
-        Api(8, "OffsetCommit", 10, 8),
-        Api(9, "OffsetFetch", 10, 6),
-        Api(10, "FindCoordinator", 6, 3),
-        Api(11, "JoinGroup", 9, 6),
-        Api(12, "Heartbeat", 4, 4),
-        Api(13, "LeaveGroup", 5, 4),
-        Api(14, "SyncGroup", 5, 4),
-        Api(15, "DescribeGroups", 6, 5),
-        Api(16, "ListGroups", 5, 3),
-        Api(17, "SaslHandshake", 1, NEVER),
-        Api(18, "ApiVersions", 4, 3),
-        Api(19, "CreateTopics", 7, 5),
-        Api(20, "DeleteTopics", 6, 4),
-        Api(21, "DeleteRecords", 2, 2),
-        Api(22, "InitProducerId", 6, 2),
-        Api(23, "OffsetForLeaderEpoch", 4, 4),
-        Api(24, "AddPartitionsToTxn", 5, 3),
-        Api(25, "AddOffsetsToTxn", 4, 3),
-        Api(26, "EndTxn", 5, 3),
-        Api(27, "WriteTxnMarkers", 2, 1),
-        Api(28, "TxnOffsetCommit", 5, 3),
-        Api(29, "DescribeAcls", 3, 2),
-        Api(30, "CreateAcls", 3, 2),
-        Api(31, "DeleteAcls", 3, 2),
-        Api(32, "DescribeConfigs", 4, 4),
-        Api(33, "AlterConfigs", 2, 2),
-        Api(34, "AlterReplicaLogDirs", 2, 2),
-        Api(35, "DescribeLogDirs", 5, 2),
-        Api(36, "SaslAuthenticate", 2, 2),
-        Api(37, "CreatePartitions", 3, 2),
-        Api(38, "CreateDelegationToken", 3, 2),
-        Api(39, "RenewDelegationToken", 2, 2),
-        Api(40, "ExpireDelegationToken", 2, 2),
-        Api(41, "DescribeDelegationToken", 3, 2),
-        Api(42, "DeleteGroups", 2, 2),
-        Api(43, "ElectLeaders", 2, 2),
-        Api(44, "IncrementalAlterConfigs", 1, 1),
-        Api(45, "AlterPartitionReassignments", 1, 0),
-        Api(46, "ListPartitionReassignments", 0, 0),
-        Api(47, "OffsetDelete", 0, NEVER),
-        Api(48, "DescribeClientQuotas", 1, 1),
-        Api(49, "AlterClientQuotas", 1, 1),
-        Api(50, "DescribeUserScramCredentials", 0, 0),
-        Api(51, "AlterUserScramCredentials", 0, 0),
-        Api(52, "Vote", 0, 0),
-        Api(53, "BeginQuorumEpoch", 0, 1),
-        Api(54, "EndQuorumEpoch", 0, 1),
-        Api(55, "DescribeQuorum", 2, 0),
-        Api(56, "AlterPartition", 3, 0),
-        Api(57, "UpdateFeatures", 2, 0),
-        Api(58, "Envelope", 0, 0),
-        Api(59, "FetchSnapshot", 0, 0),
-        Api(60, "DescribeCluster", 2, 0),
-        Api(61, "DescribeProducers", 0, 0),
-        Api(62, "BrokerRegistration", 4, 0),
-        Api(63, "BrokerHeartbeat", 2, 0),
-        Api(64, "UnregisterBroker", 0, 0),
-        Api(65, "DescribeTransactions", 0, 0),
-        Api(66, "ListTransactions", 2, 0),
-        Api(67, "AllocateProducerIds", 0, 0),
-        Api(68, "ConsumerGroupHeartbeat", 1, 0),
-        Api(69, "ConsumerGroupDescribe", 1, 0),
-        Api(70, "ControllerRegistration", 0, 0),
-        Api(71, "GetTelemetrySubscriptions", 0, 0),
-        Api(72, "PushTelemetry", 0, 0),
-        Api(73, "AssignReplicasToDirs", 0, 0),
-        Api(74, "ListConfigResources", 1, 0),
-        Api(75, "DescribeTopicPartitions", 0, 0),
-        Api(76, "ShareGroupHeartbeat", 1, 0),
-        Api(77, "ShareGroupDescribe", 1, 0),
-        # Version 0 was early access (Kafka 4.0) with another layout; no released client needs it.
-        Api(78, "ShareFetch", 2, 0, oldest=1),
-        Api(79, "ShareAcknowledge", 2, 0, oldest=1),
-        Api(80, "AddRaftVoter", 1, 0),
-        Api(81, "RemoveRaftVoter", 0, 0),
-        Api(83, "InitializeShareGroupState", 0, 0),
-        Api(84, "ReadShareGroupState", 0, 0),
-        Api(85, "WriteShareGroupState", 1, 0),
-        Api(86, "DeleteShareGroupState", 0, 0),
-        Api(87, "ReadShareGroupStateSummary", 1, 0),
-        Api(88, "StreamsGroupHeartbeat", 0, 0),
-        Api(89, "StreamsGroupDescribe", 0, 0),
-        Api(90, "DescribeShareGroupOffsets", 1, 0),
-        Api(91, "AlterShareGroupOffsets", 0, 0),
-        Api(92, "DeleteShareGroupOffsets", 0, 0),
-    )
-}
+
+APIS: dict[int, ApiKey] = {api.value: api for api in ApiKey}
+"""The APIs by their keys."""

@@ -12,7 +12,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from struct import calcsize
 from typing import Any
+
+# The types of fixed size, as `struct` formats, and their sizes in bytes.
+FORMATS = {
+    "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
+    "uuid": "16s",
+}  # fmt: skip
+SIZES = {kind: calcsize(">" + form) for kind, form in FORMATS.items()}
 
 _OWN = Path(__file__).with_name("definitions")
 _COMMENT = re.compile(r"(?m)^\s*//.*$")

@@ -1,4 +1,4 @@
-"""Recognising the protocol of a connection that is not Kafka's, by its first bytes.
+"""Connections that do not speak Kafka: recognising their protocol by its first bytes, and the messages for them.
 
 A Kafka connection begins with an int32 size of at most 100 MiB (so a first byte of 0 to 6) and an API key. Sources: RFC
 8446 §5.1 (TLS records), RFC 9112 and 9113 (HTTP), RFC 4253 §4.2 (SSH), RFC 1928 (SOCKS5), the SOCKS4 memo, the PROXY
@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from struct import Struct
 
+from kproxy.base.errors import WireError
 from kproxy.protocol.wire.api import APIS
 
 # The bytes that are enough to tell all of them apart.
@@ -78,3 +79,69 @@ def _is_socks_request(first: bytes) -> bool:
 def _is_socks_refusal(first: bytes) -> bool:
     """Return whether this is the answer of a SOCKS5 server to another protocol: no acceptable method (RFC 1928 §3)."""
     return first == b"\x05\xff"
+
+
+# Messages: which side speaks which protocol, and which setting to change
+
+_CLIENT_SPOKE = {
+    Greeting.TLS: "TLS; kproxy expects plaintext there: set security.protocol to PLAINTEXT"
+    " (or SASL_PLAINTEXT) in the client, or give kproxy a certificate with --client-tls-cert",
+    Greeting.TLS_ALERT: "a TLS alert; kproxy expects plaintext there: set security.protocol to PLAINTEXT in the client",
+    Greeting.HTTP: "HTTP; this is a Kafka port: give it to a Kafka client as bootstrap.servers"
+    " (metrics and status are on the --admin port)",
+    Greeting.SSH: "SSH; this is a Kafka port: give it to a Kafka client as bootstrap.servers",
+    Greeting.SOCKS: "SOCKS; this is a Kafka port, not a SOCKS proxy: set it as bootstrap.servers"
+    " and remove the proxy setting (socksProxyHost) from the client",
+    Greeting.PROXY: "the PROXY protocol; turn it off in the load balancer in front of kproxy (send-proxy)",
+}
+
+_UPSTREAM_SPOKE = {
+    Greeting.TLS: "TLS without being asked; the server is not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.TLS_ALERT: "a TLS alert: its listener is SSL or SASL_SSL: use --tls",
+    Greeting.HTTP: "HTTP: the server is a web server or an HTTP proxy, not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.SSH: "SSH: the server is an SSH server, not a Kafka broker:"
+    " check the address and port of --bootstrap-servers",
+    Greeting.SOCKS: "SOCKS: the server is a SOCKS proxy, not a Kafka broker: check the address of --bootstrap-servers",
+    Greeting.PROXY: "the PROXY protocol, which no broker speaks: check the address of --bootstrap-servers",
+}
+
+
+def wrong_client(greeting: Greeting) -> WireError:
+    """Return the error for a client that does not speak Kafka."""
+    return WireError(f"client-speaks-{greeting.value}", f"the client spoke {_CLIENT_SPOKE[greeting]}")
+
+
+def plaintext_client() -> WireError:
+    """Return the error for a client without TLS where kproxy has a certificate for its clients."""
+    return WireError(
+        "client-speaks-plaintext",
+        "the client spoke plaintext; kproxy expects TLS there (--client-tls-cert): set security.protocol to SSL"
+        " (or SASL_SSL) in the client",
+    )
+
+
+def wrong_upstream(greeting: Greeting) -> WireError:
+    """Return the error for an upstream address that does not speak Kafka."""
+    return WireError(f"upstream-speaks-{greeting.value}", f"the broker's side spoke {_UPSTREAM_SPOKE[greeting]}")
+
+
+def client_login_error() -> WireError:
+    """Return the error for a client that logs in on a connection where kproxy has done so (--sasl)."""
+    return WireError(
+        "client-logs-in",
+        "the client sent a login, but kproxy itself logs in (--sasl): remove the credentials from the client"
+        " (security.protocol=PLAINTEXT)",
+    )
+
+
+def explain_host_bound_login(mechanism: str) -> str:
+    """Return the message for a login by a mechanism that includes the dialled host; "" for other mechanisms."""
+    if mechanism not in ("GSSAPI", "AWS_MSK_IAM"):
+        return ""
+    return (
+        f"a client logs in with {mechanism}, which includes the host that the client connects to; a broker"
+        f" refuses a local address. Let kproxy log in instead: --sasl {mechanism}, and in the client"
+        " security.protocol=PLAINTEXT"
+    )

@@ -65,6 +65,24 @@ def read_string(buffer: Buffer, at: int, end: int, *, compact: bool, nullable: b
     return bytes(buffer[at : at + length]), at + length
 
 
+def read_size(buffer: Buffer, at: int, end: int, width: int, nullable: bool) -> tuple[int, int]:
+    """Read the size of a string or of bytes, or the count of an array: -1 for null.
+
+    `width` is the number of its bytes, 0 for an unsigned varint, which is one more than the size (KIP-482).
+    """
+    if width == 0:
+        size, at = read_uvarint(buffer, at, end)
+        size -= 1
+    else:
+        if end - at < width:
+            raise Underflow
+        (size,) = (INT16 if width == 2 else INT32).unpack_from(buffer, at)
+        at += width
+    if size < -1 or (size == -1 and not nullable):
+        raise malformed("a field that cannot be null has a negative size")
+    return size, at
+
+
 def skip_tags(buffer: Buffer, at: int, end: int) -> int:
     """Return the offset after a tag buffer (KIP-482): count, then tag, size and bytes of each."""
     count, at = read_uvarint(buffer, at, end)

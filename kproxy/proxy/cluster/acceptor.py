@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
-from kproxy.protocol.wire.greeting import ENOUGH, Greeting, recognise
-from kproxy.protocol.wire.mismatch import plaintext_client, wrong_client
+from kproxy.protocol.wire.greeting import ENOUGH, Greeting, plaintext_client, recognise, wrong_client
 from kproxy.proxy.cluster.clientconnection import ClientConnection
 from kproxy.proxy.cluster.connectionslots import ConnectionSlots
 from kproxy.proxy.cluster.listeners import Listener

@@ -19,6 +19,7 @@ from kproxy.client.ask import questions
 from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import ClusterNodes, Question, TopicPartition, UnreadableResponse, Versions
 from kproxy.protocol.rewrite.endpoints import NodeKind
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.switching.logins import LoginMode
@@ -217,9 +218,11 @@ class BrokerIdentifier:
                 return None
             leader_of = {partition: node for node, led_ids in self._leaders.items() for partition in led_ids}
             answers = await questions.ask_leadership(channel, versions, leader_of)
-            led_ids = {leader_of[partition] for partition, error in answers.items() if error == questions.NONE}
+            led_ids = {leader_of[partition] for partition, error in answers.items() if error == ErrorCode.NONE}
             not_led_ids = {
-                leader_of[partition] for partition, error in answers.items() if error == questions.NOT_LEADER
+                leader_of[partition]
+                for partition, error in answers.items()
+                if error == ErrorCode.NOT_LEADER_OR_FOLLOWER
             }
             if len(led_ids) == 1 and led_ids.isdisjoint(not_led_ids):  # else leaders have moved meanwhile
                 return led_ids.pop()

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 
 from kproxy.base.address import Address
-from kproxy.protocol.wire.api import FETCH
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED
@@ -74,7 +74,7 @@ def session_status(session: Session, where: SessionLabels, since: float, login: 
         software=introduction.software,
         since=since,
         in_flight=session.conversation.in_flight,
-        reads=used is not None and used.has_used((FETCH,)),
+        reads=used is not None and used.has_used((ApiKey.FETCH,)),
         writes=used is not None and used.has_used(HARMFUL_IF_REPEATED),
         login=login,
         produces=str(session.conversation.produces),

@@ -14,9 +14,9 @@ from functools import partial
 from time import perf_counter
 
 from kproxy.base.printable import escaped
-from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster.clientconnection import close_when_acked
-from kproxy.proxy.relay.guard import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_FETCH, Guard, GuardRules
+from kproxy.proxy.relay.guard import Guard, GuardRules
 from kproxy.proxy.relay.session import Session
 from kproxy.proxy.switching.doubts import GIVEN_UP_LATE, ClientIdentity
 from kproxy.proxy.switching.positions import MAX_CLIENTS, MAX_SAVED_CLIENTS, Position, PositionTracker, WaitingConsumer
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 FIRST_WRITES = 30.0
 """Seconds after writes pass again in which the Produce requests of a session pass one at a time."""
 # The APIs of a client that has a position, or has received one.
-_READS = (FETCH, LIST_OFFSETS, OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
+_READS = (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 _REMEMBERED = 24 * 3600.0
 """Seconds after its last session for which kproxy remembers that a client has fetched."""
 

@@ -20,7 +20,7 @@ from kproxy.net.tls import faults
 from kproxy.net.tls.handshakes import ClientTls
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.rewrite.endpoints import Endpoints
-from kproxy.protocol.wire.mismatch import client_login_error, explain_host_bound_login
+from kproxy.protocol.wire.greeting import client_login_error, explain_host_bound_login
 from kproxy.proxy.cluster.clientconnection import ClientConnection, ConnectionState
 from kproxy.proxy.cluster.clientroute import ClientRoute, DialNode, LocaliseForHost, Routes
 from kproxy.proxy.cluster.encryption import client_tls

@@ -14,7 +14,7 @@ from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS, unsupported_vers
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import ApiVersionsResponse, Response, response_for
 from kproxy.protocol.rewrite.walkplan import WalkPlan, plan_for
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.switching.caps import offered_versions
 from kproxy.proxy.switching.writes import WRITES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.relay.guard import Guard
 
 # The APIs that a client uses before and for its login.
-LOGIN_APIS = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+LOGIN_APIS = frozenset({ApiKey.API_VERSIONS.value, ApiKey.SASL_HANDSHAKE.value, ApiKey.SASL_AUTHENTICATE.value})
 NO_KEY = -1
 """The API key of frames that no client's request has caused."""
 # The longest response to kproxy between a client's requests, in bytes: tokens, or a list of all nodes.
@@ -80,9 +80,9 @@ class Call:
         self.is_local = False
         self.plan: WalkPlan | None = plan_for(key, version)
         # True if its requests must be read beyond their first 12 bytes, or judged by a guard.
-        self.special = key in (PRODUCE, SASL_HANDSHAKE)
+        self.special = key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE)
         # True if its responses may have to be edited.
-        self.edited = self.plan is not None or key == API_VERSIONS
+        self.edited = self.plan is not None or key == ApiKey.API_VERSIONS
         # The shape of responses that need not be edited after all.
         self.plain = None if self.plan is None else self.plan.plain
 
@@ -211,7 +211,7 @@ class SessionCalls(Calls):
     def __missing__(self, code: int) -> Call | None:
         call = self._all[code]
         if call is not None:
-            if call.key == API_VERSIONS:
+            if call.key == ApiKey.API_VERSIONS:
                 call = self._offering(call)
             self[code] = call
         return call
@@ -230,5 +230,5 @@ class SessionCalls(Calls):
             del self[code]
 
 
-TOO_NEW = LocalCall(API_VERSIONS, 0, unsupported_version)
+TOO_NEW = LocalCall(ApiKey.API_VERSIONS, 0, unsupported_version)
 """The call of every ApiVersions request of a version that kproxy does not support."""

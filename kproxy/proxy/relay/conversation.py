@@ -47,9 +47,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.wire import headers
-from kproxy.protocol.wire.api import PRODUCE, SASL_HANDSHAKE
-from kproxy.protocol.wire.greeting import ENOUGH, recognise
-from kproxy.protocol.wire.mismatch import wrong_client
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.greeting import ENOUGH, recognise, wrong_client
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import (
     LOGIN_APIS,
@@ -77,6 +76,8 @@ if TYPE_CHECKING:
 # The most bytes of a request that wait until it can be judged: before the acks of Produce stand two strings of at most
 # 32 KiB each; an ApiVersions request has two short ones.
 _HEAD_LIMIT = 128 * 1024
+# As plain numbers, which compare faster than members of an enum.
+_PRODUCE, _SASL_HANDSHAKE = ApiKey.PRODUCE.value, ApiKey.SASL_HANDSHAKE.value
 
 
 class Conversation:
@@ -331,7 +332,7 @@ class Conversation:
                     self._answer(LocalCall(call.key, call.version, partial(_constant_answer, verdict)), correlation_id)
                     _cut_out(cut, at, after)
                     call, first, end_id = None, 0, 0
-            elif call.key == SASL_HANDSHAKE:
+            elif call.key == _SASL_HANDSHAKE:
                 self._on_handshake(find_mechanism(chunk, at, min(end, after)))
                 in_flight.tokens = call.version == 0
                 code = -1  # tokens may stand before the next one
@@ -393,7 +394,7 @@ class Conversation:
         guard, calls = call.guard, self._guarded
         assert guard is not None
         assert calls is not None
-        if call.key == PRODUCE:
+        if call.key == _PRODUCE:
             expects = self._acks.expects_response(chunk, at, at + 4 + size, end, call)
             if not expects:
                 return GuardVerdict.MORE if expects is None else None

@@ -29,23 +29,20 @@ from collections.abc import Callable, Collection
 
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import HOLD_LIMIT, Response
-from kproxy.protocol.wire.api import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, malformed
 from kproxy.proxy.relay.calls import LONGEST_REQUEST, Call, Calls, GuardVerdict
-from kproxy.proxy.switching import kafkaconnect, requests, responses
-from kproxy.proxy.switching.caps import is_franz_go, is_librdkafka
+from kproxy.proxy.switching import requests, responses
+from kproxy.proxy.switching.clientsoftware import is_franz_go, is_librdkafka, rebuilds_store, sibling_consumers
 from kproxy.proxy.switching.doubts import ClientIdentity
-from kproxy.proxy.switching.kafkastreams import rebuilds_store
 from kproxy.proxy.switching.positions import Position, PositionTracker, SessionPositions
 from kproxy.proxy.switching.transactions import TRANSACTIONAL, is_commit, needs_substitute, substitute_errors
 
-OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 8, 9, 21, 23
-HEARTBEAT = 12
-CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
-_HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-_POSITION_SOURCES = frozenset({OFFSET_FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH})
-_OF_POSITIONS = frozenset({FETCH, HEARTBEAT, *_POSITION_SOURCES})
-GUARDED = frozenset({PRODUCE, METADATA, OFFSET_COMMIT, DELETE_RECORDS, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
+_HEARTBEATS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT})
+_POSITION_SOURCES = frozenset({ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH})
+_OF_POSITIONS = frozenset({ApiKey.FETCH, ApiKey.HEARTBEAT, *_POSITION_SOURCES})
+_EXAMINED = (ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.END_TXN, ApiKey.DELETE_RECORDS)
+GUARDED = frozenset({ApiKey.PRODUCE, ApiKey.METADATA, *_EXAMINED, *_OF_POSITIONS, *_HEARTBEATS, *TRANSACTIONAL})
 
 LONGEST_METADATA = 1024 * 1024
 """The most bytes of a Metadata response in which epochs are removed: about 25,000 partitions, or 0.1 s."""
@@ -103,26 +100,26 @@ class Guard:
 
     def judge(self, call: Call, request: Buffer, size: int, now: float) -> GuardVerdict | bytes:
         """Judge a request that begins with these bytes, of `size` bytes without its size field. Raises WireError."""
-        if call.key == PRODUCE:
+        if call.key == ApiKey.PRODUCE:
             return self._judge_produce(now)
-        if call.key == METADATA and not is_librdkafka(self._software()):
-            self.keys -= {METADATA}
-        if call.key == DELETE_RECORDS and now >= self._rules.first_writes_until:
-            self.keys -= {DELETE_RECORDS}
+        if call.key == ApiKey.METADATA and not is_librdkafka(self._software()):
+            self.keys -= {ApiKey.METADATA}
+        if call.key == ApiKey.DELETE_RECORDS and now >= self._rules.first_writes_until:
+            self.keys -= {ApiKey.DELETE_RECORDS}
             return GuardVerdict.PASS
-        if call.key not in (FETCH, OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH, END_TXN, DELETE_RECORDS):
+        if call.key not in _EXAMINED:
             return GuardVerdict.PASS
-        if call.key not in (END_TXN, DELETE_RECORDS) and self._followed_client() is None:
+        if call.key not in (ApiKey.END_TXN, ApiKey.DELETE_RECORDS) and self._followed_client() is None:
             return GuardVerdict.PASS
         if len(request) < 4 + size:
             if size > LONGEST_REQUEST:
                 raise malformed(f"a {call.api} request of {size} bytes is too large to be examined after a switch")
             return GuardVerdict.MORE
         try:
-            if call.key == END_TXN:
+            if call.key == ApiKey.END_TXN:
                 self._commits.append(is_commit(request))
                 return GuardVerdict.PASS
-            if call.key == DELETE_RECORDS:
+            if call.key == ApiKey.DELETE_RECORDS:
                 return requests.deletion_refusal(request)
             return self._judge_position(call.key, request, now)
         except Underflow:
@@ -142,7 +139,7 @@ class Guard:
         if self._refused or self._producing:
             return self._hold()
         if self._accepted and now >= self._rules.first_writes_until:
-            self.keys -= {PRODUCE}
+            self.keys -= {ApiKey.PRODUCE}
         else:
             self._producing = True
         return GuardVerdict.PASS
@@ -158,9 +155,9 @@ class Guard:
             self._judge_again(0.0)
 
     def _on_transaction_response(self, key: int, version: int, response: bytes) -> Buffer:
-        if key == PRODUCE and self._producing:
+        if key == ApiKey.PRODUCE and self._producing:
             self._on_produce_response(responses.has_retriable_error(response, version))
-        aborts = key == END_TXN and not self._commits.popleft()
+        aborts = key == ApiKey.END_TXN and not self._commits.popleft()
         if not needs_substitute(self._software(), self._identify().client_id):
             return response
         return substitute_errors(response, key, version, aborts=aborts)
@@ -180,9 +177,9 @@ class Guard:
     def _judge_position(self, key: int, request: Buffer, now: float) -> GuardVerdict | bytes:
         followed = self._followed_client()
         assert followed is not None
-        if key == FETCH:
+        if key == ApiKey.FETCH:
             return self._judge_fetch(followed, request, now)
-        if key == OFFSET_COMMIT:
+        if key == ApiKey.OFFSET_COMMIT:
             commit = requests.read_commit(request)
             if followed.may_commit(commit.positions):
                 return GuardVerdict.PASS
@@ -224,7 +221,7 @@ class Guard:
     @property
     def _rebuilds(self) -> bool:
         identity, software = self._identify(), self._software()
-        names = kafkaconnect.sibling_consumers(software, identity.client_id)
+        names = sibling_consumers(software, identity.client_id)
         of_a_worker = names and all(
             self._rules.positions.is_tracked(ClientIdentity(identity.address, name)) for name in names
         )
@@ -239,16 +236,16 @@ class Guard:
 
     def inspects(self, key: int) -> bool:
         """Check whether the guard inspects responses of this API."""
-        return key not in (FETCH, DELETE_RECORDS)
+        return key not in (ApiKey.FETCH, ApiKey.DELETE_RECORDS)
 
     def inspects_response(self, key: int, size: int) -> bool:
         """Check whether the guard inspects a response of this API and size."""
-        return self.inspects(key) and not (key == METADATA and size > LONGEST_METADATA)
+        return self.inspects(key) and not (key == ApiKey.METADATA and size > LONGEST_METADATA)
 
     def on_response(self, key: int, version: int, response: bytes) -> Buffer:
         """Inspect a response; return what passes to the client. Raises WireError."""
         try:
-            if key == METADATA:
+            if key == ApiKey.METADATA:
                 if not is_librdkafka(self._software()):
                     return response
                 return responses.remove_leader_epochs(response, version, self._shown_topics)
@@ -259,7 +256,7 @@ class Guard:
                 for position in responses.read_offsets(response, key, version) if client is not None else ():
                     assert client is not None
                     client.note_offset(*position)
-            elif key == OFFSET_COMMIT:
+            elif key == ApiKey.OFFSET_COMMIT:
                 return responses.replace_unknown_group(response, key, version)
             else:
                 return self._on_heartbeat_response(response, key, version)

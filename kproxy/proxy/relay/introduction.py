@@ -11,7 +11,7 @@ from struct import Struct
 
 from kproxy.base.errors import WireError
 from kproxy.base.printable import one_line
-from kproxy.protocol.wire.api import API_VERSIONS
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 
 HEAD = 600
@@ -56,7 +56,7 @@ def read_introduction(request: Buffer) -> Introduction:
     end = min(4 + size, len(request), HEAD)
     if end < _FIXED + length or length < -1:
         return NO_INTRODUCTION
-    software = read_software(bytes(request[12:end])) if key == API_VERSIONS and version >= 3 else ""
+    software = read_software(bytes(request[12:end])) if key == ApiKey.API_VERSIONS and version >= 3 else ""
     return Introduction(client_name(request, _FIXED, length), software)
 
 

@@ -21,7 +21,7 @@ from struct import Struct
 from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.endpoints import Endpoints, Localise
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, METADATA, SASL_HANDSHAKE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, skip_tags
 from kproxy.proxy.relay.errorcode import LONGEST, error_code
 from kproxy.proxy.relay.introduction import HEAD, NO_INTRODUCTION, Introduction, client_name, read_software
@@ -211,17 +211,17 @@ class Observer:
             self._stopped = True  # it is not Kafka's, and the session ends
             return end
         after = int(at + 4 + size)
-        needs_head = key == API_VERSIONS or version <= _groups().get(key, -1)
+        needs_head = key == ApiKey.API_VERSIONS or version <= _groups().get(key, -1)
         wanted = min(after, at + HEAD if needs_head else at + _REQUEST_HEAD + max(0, length), at + HEAD)
         if end < wanted:
             return None
         self.client_id = client_name(data, at + _REQUEST_HEAD, min(length, wanted - at - _REQUEST_HEAD))
         group = ""
-        if key == API_VERSIONS and version >= 3:
+        if key == ApiKey.API_VERSIONS and version >= 3:
             self.software = read_software(bytes(data[at + 12 : wanted])) or self.software
         elif needs_head:
             group = _group(key, version, bytes(data[at + 12 : wanted]))
-        if key == SASL_HANDSHAKE and version == 0:
+        if key == ApiKey.SASL_HANDSHAKE and version == 0:
             self._stopped = True  # tokens without headers follow: the observer stops
             return end
         self._waiting.append(_PendingRequest(now, key, version, correlation_id, size, group))
@@ -247,7 +247,7 @@ class Observer:
             error = error_code(waiting.key, waiting.version, head)
             seconds = max(0.0, now - waiting.at)
             metadata = b""
-            if waiting.key == METADATA and self._asks_too_often(waiting.at) and after <= end:
+            if waiting.key == ApiKey.METADATA and self._asks_too_often(waiting.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
             self._rewritten = ()  # of a response that took longer than its exchange
             self._current = self._exchange(waiting, size, seconds, error, metadata)

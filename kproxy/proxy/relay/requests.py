@@ -11,7 +11,7 @@ from struct import Struct
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.apiversions import TABLE_VERSIONS
 from kproxy.protocol.wire import headers
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, PRODUCE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import INT16, INT32, Buffer, Underflow, malformed, read_string, read_uvarint
 from kproxy.proxy.relay.calls import Call
 from kproxy.proxy.switching.producers import producer_kind
@@ -58,7 +58,7 @@ def check_answerable(size: int, code: int, max_request: int, highest: Mapping[in
             f"the client sent a request with API key {key}, which kproxy does not forward"
             " (it is for brokers only, or newer than this kproxy)",
         )
-    if key != API_VERSIONS:
+    if key != ApiKey.API_VERSIONS:
         raise WireError(
             "unknown-version",
             f"the client sent {api.name} version {version}; this kproxy supports versions {api.oldest} to"
@@ -113,7 +113,7 @@ def find_acks(chunk: Buffer, at: int, end: int, version: int) -> int | None:
     """
     try:
         at = _skip_string(chunk, at + 12, end)
-        if version >= APIS[PRODUCE].flexible:
+        if version >= ApiKey.PRODUCE.flexible:
             fields, at = read_uvarint(chunk, at, end)
             if fields > _MAX_HEADER_TAGS:
                 raise malformed(f"a request's header has {fields} tagged fields")

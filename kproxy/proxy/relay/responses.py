@@ -11,8 +11,7 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.endpoints import Localise
 from kproxy.protocol.rewrite.response import Response
 from kproxy.protocol.wire import headers
-from kproxy.protocol.wire.greeting import ENOUGH, recognise
-from kproxy.protocol.wire.mismatch import wrong_upstream
+from kproxy.protocol.wire.greeting import ENOUGH, recognise, wrong_upstream
 from kproxy.protocol.wire.primitives import INT32, Buffer, malformed
 from kproxy.proxy.relay.calls import NO_KEY, Call
 from kproxy.proxy.relay.inflight import InFlight

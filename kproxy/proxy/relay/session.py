@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Protocol
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.wire.api import FETCH
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Buffer
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.observedconversation import EmitExchange, EmitFrame, ObservedConversation
@@ -200,7 +200,7 @@ class Session:
         untaken = self._pending or self.client.unacked_bytes > 0
         # kproxy no longer knows which request an answer in flight belongs to. A client that fetches does not write
         # on the same connection.
-        conversation.note_used_apis(unsure=untaken and not conversation.unanswered((FETCH,)))
+        conversation.note_used_apis(unsure=untaken and not conversation.unanswered((ApiKey.FETCH,)))
 
     def ask(self, request: bytes, on_response: Callable[[bytes], None]) -> None:
         """Send a request of kproxy's own, a whole frame; `on_response` receives its response, without the size."""

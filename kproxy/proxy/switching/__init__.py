@@ -10,8 +10,7 @@
     caps          the newest API versions that clients may use where a cluster can be switched
     logins        how clients log in to each upstream, and whether they still can after a switch
     transactions  error codes for a producer whose transaction began in the former cluster
-    kafkaconnect  consumers of a worker of Kafka Connect, by their client ids
-    kafkastreams  clients of Kafka Streams, by their client ids
+    clientsoftware  clients by the software that they name, and by their client ids: Streams, Connect, franz-go, …
     doubts        clients that may repeat a write that the broker has already done
     positions     the positions in partitions that a consumer may use after a switch
     requests      the requests that kproxy reads after a switch, and its own responses to some of them

@@ -30,17 +30,20 @@ The last two make a part of a cluster, and end one.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from math import isfinite
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType, NoneType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from kproxy.base.printable import one_line
 from kproxy.proxy.switching.doubts import ClientIdentity
-from kproxy.proxy.switching.participant import Command, CommandType, LastSwitch, ParticipantState, Phase, SwitchOutcome
+from kproxy.proxy.switching.participant import Command, CommandType, LastSwitch, ParticipantState, Phase
 from kproxy.proxy.switching.parts import MAX_CLIENT_IDS, MAX_PARTS, Part, check_part, split_unit
 from kproxy.proxy.switching.positions import MAX_SAVED_CLIENTS
+
+T = TypeVar("T")
 
 FORMAT, FORMAT_WITH_PARTS = 1, 2
 PART, JOIN = "part", "join"
@@ -83,35 +86,33 @@ def parse_command(body: object) -> tuple[str, Command | PartCommand]:
 
     Raises ValueError with the mistake, in one line.
     """
-    fields = _Fields(body, "the body")
-    unit = fields.text("cluster")
-    command_type = fields.one_of("do", [*(type_.value for type_ in CommandType), PART, JOIN])
-    if command_type in (PART, JOIN):
-        return _part_command(unit, fields, makes=command_type == PART)
-    command = Command(
-        CommandType(command_type),
-        fields.text("switch"),
-        fields.text("driver", ""),
-        fields.text("to", ""),
-        fields.number("seconds", 0.0),
-        fields.count("after", None),
-        fields.flag("force", False),
-    )
-    fields.no_more()
+    fields = _fields(body, "the body")
+    unit = _value(str, fields.pop("cluster", _MISSING), "the body", "cluster")
+    if fields.get("do") in (PART, JOIN):
+        return _part_command(unit, fields, makes=fields.pop("do") == PART)
+    if "do" in fields and fields["do"] not in list(CommandType):
+        _refuse("the body", "do", f"one of {', '.join([*CommandType, PART, JOIN])}")
+    command = _read(Command, "the body", fields, {"type": "do"})
+    _refuse_others(fields)
     if command.type is CommandType.HOLD and not (command.to and command.seconds):
         raise ValueError("hold needs 'to' and 'seconds'")
     return unit, command
 
 
-def _part_command(unit: str, fields: _Fields, *, makes: bool) -> tuple[str, PartCommand]:
+def _part_command(unit: str, fields: dict[str, object], *, makes: bool) -> tuple[str, PartCommand]:
     cluster, name = split_unit(unit)
     if not name:
         raise ValueError("'cluster' must be CLUSTER/PART: it names the part too")
-    clients = fields.texts("clients", MAX_CLIENT_IDS) if makes else ()
-    fields.no_more()
+    clients = _value(tuple[str, ...], fields.pop("clients", _MISSING), "the body", "clients") if makes else ()
+    _refuse_others(fields)
     if makes:
         check_part(Part(name, clients))
     return cluster, PartCommand(name, clients)
+
+
+def _refuse_others(fields: Mapping[str, object]) -> None:
+    for name in fields:
+        raise ValueError(f"the body has '{one_line(str(name), 40)}', which means nothing here")
 
 
 def encode_state_file(unit: str, saved: SavedState) -> bytes:
@@ -130,31 +131,21 @@ def encode_state_file(unit: str, saved: SavedState) -> bytes:
 
 
 def decode_state_file(data: bytes, unit: str) -> SavedState:
-    """Read a state file of this unit.
-
-    Raises ValueError with the mistake, in one line.
-    """
+    """Read a state file of this unit. Raises ValueError with the mistake, in one line."""
     try:
         value = json.loads(data.decode())
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
-    fields = _Fields(value, "it")
-    number = fields.count("format", 0)
-    if number not in (FORMAT, FORMAT_WITH_PARTS):
+    fields = _fields(value, "it")
+    if fields.get("format") not in (FORMAT, FORMAT_WITH_PARTS):
         raise ValueError(
             f"its format is not {FORMAT} or {FORMAT_WITH_PARTS}: another version of kproxy wrote it, or something else"
         )
-    if fields.text("cluster") != unit:
+    if _value(str, fields.pop("cluster", _MISSING), "it", "cluster") != unit:
         raise ValueError("it is the state of another cluster")
-    saved = SavedState(
-        state_from_json(fields.take("state")),
-        fields.flag("ended", False),
-        fields.texts("parts", MAX_PARTS, []),
-        fields.texts("clients", MAX_CLIENT_IDS, []),
-        _identities(fields.take("fetched", None)),
-        fields.number("unsure", 0.0),
-        fields.number("unknown", 0.0),
-    )
+    fetched = _identities(fields.pop("fetched", None))
+    saved = replace(_read(SavedState, "it", fields), fetched=fetched)
+    _check_consistent(saved.state)
     if name := split_unit(unit)[1]:
         check_part(Part(name, saved.clients))
     return saved
@@ -177,23 +168,8 @@ def state_as_json(state: ParticipantState) -> dict[str, Any]:
 
 
 def state_from_json(value: object) -> ParticipantState:
-    """Return the state of STATE, ignoring unknown fields, those of a later kproxy.
-
-    Raises ValueError.
-    """
-    fields = _Fields(value, "the state")
-    state = ParticipantState(
-        fields.text("active"),
-        Phase(fields.one_of("phase", [phase.value for phase in Phase])),
-        fields.text("switch", ""),
-        fields.text("driver", ""),
-        fields.text("former", ""),
-        fields.text("to", ""),
-        fields.number("since", 0.0),
-        fields.optional_number("deadline"),
-        fields.count("count", 0) or 0,
-        _last_switch(fields.take("last", None)),
-    )
+    """Return the state of STATE, ignoring unknown fields, those of a later kproxy. Raises ValueError."""
+    state = _read(ParticipantState, "the state", _fields(value, "the state"))
     _check_consistent(state)
     return state
 
@@ -211,98 +187,63 @@ def _check_consistent(state: ParticipantState) -> None:
         raise ValueError("the state's deadline does not fit its phase")
 
 
-def _last_switch(value: object) -> LastSwitch | None:
-    if value is None:
-        return None
-    fields = _Fields(value, "the last switch")
-    return LastSwitch(
-        fields.text("switch"),
-        fields.text("to"),
-        SwitchOutcome(fields.one_of("outcome", [outcome.value for outcome in SwitchOutcome])),
-        fields.text("why", ""),
-        fields.number("at", 0.0),
-        fields.number("held", 0.0),
-        fields.flag("flipped", True),
-    )
+# Reading a dataclass by the types of its fields
+
+_MISSING = object()
+_NAMES: Mapping[object, str] = {ParticipantState: "the state", LastSwitch: "the last switch"}
+_MOST_TEXTS = {"parts": MAX_PARTS, "clients": MAX_CLIENT_IDS}
 
 
-class _Missing:
-    pass
+def _fields(value: object, what: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} is not a JSON object")
+    return dict(value)
 
 
-_MISSING = _Missing()
+def _read(kind: type[T], what: str, fields: dict[str, object], names: Mapping[str, str] = MappingProxyType({})) -> T:
+    """Take the fields of this dataclass; `names` has those with another name in JSON. Raises ValueError."""
+    types, values = get_type_hints(kind), {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # it is a dataclass
+        name, is_required = names.get(field.name, field.name), field.default is dataclasses.MISSING
+        if is_required or name in fields:
+            value = fields.pop(name, _MISSING)
+            values[field.name] = _value(types[field.name], value, what, name, can_be_empty=not is_required)
+    return kind(**values)
 
 
-class _Fields:
-    """The fields of a JSON object, each of them taken once."""
-
-    def __init__(self, value: object, what: str) -> None:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{what} is not a JSON object")
-        self._left = dict(value)
-        self._what = what
-
-    def take(self, name: str, default: object = _MISSING) -> object:
-        value = self._left.pop(name, default)
-        if value is _MISSING:
-            raise ValueError(f"{self._what} has no '{name}'")
-        return value
-
-    def text(self, name: str, default: object = _MISSING) -> str:
-        value = self.take(name, default)
-        if not isinstance(value, str) or len(value) > _MOST or (not value and default is _MISSING):
-            self._wrong(name, f"a text of 1 to {_MOST} characters")
-        if not value.isprintable():
-            self._wrong(name, "a text without control characters")
-        return value
-
-    def texts(self, name: str, most: int, default: object = _MISSING) -> tuple[str, ...]:
-        value = self.take(name, default)
-        if not isinstance(value, list) or len(value) > most or not all(isinstance(text, str) for text in value):
-            self._wrong(name, f"a list of at most {most} texts")
-        return tuple(value)
-
-    def one_of(self, name: str, allowed: list[str]) -> str:
-        value = self.take(name)
-        if not isinstance(value, str) or value not in allowed:
-            self._wrong(name, f"one of {', '.join(allowed)}")
-        return value
-
-    def number(self, name: str, default: object = _MISSING) -> float:
-        value = self.take(name, default)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not 0 <= value < 1e12
-            or not isfinite(value)
-        ):
-            self._wrong(name, "a number of seconds")
-        return float(value)
-
-    def optional_number(self, name: str) -> float | None:
-        value = self.take(name, None)
+def _value(kind: Any, value: Any, what: str, name: str, *, can_be_empty: bool = False) -> Any:
+    """Return the value of a field of this type. Raises ValueError."""
+    if value is _MISSING:
+        raise ValueError(f"{what} has no '{name}'")
+    if NoneType in get_args(kind):
         if value is None:
             return None
-        self._left[name] = value
-        return self.number(name)
-
-    def count(self, name: str, default: int | None) -> int | None:
-        value = self.take(name, default)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53):
-            self._wrong(name, "a whole number")
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    if dataclasses.is_dataclass(kind):
+        return _read(kind, _NAMES[kind], _fields(value, _NAMES[kind]))  # type: ignore[arg-type]  # it is no instance
+    if kind is str:
+        if not isinstance(value, str) or len(value) > _MOST or not (value or can_be_empty):
+            _refuse(what, name, f"a text of 1 to {_MOST} characters")
+        if not value.isprintable():
+            _refuse(what, name, "a text without control characters")
         return value
+    if get_origin(kind) is tuple:
+        most = _MOST_TEXTS[name]
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(text, str) for text in value):
+            _refuse(what, name, f"a list of at most {most} texts")
+        return tuple(value)
+    is_valid, must = _SCALARS.get(kind) or (list(kind).__contains__, f"one of {', '.join(kind)}")
+    if not is_valid(value):
+        _refuse(what, name, must)
+    return kind(value)
 
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.take(name, default)
-        if not isinstance(value, bool):
-            self._wrong(name, "true or false")
-        return value
 
-    def no_more(self) -> None:
-        if self._left:
-            raise ValueError(
-                f"{self._what} has '{one_line(str(next(iter(self._left))), 40)}', which means nothing here"
-            )
+_SCALARS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: type(value) is int and 0 <= value < 2**53, "a whole number"),
+    float: (lambda value: type(value) in (int, float) and 0 <= value < 1e12, "a number of seconds"),
+}
 
-    def _wrong(self, name: str, must: str) -> NoReturn:
-        raise ValueError(f"{self._what}: '{name}' must be {must}")
+
+def _refuse(what: str, name: str, must: str) -> NoReturn:
+    raise ValueError(f"{what}: '{name}' must be {must}")

@@ -17,50 +17,29 @@ that franz-go is offered: one that already knows newer ones is not refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-NEWEST_WITH_TOPIC_NAMES: Mapping[int, int] = MappingProxyType(
-    {
-        0: 12,  # Produce
-        1: 12,  # Fetch
-        8: 9,  # OffsetCommit
-        9: 9,  # OffsetFetch
-    }
-)
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.proxy.switching.clientsoftware import is_franz_go
+
+NEWEST_WITH_TOPIC_NAMES: Mapping[int, int] = {
+    ApiKey.PRODUCE: 12, ApiKey.FETCH: 12, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9,
+}  # fmt: skip
 """API key → the newest version whose requests name topics by names."""
 
-CAPS: Mapping[int, int] = MappingProxyType({**NEWEST_WITH_TOPIC_NAMES, 26: 4})
+CAPS: Mapping[int, int] = {**NEWEST_WITH_TOPIC_NAMES, ApiKey.END_TXN: 4}
 """API key → the newest version that clients may use. With EndTxn 4 there is no transaction.version 2 (KIP-890), in
 which a producer cannot continue after an abort without a producer id that the broker gives it: see `transactions`."""
 
-_PRODUCE, _WITHOUT_LEADERS = 0, 9
-_METADATA, _WITHOUT_IDS = 3, 9
-_OFFSET_FOR_LEADER_EPOCH = 23
-_ONLY_IDS = (68, 76, 77, 78, 79)  # ConsumerGroupHeartbeat, and what share groups have
-OFFERED_TO_FRANZ_GO: Mapping[int, int] = MappingProxyType(
-    {
-        **CAPS,
-        _PRODUCE: _WITHOUT_LEADERS,
-        _METADATA: _WITHOUT_IDS,
-        **dict.fromkeys((_OFFSET_FOR_LEADER_EPOCH, *_ONLY_IDS), -1),
-    }
-)
+OFFERED_TO_FRANZ_GO: Mapping[int, int] = {
+    **CAPS,
+    ApiKey.PRODUCE: 9,  # its responses name no leaders
+    ApiKey.METADATA: 9,  # without topic ids
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: -1,
+    # These have topic ids in each version.
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: -1, ApiKey.SHARE_GROUP_HEARTBEAT: -1, ApiKey.SHARE_GROUP_DESCRIBE: -1,
+    ApiKey.SHARE_FETCH: -1, ApiKey.SHARE_ACKNOWLEDGE: -1,
+}  # fmt: skip
 """API key → the newest version that franz-go is offered, -1 for none."""
-
-
-def is_franz_go(software: str) -> bool:
-    """Return True if a client says in ApiVersions that it is franz-go."""
-    return software.partition(" ")[0] == "kgo"
-
-
-def is_librdkafka(software: str) -> bool:
-    """Return True if a client says in ApiVersions that it is librdkafka, or a library on top of it."""
-    return "rdkafka" in software
-
-
-def is_kafka_python(software: str) -> bool:
-    """Return True if a client says in ApiVersions that it is kafka-python."""
-    return software.partition(" ")[0] == "kafka-python"
 
 
 def offered_versions(software: str, highest: Mapping[int, int]) -> Mapping[int, int]:

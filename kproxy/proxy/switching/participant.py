@@ -93,10 +93,10 @@ class LastSwitch:
     switch: str
     to: str
     outcome: SwitchOutcome
-    why: str
-    at: float
+    why: str = ""
+    at: float = 0.0
     """When it ended."""
-    held: float
+    held: float = 0.0
     """For how many seconds writes were held."""
     flipped: bool = True
     """Sessions were routed to the other upstream, perhaps for a while only."""

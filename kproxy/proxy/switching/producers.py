@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.wire.api import APIS, PRODUCE
-from kproxy.protocol.wire.primitives import Buffer, Underflow, read_string, read_uvarint, skip_tags
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.primitives import Buffer, Underflow, read_size, read_string, skip_tags
 
 
 class ProducerKind(StrEnum):
@@ -38,31 +38,22 @@ def producer_kind(request: Buffer, at: int, end: int, version: int) -> ProducerK
 
 
 def _producer_kind(request: Buffer, at: int, end: int, version: int) -> ProducerKind | None:
-    flexible = version >= APIS[PRODUCE].flexible
+    flexible = ApiKey.PRODUCE.is_flexible(version)
+    width = 0 if flexible else 4  # of counts, and of the size of records
     _, at = read_string(request, at + 12, end, compact=False, nullable=True)  # the client id
     if flexible:
         at = skip_tags(request, at, end)
     transactional_id, at = read_string(request, at, end, compact=flexible, nullable=True)
     if transactional_id:
         return ProducerKind.TRANSACTIONAL
-    topics, at = _count(request, at + 6, end, flexible)  # behind acks and timeout
+    topics, at = read_size(request, at + 6, end, width, True)  # behind acks and timeout
     if version >= _TOPIC_IDS:
         at += _TOPIC_ID
     else:
         _, at = read_string(request, at, end, compact=flexible, nullable=False)
-    partitions, at = _count(request, at, end, flexible)
-    size, at = _count(request, at + 4, end, flexible)  # behind the partition
+    partitions, at = read_size(request, at, end, width, True)
+    size, at = read_size(request, at + 4, end, width, True)  # behind the partition
     if topics < 1 or partitions < 1 or size < _ENOUGH or end - at < _ENOUGH:
         return None
     plain = request[at + _MAGIC] < 2 or request[at + _PRODUCER_ID] >= 0x80  # a negative id is none
     return ProducerKind.PLAIN if plain else ProducerKind.IDEMPOTENT
-
-
-def _count(request: Buffer, at: int, end: int, flexible: bool) -> tuple[int, int]:
-    """Read the length of an array, or of records."""
-    if flexible:
-        count, at = read_uvarint(request, at, end)
-        return count - 1, at
-    if end - at < 4:
-        raise Underflow
-    return int.from_bytes(request[at : at + 4], "big", signed=True), at + 4

@@ -12,27 +12,24 @@ is malformed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 
-from kproxy.protocol.wire.api import APIS, END_TXN, PRODUCE, TXN_OFFSET_COMMIT
-from kproxy.protocol.wire.primitives import INT16, Buffer
-from kproxy.protocol.wire.reader import ResponseReader
-from kproxy.proxy.switching.kafkastreams import is_streams_producer
+from kproxy.protocol.wire.api import ApiKey
+from kproxy.protocol.wire.errorcodes import ErrorCode
+from kproxy.protocol.wire.messages import read_request
+from kproxy.protocol.wire.primitives import Buffer
+from kproxy.proxy.switching.clientsoftware import is_streams_producer
+from kproxy.proxy.switching.responses import replace_errors
 
-ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN = 24, 25
-INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE = 49, 59, 120
 # By API key, at what a Java producer aborts. At 59 it would repeat a batch for ever; a version that does not know 120
 # takes that for another error, and aborts as well.
-_SUBSTITUTES: Mapping[int, int] = MappingProxyType(
-    {
-        PRODUCE: TRANSACTION_ABORTABLE,
-        TXN_OFFSET_COMMIT: TRANSACTION_ABORTABLE,
-        ADD_PARTITIONS_TO_TXN: UNKNOWN_PRODUCER_ID,
-        ADD_OFFSETS_TO_TXN: UNKNOWN_PRODUCER_ID,
-        END_TXN: UNKNOWN_PRODUCER_ID,
-    }
-)
+_SUBSTITUTES: Mapping[int, int] = {
+    ApiKey.PRODUCE: ErrorCode.TRANSACTION_ABORTABLE,
+    ApiKey.TXN_OFFSET_COMMIT: ErrorCode.TRANSACTION_ABORTABLE,
+    ApiKey.ADD_PARTITIONS_TO_TXN: ErrorCode.UNKNOWN_PRODUCER_ID,
+    ApiKey.ADD_OFFSETS_TO_TXN: ErrorCode.UNKNOWN_PRODUCER_ID,
+    ApiKey.END_TXN: ErrorCode.UNKNOWN_PRODUCER_ID,
+}
 TRANSACTIONAL = frozenset(_SUBSTITUTES)
 # A version of AddPartitionsToTxn that only brokers use has another shape.
 _NEWEST_OF_CLIENTS = 3
@@ -47,17 +44,8 @@ def needs_substitute(software: str, client_id: str) -> bool:
 
 
 def is_commit(request: Buffer) -> bool:
-    """Return True if an EndTxn request commits, False if it aborts.
-
-    The request is a whole frame of version 4 or older.
-    """
-    version, client_id = INT16.unpack_from(request, 6)[0], INT16.unpack_from(request, 12)[0]
-    reader = ResponseReader(request, 14 + max(0, client_id), compact=version >= APIS[END_TXN].flexible)
-    reader.tags()
-    reader.raw()  # the transactional id
-    reader.int64()
-    reader.int16()
-    return reader.boolean()
+    """Return True if an EndTxn request commits, False if it aborts. The request is a whole frame."""
+    return bool(read_request(request).fields["Committed"])
 
 
 def substitute_errors(response: Buffer, key: int, version: int, *, aborts: bool = False) -> Buffer:
@@ -65,52 +53,7 @@ def substitute_errors(response: Buffer, key: int, version: int, *, aborts: bool 
 
     `aborts`: the response belongs to an EndTxn that aborts.
     """
-    substitute = 0 if aborts else _SUBSTITUTES[key]
-    changed: bytearray | None = None
-    for offset in _error_offsets(response, key, version):
-        if INT16.unpack_from(response, offset)[0] == INVALID_PRODUCER_ID_MAPPING:
-            changed = bytearray(response) if changed is None else changed
-            INT16.pack_into(changed, offset, substitute)
-    return response if changed is None else changed
-
-
-def _error_offsets(response: Buffer, key: int, version: int) -> Iterator[int]:
-    reader = ResponseReader(response, 8, compact=version >= APIS[key].flexible)
-    reader.tags()
-    if key == ADD_PARTITIONS_TO_TXN and version > _NEWEST_OF_CLIENTS:
-        return
-    if key != PRODUCE:
-        reader.int32()  # throttled
-    if key in (ADD_OFFSETS_TO_TXN, END_TXN):
-        yield _pass_error(reader)
-        return
-    for _ in range(reader.count()):
-        reader.raw()  # the topic
-        for _ in range(reader.count()):
-            reader.int32()
-            yield _pass_error(reader)
-            if key == PRODUCE:
-                _skip_partition(reader, version)
-            reader.tags()
-        reader.tags()
-
-
-def _pass_error(reader: ResponseReader) -> int:
-    place = reader.at
-    reader.int16()
-    return place
-
-
-def _skip_partition(reader: ResponseReader, version: int) -> None:
-    """Skip the rest of a partition of a Produce response, after its error code."""
-    reader.int64()  # the first offset
-    if version >= 2:
-        reader.int64()  # the time
-    if version >= 5:
-        reader.int64()  # where the log begins
-    if version >= 8:
-        for _ in range(reader.count()):
-            reader.int32()  # the record that is wrong,
-            reader.raw()  # and why
-            reader.tags()
-        reader.raw()  # why, in words
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN and version > _NEWEST_OF_CLIENTS:
+        return response
+    substitute = ErrorCode.NONE if aborts else _SUBSTITUTES[key]
+    return replace_errors(response, key, version, {ErrorCode.INVALID_PRODUCER_ID_MAPPING: substitute})

@@ -15,6 +15,7 @@ from kproxy.base.diagnostic import ERROR, WARNING, Diagnostic
 from kproxy.base.faults import Fault
 from kproxy.base.format import abbreviate, format_duration
 from kproxy.client.ask.contents import error_text
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.status.model import ClusterStatus, NodeStatus, SessionStatus
 from kproxy.proxy.watch.tally import ClientActivity, ClientKey, Tally
 
@@ -28,6 +29,13 @@ _TIME_TO_CONNECT = 10.0
 _REFUSALS, _REFUSED_WITHIN = 3, 60.0
 # A node is slow if its median is this many times its peers', at least this many seconds, of this many responses.
 _TIMES_SLOWER, _SLOW, _SAMPLES = 10.0, 0.02, 10
+# What keeps a client from using a topic or partition, by its error code.
+_UNUSABLE = {
+    Fault.NO_LEADER: (
+        ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REPLICA_NOT_AVAILABLE,
+    ),
+    Fault.TOPIC_UNKNOWN: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION),
+}  # fmt: skip
 # The brokers answer these when records have arrived, or when all members have joined.
 _WAITING_APIS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "ShareFetch", "ConsumerGroupHeartbeat", "FetchSnapshot"})
 # Sessions of one client id at one node. A client has one or two.
@@ -196,7 +204,7 @@ def _asking_again(now: float, client: ClientKey, activity: ClientActivity) -> It
         yield live_diagnostic(Fault.ASKS_AGAIN, client.cluster, f"{text}.", is_error=False, client=client.label)
         return
     what, code = activity.unusable[0]
-    fault = Fault.NO_LEADER if code in (5, 6, 9) else Fault.TOPIC_UNKNOWN if code in (3, 17) else Fault.ASKS_AGAIN
+    fault = next((fault for fault, codes in _UNUSABLE.items() if code in codes), Fault.ASKS_AGAIN)
     lacks = f"it cannot find a leader for {what}" if fault is Fault.NO_LEADER else f"{what}: {error_text(code)}"
     more = f" (and {len(activity.unusable) - 1} more)" if len(activity.unusable) > 1 else ""
     yield live_diagnostic(fault, client.cluster, f"{text}: {lacks}{more}.", client=client.label)

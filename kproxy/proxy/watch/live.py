@@ -6,18 +6,17 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from time import time
 from typing import Any
 
 from kproxy.advice import remedies
-from kproxy.advice.explain.codes import codes_by_number
 from kproxy.advice.explain.patterns import patterns_by_word
 from kproxy.base.diagnostic import to_json
 from kproxy.base.faults import Fault
-from kproxy.client.ask.contents import error_text
+from kproxy.protocol.wire.errorcodes import error_name
 from kproxy.proxy.status.model import ClusterStatus, SessionStatus, Status, UpstreamStatus
 from kproxy.proxy.watch.events import EventLog, LogEvent
 from kproxy.proxy.watch.feed import Feed, TooManyReaders
@@ -58,7 +57,6 @@ class Live:
         self._task: asyncio.Task[None] | None = None
         self._snapshot = b""
         self._new = asyncio.Event()
-        self._names: Mapping[int, str] = {}
 
     def view(self) -> AsyncGenerator[bytes, None]:
         """Return server-sent events (the HTML standard, §9.2), one snapshot each, until the generator is closed.
@@ -100,9 +98,7 @@ class Live:
         tally, findings = Tally(time()), FindingTracker()
         self._feed.add(tally)
         try:
-            if not self._names:  # it imports kafka-python, which takes a while
-                self._names = {number: code.name for number, code in (await asyncio.to_thread(codes_by_number)).items()}
-                await asyncio.to_thread(patterns_by_word)
+            await asyncio.to_thread(patterns_by_word)  # it imports kafka-python, which takes a while
             while True:
                 try:
                     await self._write(tally, findings)
@@ -187,7 +183,7 @@ class Live:
         return {"clients": shown, "clients_left_out": max(0, len(busiest) - _CLIENTS)}
 
     def _shown(self, rates: Rates) -> dict[str, Any]:
-        return rates.as_json(lambda code: self._names.get(code, error_text(code)))
+        return rates.as_json(error_name)
 
 
 _OF_CLUSTERS = (

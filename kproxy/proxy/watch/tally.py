@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from kproxy.client.ask import contents
+from kproxy.protocol.wire.errorcodes import ErrorCode
 from kproxy.proxy.status.model import SessionStatus
 from kproxy.proxy.watch.feed import ObservedExchange
 from kproxy.proxy.watch.rates import LastError, Rates
@@ -169,7 +170,7 @@ def _unusable(metadata: contents.ClusterContents) -> Iterable[tuple[str, int]]:
             yield topic.name, topic.error
         for partition in topic.partitions:
             if partition.is_leaderless:
-                yield f"{topic.name}-{partition.index}", partition.error or 5
+                yield f"{topic.name}-{partition.index}", partition.error or ErrorCode.LEADER_NOT_AVAILABLE.value
 
 
 def _get_or_add(rows: dict[K, V], key: K, make: type[V], kind: str) -> V | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 
-ALL = {api.LIST_OFFSETS: (0, 9), api.METADATA: (0, 13), api.DESCRIBE_CONFIGS: (0, 4), api.LIST_GROUPS: (0, 5),
-       api.FIND_COORDINATOR: (0, 6), api.API_VERSIONS: (0, 4)}  # fmt: skip
+ALL = {ApiKey.LIST_OFFSETS: (0, 9), ApiKey.METADATA: (0, 13), ApiKey.DESCRIBE_CONFIGS: (0, 4),
+       ApiKey.LIST_GROUPS: (0, 5), ApiKey.FIND_COORDINATOR: (0, 6), ApiKey.API_VERSIONS: (0, 4)}  # fmt: skip
 
 
 def text(value: str | None) -> bytes:

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from tests.harness.servers import answers
 
 
@@ -26,7 +26,7 @@ class FakeBroker:
         self.asked = 0  # for its nodes
         self.adds = b""  # behind each answer
         self.deaf_to: set[int] = set()  # what ends the connection, as before a login
-        self.serves = {api.API_VERSIONS: (0, 0), api.METADATA: (0, 2), api.DESCRIBE_CONFIGS: (0, 1)}
+        self.serves = {ApiKey.API_VERSIONS: (0, 0), ApiKey.METADATA: (0, 2), ApiKey.DESCRIBE_CONFIGS: (0, 1)}
 
     def __call__(self, connection: socket.socket) -> None:
         unread = b""
@@ -40,9 +40,9 @@ class FakeBroker:
     def answer(self, connection: socket.socket, request: bytes) -> bool:
         """Answer a request; return whether it has an answer."""
         said: dict[int, Callable[[], bytes]] = {
-            api.API_VERSIONS: lambda: answers.versions(self.serves),
-            api.METADATA: self._metadata,
-            api.DESCRIBE_CONFIGS: lambda: answers.configs(42, self.refusal),
+            ApiKey.API_VERSIONS: lambda: answers.versions(self.serves),
+            ApiKey.METADATA: self._metadata,
+            ApiKey.DESCRIBE_CONFIGS: lambda: answers.configs(42, self.refusal),
         }
         key, _, correlation_id = struct.unpack_from(">hhi", request)
         if key not in said or key in self.deaf_to:

@@ -8,7 +8,7 @@ import struct
 import threading
 
 from kproxy.base.address import Address
-from kproxy.protocol.wire.api import PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import read_string, read_uvarint
 
 _NOT_LEADER_OR_FOLLOWER = 6
@@ -60,7 +60,7 @@ class RefusesFirst:
         while (frame := _frame(client)) is not None:
             key, version, correlation_id = struct.unpack_from(">hhi", frame)
             with self._lock:
-                refuses = key == PRODUCE and not self.refused.is_set()
+                refuses = key == ApiKey.PRODUCE and not self.refused.is_set()
                 if refuses:
                     self.refused.set()
             try:

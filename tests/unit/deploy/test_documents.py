@@ -13,8 +13,7 @@ import click
 import pytest
 
 from kproxy.base.errors import ConfigError
-from kproxy.protocol.wire.greeting import Greeting
-from kproxy.protocol.wire.mismatch import wrong_client, wrong_upstream
+from kproxy.protocol.wire.greeting import Greeting, wrong_client, wrong_upstream
 from tests.unit.deploy.deployed import CONTAINER_FILE, ROOT, kproxy_commands, shell_lines, try_command
 
 DOCUMENTS = sorted(path for pattern in ("*.md", "deploy/**/*.md", "docs/**/*.md") for path in ROOT.glob(pattern))

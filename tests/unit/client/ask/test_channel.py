@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.client.ask.channel import ConnectionChannel
-from kproxy.client.ask.frames import NotAResponse, ResponseTooLarge
+from kproxy.client.ask.channel import ConnectionChannel, NotAResponse, ResponseTooLarge
 from kproxy.client.ask.questions import Question
 from kproxy.net.dial.stream import Stream
 

@@ -16,7 +16,8 @@ from kproxy.client.ask import contents
 from kproxy.client.ask.contents import Broker, ClusterContents, Group, GroupListing, Partition, Topic
 from kproxy.client.ask.questions import Question, UnreadableResponse
 from kproxy.client.ask.settings import LISTENER_SETTINGS, BrokerSettings, settings_question
-from kproxy.protocol.wire import api, definitions
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.unit.client.ask.broker import Broker as Answering
 from tests.unit.kafka_frames import encode
 
@@ -77,7 +78,7 @@ QUORUM = {
 
 
 def name_of(key: int) -> str:
-    return api.APIS[key].name
+    return APIS[key].name
 
 
 def camel(values: Any) -> Any:
@@ -89,7 +90,7 @@ def camel(values: Any) -> Any:
 
 def body_of(key: int, version: int, values: dict[str, Any]) -> bytes:
     """A response without its correlation id."""
-    flexible = version >= api.APIS[key].flexible
+    flexible = version >= APIS[key].flexible
     return (b"\0" if flexible else b"") + encode(
         definitions.load_message(f"{name_of(key)}Response"), version, camel(values)
     )
@@ -102,7 +103,7 @@ def asked(question: Question[Any], values: dict[str, Any]) -> None:
 
 
 def served(**newest: int) -> dict[int, range]:
-    return {getattr(api, key): range(version + 1) for key, version in newest.items()}
+    return {ApiKey[key]: range(version + 1) for key, version in newest.items()}
 
 
 @pytest.mark.parametrize("newest", [1, 2, 3, 4, 5, 13])
@@ -110,7 +111,7 @@ async def test_brokers_and_topics(newest: int) -> None:
     question = contents.contents_question(served(METADATA=newest))
     assert question.version == {3: 2, 13: 5}.get(newest, newest)
     asked(question, {"topics": None, "allow_auto_topic_creation": False})
-    found = await question.ask(Answering({api.METADATA: body_of(api.METADATA, question.version, METADATA)}))
+    found = await question.ask(Answering({ApiKey.METADATA: body_of(ApiKey.METADATA, question.version, METADATA)}))
     offline = (1,) if question.version >= 5 else ()
     assert found == ClusterContents(
         "the-id" if newest >= 2 else None,
@@ -143,7 +144,7 @@ async def test_what_this_user_may_do() -> None:
         "topics": None, "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False, "include_topic_authorized_operations": True,
     })  # fmt: skip
-    found = await question.ask(Answering({api.METADATA: body_of(api.METADATA, 8, values)}))
+    found = await question.ask(Answering({ApiKey.METADATA: body_of(ApiKey.METADATA, 8, values)}))
     everything = frozenset(contents.OPERATIONS.values())
     allowed = {one.name: one.allowed for one in found.topics}
     assert allowed == {"all": everything, "reads": frozenset({"Read", "Describe"}), "untold": None}
@@ -166,7 +167,7 @@ async def test_groups(newest: int, version: int) -> None:
     assert question is not None
     assert question.version == version
     asked(question, {"states_filter": [], "types_filter": []})
-    found = await question.ask(Answering({api.LIST_GROUPS: body_of(api.LIST_GROUPS, version, GROUPS)}))
+    found = await question.ask(Answering({ApiKey.LIST_GROUPS: body_of(ApiKey.LIST_GROUPS, version, GROUPS)}))
     a = Group("a\\r", "", "Empty" if version >= 4 else None, "share" if version >= 5 else None)
     b = Group("b", "consumer", "Stable" if version >= 4 else None, "classic" if version >= 5 else None)
     assert found == GroupListing(0, (a, b))
@@ -178,7 +179,7 @@ async def test_listeners() -> None:
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": list(LISTENER_SETTINGS)}
     asked(question, {"resources": [resource], "include_synonyms": False})
-    found = await question.ask(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
+    found = await question.ask(Answering({ApiKey.DESCRIBE_CONFIGS: body_of(ApiKey.DESCRIBE_CONFIGS, 1, CONFIGS)}))
     assert found == BrokerSettings(
         0, {"listeners": "A://:1", "advertised.listeners": None}, dynamic=frozenset({"advertised.listeners"})
     )
@@ -190,7 +191,7 @@ async def test_all_settings_of_a_broker() -> None:
     assert question is not None
     resource = {"resource_type": 4, "resource_name": "7", "configuration_keys": None}
     asked(question, {"resources": [resource], "include_synonyms": False})
-    found = await question.ask(Answering({api.DESCRIBE_CONFIGS: body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)}))
+    found = await question.ask(Answering({ApiKey.DESCRIBE_CONFIGS: body_of(ApiKey.DESCRIBE_CONFIGS, 1, CONFIGS)}))
     assert found.values["cleanup.policy"] == "/tmp"
     assert found.defaults == {"cleanup.policy"}
 
@@ -202,19 +203,19 @@ async def test_who_leads_the_quorum() -> None:
     asked(question, {"topics": [topic]})
     answers = ((QUORUM, 3000), ({"error_code": 31, "topics": []}, None), ({"error_code": 0, "topics": []}, None))
     for values, leader in answers:
-        body = body_of(api.DESCRIBE_QUORUM, 0, values)
-        assert await question.ask(Answering({api.DESCRIBE_QUORUM: body})) == leader
+        body = body_of(ApiKey.DESCRIBE_QUORUM, 0, values)
+        assert await question.ask(Answering({ApiKey.DESCRIBE_QUORUM: body})) == leader
     assert contents.quorum_leader_question({}) is None
 
 
 # What can go wrong
 
 QUESTIONS = [
-    (contents.contents_question(served(METADATA=5)), body_of(api.METADATA, 5, METADATA)),
-    (contents.groups_question(served(LIST_GROUPS=5)), body_of(api.LIST_GROUPS, 5, GROUPS)),
-    (contents.groups_question(served(LIST_GROUPS=0)), body_of(api.LIST_GROUPS, 0, GROUPS)),
-    (settings_question(served(DESCRIBE_CONFIGS=1), 1), body_of(api.DESCRIBE_CONFIGS, 1, CONFIGS)),
-    (contents.quorum_leader_question(served(DESCRIBE_QUORUM=0)), body_of(api.DESCRIBE_QUORUM, 0, QUORUM)),
+    (contents.contents_question(served(METADATA=5)), body_of(ApiKey.METADATA, 5, METADATA)),
+    (contents.groups_question(served(LIST_GROUPS=5)), body_of(ApiKey.LIST_GROUPS, 5, GROUPS)),
+    (contents.groups_question(served(LIST_GROUPS=0)), body_of(ApiKey.LIST_GROUPS, 0, GROUPS)),
+    (settings_question(served(DESCRIBE_CONFIGS=1), 1), body_of(ApiKey.DESCRIBE_CONFIGS, 1, CONFIGS)),
+    (contents.quorum_leader_question(served(DESCRIBE_QUORUM=0)), body_of(ApiKey.DESCRIBE_QUORUM, 0, QUORUM)),
 ]
 each = pytest.mark.parametrize(("question", "whole"), QUESTIONS)
 
@@ -227,7 +228,7 @@ async def test_an_answer_that_ends_anywhere(question: Question[object], whole: b
             await question.ask(Answering({question.key: whole[:end]}))
         except UnreadableResponse:
             continue
-        assert question.key == api.DESCRIBE_QUORUM
+        assert question.key == ApiKey.DESCRIBE_QUORUM
 
 
 @each

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import UpstreamError, WireError
-from kproxy.client.ask import doctorquestions
+from kproxy.client.ask import doctorquestions, questions
 from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import Question
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.harness.clients.kafka_python import ApiVersionsResponse
 from tests.harness.servers.answers import array, text
 from tests.unit.client.ask.broker import Broker
 
-SERVED = {key: range(20) for key in api.APIS}
+SERVED = {key: range(20) for key in APIS}
 
 
 def _features() -> bytes:
@@ -42,11 +42,11 @@ def _put(question: Question[Any] | None) -> Callable[[Channel], Awaitable[Any]]:
 
 
 ASKED: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[Any]]]] = {
-    "features": (api.API_VERSIONS, _features(), _put(doctorquestions.features_question(SERVED))),
+    "features": (ApiKey.API_VERSIONS, _features(), _put(doctorquestions.features_question(SERVED))),
     "coordinator": (
-        api.FIND_COORDINATOR, struct.pack(">hi", 15, 4), _put(doctorquestions.coordinator_question(SERVED, "g"))
+        ApiKey.FIND_COORDINATOR, struct.pack(">hihi", 15, 4, 0, 0), _put(questions.coordinator_question(SERVED, "g"))
     ),
-    "mechanisms": (api.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms_question(SERVED))),
+    "mechanisms": (ApiKey.SASL_HANDSHAKE, _mechanisms("PLAIN"), _put(doctorquestions.mechanisms_question(SERVED))),
 }  # fmt: skip
 each = pytest.mark.parametrize("question", ASKED)
 
@@ -78,8 +78,8 @@ async def test_a_list_of_mechanisms_without_end() -> None:
 
 
 def test_an_old_broker_is_not_asked() -> None:
-    assert doctorquestions.features_question({api.API_VERSIONS: range(3)}) is None
-    assert doctorquestions.coordinator_question({}, "g") is None
+    assert doctorquestions.features_question({ApiKey.API_VERSIONS: range(3)}) is None
+    assert questions.coordinator_question({}, "g") is None
     assert doctorquestions.mechanisms_question({}) is None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.client.ask.listeners import ConfiguredListener, parse_listeners
+from kproxy.client.ask.settings import ConfiguredListener, parse_listeners
 
 
 def test_as_an_image_with_three_has_them() -> None:

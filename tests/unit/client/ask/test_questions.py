@@ -18,7 +18,7 @@ from kproxy.client.ask.channel import Channel
 from kproxy.client.ask.questions import UNUSED_NODE_ID, ClusterNodes, Question
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
 from kproxy.protocol.rewrite.walk import MAX_STEPS
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.harness.servers.answers import (
     array,
     configs,
@@ -32,7 +32,7 @@ from tests.harness.servers.answers import (
 )
 from tests.unit.client.ask.broker import Broker
 
-SERVED = {key: range(20) for key in api.APIS}
+SERVED = {key: range(20) for key in APIS}
 BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9093"}
 LED = [(b"a", 0), (b"a", 1), (b"b", 0)]
 
@@ -44,16 +44,18 @@ def own_id(suppose: int = UNUSED_NODE_ID) -> Question[int | None]:
 
 
 QUESTIONS: dict[str, tuple[int, bytes, Callable[[Channel], Awaitable[object]]]] = {
-    "versions": (api.API_VERSIONS, versions(), questions.ask_versions),
-    "members": (api.METADATA, metadata("c", BROKERS), questions.nodes_question(SERVED).ask),
-    "own id": (api.DESCRIBE_CONFIGS, refusal(7), own_id().ask),
+    "versions": (ApiKey.API_VERSIONS, versions(), questions.ask_versions),
+    "members": (ApiKey.METADATA, metadata("c", BROKERS), questions.nodes_question(SERVED).ask),
+    "own id": (ApiKey.DESCRIBE_CONFIGS, refusal(7), own_id().ask),
     "leaders": (
-        api.METADATA, metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
+        ApiKey.METADATA,
+        metadata("c", BROKERS, {"a": [1, 2], "b": [2]}), lambda ask: questions.ask_leaders(ask, SERVED),
     ),
     "led": (
-        api.LIST_OFFSETS, offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_leadership(ask, SERVED, LED),
+        ApiKey.LIST_OFFSETS,
+        offsets({("a", 0): 0, ("b", 0): 6}), lambda ask: questions.ask_leadership(ask, SERVED, LED),
     ),
-    "coordinator": (api.LIST_GROUPS, groups("g"), lambda ask: questions.ask_coordinator(ask, SERVED)),
+    "coordinator": (ApiKey.LIST_GROUPS, groups("g"), lambda ask: questions.ask_coordinator(ask, SERVED)),
 }  # fmt: skip
 each = pytest.mark.parametrize("question", QUESTIONS)
 
@@ -63,9 +65,9 @@ def endpoints(*nodes: int) -> tuple[Endpoint, ...]:
 
 
 async def test_who_is_there() -> None:
-    broker = Broker({api.API_VERSIONS: versions(), api.METADATA: metadata("the-id", BROKERS)})
+    broker = Broker({ApiKey.API_VERSIONS: versions(), ApiKey.METADATA: metadata("the-id", BROKERS)})
     served = await questions.ask_versions(broker)
-    assert served[api.METADATA] == range(14)
+    assert served[ApiKey.METADATA] == range(14)
     assert await questions.nodes_question(served).ask(broker) == ClusterNodes(
         "the-id", NodeKind.BROKER, endpoints(1, 2)
     )
@@ -73,8 +75,8 @@ async def test_who_is_there() -> None:
 
 async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     nodes = metadata(None, BROKERS)[: -len(text(None) + b"\0\0\0\1" + b"\0\0\0\0")]
-    broker = Broker({api.METADATA: nodes + struct.pack(">ii", 1, 0)})
-    members = await questions.nodes_question({api.METADATA: range(2)}).ask(broker)
+    broker = Broker({ApiKey.METADATA: nodes + struct.pack(">ii", 1, 0)})
+    members = await questions.nodes_question({ApiKey.METADATA: range(2)}).ask(broker)
     assert members == ClusterNodes(None, NodeKind.BROKER, endpoints(1, 2))
 
 
@@ -95,18 +97,18 @@ async def test_a_broker_before_0_10_1_knows_of_no_cluster_id() -> None:
     ],
 )
 async def test_which_node_are_you(answer: bytes, suppose: int, node_id: int | None) -> None:
-    assert await own_id(suppose).ask(Broker({api.DESCRIBE_CONFIGS: answer})) == node_id
+    assert await own_id(suppose).ask(Broker({ApiKey.DESCRIBE_CONFIGS: answer})) == node_id
 
 
 async def test_a_few_partitions_of_each_leader() -> None:
     topics = {"a": [1, 2, 1, 1, 1], "b": [2], "c": [-1]}
-    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
+    found = await questions.ask_leaders(Broker({ApiKey.METADATA: metadata("c", BROKERS, topics)}), SERVED)
     assert found == {1: ((b"a", 0), (b"a", 2), (b"a", 3)), 2: ((b"a", 1), (b"b", 0))}
 
 
 async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
     topics = {f"topic-{number}": [1] * 100 for number in range(300)}
-    found = await questions.ask_leaders(Broker({api.METADATA: metadata("c", BROKERS, topics)}), SERVED)
+    found = await questions.ask_leaders(Broker({ApiKey.METADATA: metadata("c", BROKERS, topics)}), SERVED)
     assert set(found) == {1}
 
 
@@ -116,7 +118,7 @@ async def test_a_long_list_of_partitions_is_not_read_to_its_end() -> None:
 async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Channel], Awaitable[object]]) -> None:
     """A cluster names 3,000 nodes on each connection; other sessions have their turns while kproxy reads that."""
     nodes = dict.fromkeys(range(3000), "h:1")
-    asking = asyncio.ensure_future(ask(Broker({api.METADATA: metadata("c", nodes, {"a": [1]})})))  # noqa: TID251  # here it is awaited
+    asking = asyncio.ensure_future(ask(Broker({ApiKey.METADATA: metadata("c", nodes, {"a": [1]})})))  # noqa: TID251  # here it is awaited
     turns = 0
     while not asking.done():
         turns += 1
@@ -127,8 +129,8 @@ async def test_a_long_list_of_nodes_keeps_no_one_waiting(ask: Callable[[Channel]
 
 async def test_a_short_answer_passes_a_long_one() -> None:
     """While kproxy reads 4,900 nodes of one cluster, another cluster's broker names two and their partitions."""
-    long = Broker({api.METADATA: metadata("hostile", dict.fromkeys(range(4900), "h:1"))})
-    short = Broker({api.METADATA: metadata("honest", BROKERS, {"a": [1, 2]})})
+    long = Broker({ApiKey.METADATA: metadata("hostile", dict.fromkeys(range(4900), "h:1"))})
+    short = Broker({ApiKey.METADATA: metadata("honest", BROKERS, {"a": [1, 2]})})
     asking = asyncio.ensure_future(questions.nodes_question(SERVED).ask(long))  # noqa: TID251  # here it is awaited
     await asyncio.sleep(0)
     answered = asyncio.ensure_future(questions.ask_leaders(short, SERVED))  # noqa: TID251  # so is this one
@@ -140,21 +142,21 @@ async def test_a_short_answer_passes_a_long_one() -> None:
 
 
 async def test_which_partitions_do_you_lead() -> None:
-    broker = Broker({api.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
+    broker = Broker({ApiKey.LIST_OFFSETS: offsets({("a", 0): 0, ("a", 1): 6, ("b", 0): 29})})
     assert await questions.ask_leadership(broker, SERVED, LED) == {(b"a", 0): 0, (b"b", 0): 29} | {(b"a", 1): 6}
 
 
 async def test_more_than_was_asked_for_is_not_read() -> None:
-    broker = Broker({api.LIST_OFFSETS: offsets({(f"x{number}", 0): 0 for number in range(1000)})})
+    broker = Broker({ApiKey.LIST_OFFSETS: offsets({(f"x{number}", 0): 0 for number in range(1000)})})
     assert len(await questions.ask_leadership(broker, SERVED, LED)) == 0
 
 
 async def test_which_group_do_you_coordinate() -> None:
-    broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(4)})
+    broker = Broker({ApiKey.LIST_GROUPS: groups("g", "h"), ApiKey.FIND_COORDINATOR: coordinator(4)})
     assert await questions.ask_coordinator(broker, SERVED) == 4
-    broker = Broker({api.LIST_GROUPS: groups("g", "h"), api.FIND_COORDINATOR: coordinator(-1, error=30)})
+    broker = Broker({ApiKey.LIST_GROUPS: groups("g", "h"), ApiKey.FIND_COORDINATOR: coordinator(-1, error=30)})
     assert await questions.ask_coordinator(broker, SERVED) is None
-    assert await questions.ask_coordinator(Broker({api.LIST_GROUPS: groups()}), SERVED) is None
+    assert await questions.ask_coordinator(Broker({ApiKey.LIST_GROUPS: groups()}), SERVED) is None
 
 
 @pytest.mark.parametrize("question", ["leaders", "led", "coordinator"])
@@ -215,7 +217,7 @@ async def test_an_answer_that_ends_anywhere(question: str) -> None:
     """Whatever is missing: an error for the broker, or an answer without what is missing; nothing else."""
     key, whole, asked = QUESTIONS[question]
     for end in range(len(whole)):
-        broker = Broker({key: whole[:end], api.FIND_COORDINATOR: b""})
+        broker = Broker({key: whole[:end], ApiKey.FIND_COORDINATOR: b""})
         assert await said_of(asked(broker)) in ("", "malformed")
 
 
@@ -227,7 +229,7 @@ async def test_an_answer_of_nonsense(question: str, data: st.DataObject) -> None
     for at in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
         spoiled[at] = data.draw(st.integers(0, 255))
     answer = data.draw(st.one_of(st.just(bytes(spoiled)), st.binary(max_size=200)))
-    broker = Broker({key: answer, api.FIND_COORDINATOR: data.draw(st.binary(max_size=20))})
+    broker = Broker({key: answer, ApiKey.FIND_COORDINATOR: data.draw(st.binary(max_size=20))})
     with contextlib.suppress(WireError, UpstreamError):
         await asked(broker)
 
@@ -239,7 +241,7 @@ async def test_counts_that_are_not_there(question: str) -> None:
     for count in (0x7FFFFFFF, -1, -2147483648):
         for before in range(12):
             body = bytes(before) + struct.pack(">i", count)
-            said = await said_of(asked(Broker({key: body, api.FIND_COORDINATOR: b""})))
+            said = await said_of(asked(Broker({key: body, ApiKey.FIND_COORDINATOR: b""})))
             assert said in ("", "malformed", "too-many-endpoints")
 
 
@@ -247,8 +249,8 @@ async def test_a_controller_names_controllers() -> None:
     """DescribeCluster v1, from a real controller."""
     node = b"\0\0\x0b\xb8" + b"\x0ac-3000.in" + struct.pack(">i", 9093) + b"\0" + b"\0"
     body = b"\0" + struct.pack(">ihb", 0, 0, 0) + b"\x02" + b"\x04abc" + struct.pack(">i", 3000) + b"\x02" + node
-    broker = Broker({api.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
-    members = await questions.nodes_question({api.DESCRIBE_CLUSTER: range(2)}).ask(broker)
+    broker = Broker({ApiKey.DESCRIBE_CLUSTER: body + struct.pack(">i", 0) + b"\0"})
+    members = await questions.nodes_question({ApiKey.DESCRIBE_CLUSTER: range(2)}).ask(broker)
     assert members.cluster_id == "abc"
     assert [(one.kind, one.node_id, str(one.advertised)) for one in members.nodes] == [
         (NodeKind.CONTROLLER, 3000, "c-3000.in:9093")
@@ -257,4 +259,4 @@ async def test_a_controller_names_controllers() -> None:
 
 async def test_an_empty_list_of_nodes_is_no_answer() -> None:
     with pytest.raises(WireError, match="names no node"):
-        await questions.nodes_question(SERVED).ask(Broker({api.METADATA: array([]) + text("c")}))
+        await questions.nodes_question(SERVED).ask(Broker({ApiKey.METADATA: array([]) + text("c")}))

@@ -10,12 +10,12 @@ from kproxy.client.ask.questions import ClusterNodes
 from kproxy.client.ask.settings import BrokerSettings
 from kproxy.inspect.doctor.evidence import Contact, Examination
 from kproxy.protocol.rewrite.endpoints import Endpoint, NodeKind
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster.identity import BrokerIdentity
 from kproxy.proxy.cluster.reachability import Proof
 from kproxy.proxy.cluster.topology import NodeKey
 
-VERSIONS = {api.API_VERSIONS: range(5), api.FETCH: range(18), api.METADATA: range(14)}
+VERSIONS = {ApiKey.API_VERSIONS: range(5), ApiKey.FETCH: range(18), ApiKey.METADATA: range(14)}
 
 
 def key(node: int) -> NodeKey:

@@ -7,11 +7,11 @@ import pytest
 from kproxy.base.faults import Fault
 from kproxy.inspect.doctor.client_versions import ClientVersion, version_conflict
 from kproxy.inspect.doctor.diagnosis import diagnose
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from tests.unit.inspect.doctor.examined import examination, good
 
 # What Kafka 4.1, 3.9, 2.1 and 2.0 serve of Fetch.
-NEW, USUAL, BASE, OLD = ({api.FETCH: versions} for versions in (range(4, 19), range(18), range(11), range(9)))
+NEW, USUAL, BASE, OLD = ({ApiKey.FETCH: versions} for versions in (range(4, 19), range(18), range(11), range(9)))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ NEW, USUAL, BASE, OLD = ({api.FETCH: versions} for versions in (range(4, 19), ra
         ("kafka-python:1.4.7", NEW, Fault.CLIENT_TOO_OLD),
         ("sarama:1.45.0-rc1", NEW, None),
         ("java:1.0", {}, None),
-        ("java:1.0", {api.FETCH: range(0)}, None),
+        ("java:1.0", {ApiKey.FETCH: range(0)}, None),
     ],
 )
 def test_clients_and_brokers(client: str, versions: dict[int, range], fault: Fault | None) -> None:

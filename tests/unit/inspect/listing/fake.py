@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from tests.harness.servers import answers
 from tests.harness.servers.fakebroker import FakeBroker
 
@@ -54,7 +54,7 @@ class Listed(FakeBroker):
         super().__init__((), f"expected {node_id} or empty string")
         self.told = told
         self.node_id = node_id
-        self.serves |= {api.METADATA: (0, 5), api.LIST_GROUPS: (0, 0)}
+        self.serves |= {ApiKey.METADATA: (0, 5), ApiKey.LIST_GROUPS: (0, 0)}
         self.named: list[int] = []  # how many topics each question for them has named; -1: all
 
     def answer(self, connection: object, request: bytes) -> bool:
@@ -62,13 +62,13 @@ class Listed(FakeBroker):
         body = request[10 + length :]
         self.nodes, self.cluster_id = self.told.nodes, self.told.cluster_id
         said = None
-        if (key, version) == (api.METADATA, 5):
+        if (key, version) == (ApiKey.METADATA, 5):
             said = self._contents(body)
-        elif key == api.LIST_GROUPS:
+        elif key == ApiKey.LIST_GROUPS:
             refused = isinstance(self.told.groups, int)
             groups = [] if refused else self.told.groups
             said = struct.pack(">h", self.told.groups if refused else 0) + answers.groups(*groups)[2:]
-        elif key == api.DESCRIBE_CONFIGS and TEXT(str(self.node_id)) in body:
+        elif key == ApiKey.DESCRIBE_CONFIGS and TEXT(str(self.node_id)) in body:
             said = self._settings()
         if said is None:
             return super().answer(connection, request)  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy.base.errors import KproxyError, UpstreamError, WireError
-from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.connection import BrokerConnection
+from kproxy.protocol.wire.api import ApiKey
 
 VERSIONS = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 1, 0, 17) + struct.pack(">hhh", 0, 0, 2)
 
@@ -56,11 +56,11 @@ def good(client: socket.socket) -> None:
 
 def test_versions_that_both_have(serving: Callable[[Serve], int]) -> None:
     link = BrokerConnection("127.0.0.1", serving(good))
-    assert link.version(requests.FETCH) == 11
+    assert link.version(ApiKey.FETCH) == 11
     with pytest.raises(WireError, match="supports no version of API key"):
-        link.version(requests.PRODUCE)
+        link.version(ApiKey.PRODUCE)
     with pytest.raises(WireError, match="supports no version of API key"):
-        link.version(requests.END_TXN)
+        link.version(ApiKey.END_TXN)
     link.close()
 
 
@@ -120,7 +120,7 @@ def test_slow_and_in_pieces(serving: Callable[[Serve], int]) -> None:
             client.sendall(bytes([byte]))
 
     link = BrokerConnection("127.0.0.1", serving(serve))
-    assert bytes(link.request(requests.FETCH, 4, b"x")) == body
+    assert bytes(link.request(ApiKey.FETCH, 4, b"x")) == body
     link.close()
 
 
@@ -135,7 +135,7 @@ def test_a_large_request_goes_out_whole(serving: Callable[[Serve], int]) -> None
 
     link = BrokerConnection("127.0.0.1", serving(serve))
     parts = [b"a" * 1_000_000, memoryview(b"b" * 2_000_000), bytearray(b"c" * 1_000_000)]
-    link.send(requests.PRODUCE, 3, *parts)
+    link.send(ApiKey.PRODUCE, 3, *parts)
     assert link.in_flight == 1
     assert bytes(link.receive()) == b""
     assert bytes(got).endswith(b"".join(map(bytes, parts)))
@@ -156,7 +156,7 @@ def test_many_answers_that_come_at_once(serving: Callable[[Serve], int], size: i
 
     link = BrokerConnection("127.0.0.1", serving(serve))
     for _ in bodies:
-        link.send(requests.PRODUCE, 3, b"")
+        link.send(ApiKey.PRODUCE, 3, b"")
     got = [link.receive() for _ in bodies]
     assert [bytes(one) for one in got] == bodies, "one that was given out must not change with those after it"
     assert link.in_flight == 0
@@ -174,5 +174,5 @@ def test_an_answer_whose_first_bytes_come_with_the_one_before(serving: Callable[
         client.sendall(second[6:])
 
     link = BrokerConnection("127.0.0.1", serving(serve))
-    assert [bytes(link.request(requests.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
+    assert [bytes(link.request(ApiKey.PRODUCE, 3, b"")) for _ in range(2)] == [b"first", b"second"]
     link.close()

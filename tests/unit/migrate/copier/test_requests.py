@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from kproxy.migrate.copier import requests
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import Underflow
 
 with warnings.catch_warnings():
@@ -18,7 +19,6 @@ with warnings.catch_warnings():
     from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
     from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
     from kafka.protocol.metadata import (
-        ApiVersionsResponse,
         FindCoordinatorRequest,
         FindCoordinatorResponse,
         MetadataRequest,
@@ -36,7 +36,7 @@ with warnings.catch_warnings():
     )
 
 
-@pytest.mark.parametrize("version", requests.VERSIONS[requests.FETCH])
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.FETCH])
 @pytest.mark.parametrize("committed", [True, False])
 def test_fetch(version: int, committed: bool) -> None:
     body = requests.encode_fetch(version, "orders", 3, 1 << 40, size=1000, wait_ms=5, committed=committed)
@@ -62,7 +62,7 @@ def fetched(version: int, error: int = 0, top: int = 0) -> bytes:
     return bytes(whole.encode(version=version))
 
 
-@pytest.mark.parametrize("version", requests.VERSIONS[requests.FETCH])
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.FETCH])
 def test_a_fetch_answer(version: int) -> None:
     answer = requests.read_fetch(version, memoryview(fetched(version)))
     assert (answer.error, answer.high, answer.stable) == (0, 100, 90)
@@ -76,7 +76,7 @@ def test_a_fetch_answer_with_an_error_of_its_own() -> None:
     assert requests.read_fetch(11, fetched(11, error=6)).error == 6
 
 
-@pytest.mark.parametrize("version", requests.VERSIONS[requests.PRODUCE])
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.PRODUCE])
 def test_produce(version: int) -> None:
     body = requests.encode_produce("mine", "orders", 3, 5, 1000) + b"12345"
     read = ProduceRequest.decode(body, version=version)
@@ -102,7 +102,7 @@ def test_produce(version: int) -> None:
     assert requests.read_produce(answer.encode(version=version)) == (10, 77)
 
 
-@pytest.mark.parametrize("version", requests.VERSIONS[requests.METADATA])
+@pytest.mark.parametrize("version", requests.VERSIONS[ApiKey.METADATA])
 def test_metadata(version: int) -> None:
     read = MetadataRequest.decode(requests.encode_metadata(version, ["a", "b"]), version=version)
     assert [topic.name for topic in read.topics] == ["a", "b"]
@@ -177,14 +177,6 @@ def test_the_error_that_matters_of_several(codes: tuple[int, int], worst: int) -
         throttle_time_ms=0, results_by_topic_v3_and_below=[of(name="a", results_by_partition=results)]
     )
     assert requests.read_add_partitions(answer.encode(version=0)) == worst
-
-
-def test_versions() -> None:
-    answer = ApiVersionsResponse(
-        error_code=0, api_keys=[ApiVersionsResponse.ApiVersion(api_key=1, min_version=4, max_version=18)]
-    ).encode(version=0)
-    assert requests.read_versions(answer) == {1: range(4, 19)}
-    assert requests.read_versions(ApiVersionsResponse(error_code=35, api_keys=[]).encode(version=0)) == {}
 
 
 ID = UUID(int=0x1234567890ABCDEF)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import FrameCopy
+from kproxy.protocol.capture.framecopy import FrameCopy, plan_for
 from kproxy.protocol.capture.redaction import is_redacted
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import APIS, FETCH
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from tests.unit.kafka_frames import chunks, request, response
 
@@ -84,4 +83,4 @@ def fetched(records: bytes) -> bytes:
     """A Fetch response of version 11 with these records."""
     partition = struct.pack(">ihqqqii", 0, 0, 5, 5, 0, -1, -1) + struct.pack(">i", len(records)) + records
     body = struct.pack(">ihii", 0, 0, 1, 1) + b"\0\1t" + struct.pack(">i", 1) + partition
-    return response(FETCH, 11, body)
+    return response(ApiKey.FETCH, 11, body)

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.capture.copyplan import plan_for
-from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy
+from kproxy.protocol.capture.framecopy import MAX_COPY, CopyTooLong, FrameCopy, plan_for
 from kproxy.protocol.capture.redaction import HIDDEN, OPAQUE, SHOWN, is_redacted
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.definitions import MessageDefinition
 from kproxy.protocol.wire.primitives import MAX_STRING
 from tests.unit.kafka_frames import CHUNKINGS, chunks, encode, messages, request
@@ -87,7 +86,7 @@ def test_a_large_frame_costs_nothing() -> None:
     """Of 50 MB of records, there is never more than some hundred bytes."""
     size = 50_000_000
     head = fetched(b"")[4:-4]
-    plan = plan_for(FETCH, 11, of_request=False)
+    plan = plan_for(ApiKey.FETCH, 11, of_request=False)
     assert plan is not None
     copy = FrameCopy(plan)
     copy.feed(head + struct.pack(">i", size))
@@ -97,7 +96,7 @@ def test_a_large_frame_costs_nothing() -> None:
         part = piece[:left]
         copy.feed(part)
         left -= len(part)
-        assert len(copy.out) + len(copy._tail) < 300
+        assert len(copy.out) + len(copy._buffer) < 300
     assert copy.done
     assert copy.left_out == size
     assert bytes(copy.out) == fetched(NO_RECORDS)[4:]
@@ -106,8 +105,8 @@ def test_a_large_frame_costs_nothing() -> None:
 def test_a_copy_that_would_be_too_long() -> None:
     count = 100_000
     topics = b"".join(struct.pack(">h", 20) + b"%020d" % number for number in range(count))
-    frame = request(METADATA, 1, body=struct.pack(">i", count) + topics)
-    plan = plan_for(METADATA, 1, of_request=True)
+    frame = request(ApiKey.METADATA, 1, body=struct.pack(">i", count) + topics)
+    plan = plan_for(ApiKey.METADATA, 1, of_request=True)
     assert plan is not None
     copy = FrameCopy(plan)
     pieces = chunks(frame[4:], [4096])
@@ -120,7 +119,7 @@ def test_a_copy_that_would_be_too_long() -> None:
 def test_versions_that_kafka_4_serves_no_more(version: int) -> None:
     """Old clients use them, and the definitions still say how they are."""
     body = struct.pack(">hii", 1, 1000, 1) + b"\0\1t" + struct.pack(">iii", 1, 0, len(SECRET)) + SECRET
-    copy = copied("ProduceRequest", PRODUCE, version, request(PRODUCE, version, body=body), [1])
+    copy = copied("ProduceRequest", ApiKey.PRODUCE, version, request(ApiKey.PRODUCE, version, body=body), [1])
     assert copy.done
     assert copy.acks == 1
     assert SECRET not in copy.out
@@ -129,7 +128,7 @@ def test_versions_that_kafka_4_serves_no_more(version: int) -> None:
 
 def test_definitions_that_there_are_not() -> None:
     assert plan_for(68, 0, of_request=True) is None  # ConsumerGroupHeartbeat
-    assert plan_for(API_VERSIONS, 4, of_request=True) is not None
+    assert plan_for(ApiKey.API_VERSIONS, 4, of_request=True) is not None
 
 
 # Hostile bytes
@@ -156,7 +155,7 @@ def test_garbage(which: tuple[str, int, int]) -> None:
                 ends.add(type(error).__name__)
             else:
                 ends.add(bytes(copy.out) if copy.done else b"")
-                assert len(copy._tail) <= 10
+                assert len(copy._buffer) <= 10
                 assert len(copy.out) <= 64 * len(bad)
         assert len(ends) == 1, ends
 
@@ -165,15 +164,15 @@ def test_garbage(which: tuple[str, int, int]) -> None:
 
 def test_a_count_of_two_thousand_million() -> None:
     """It is what comes that costs, not what is announced."""
-    frame = request(METADATA, 1, body=struct.pack(">i", 0x7FFFFFFF))
-    assert not copied("MetadataRequest", METADATA, 1, frame, [1 << 30]).done
+    frame = request(ApiKey.METADATA, 1, body=struct.pack(">i", 0x7FFFFFFF))
+    assert not copied("MetadataRequest", ApiKey.METADATA, 1, frame, [1 << 30]).done
 
 
 def test_a_string_longer_than_kafka_allows() -> None:
     long = MAX_STRING + 1
     tail = struct.pack(">i", 0)
     frame = request(
-        METADATA, 9, body=b"\x02" + bytes([(long + 1) & 0x7F | 0x80, (long + 1) >> 7 & 0x7F | 0x80, 2]) + tail
+        ApiKey.METADATA, 9, body=b"\x02" + bytes([(long + 1) & 0x7F | 0x80, (long + 1) >> 7 & 0x7F | 0x80, 2]) + tail
     )
     with pytest.raises(WireError):
-        copied("MetadataRequest", METADATA, 9, frame, [1 << 30])
+        copied("MetadataRequest", ApiKey.METADATA, 9, frame, [1 << 30])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.capture.framecopy import MAX_COPY
 from kproxy.protocol.capture.sessioncapture import OUT_OF_STEP, TOKENS, CaptureStart, RedactedFrame, SessionCapture
-from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, request, response, string
@@ -26,7 +26,7 @@ def compact(text: str) -> bytes:
 
 def produced(number: int, acks: int = 1, records: bytes = SECRET * 20) -> bytes:
     body = string(None) + struct.pack(">hii", acks, 1000, 1) + string("t") + struct.pack(">iii", 1, 0, len(records))
-    return request(PRODUCE, 7, number, body + records, client_id="billing")
+    return request(ApiKey.PRODUCE, 7, number, body + records, client_id="billing")
 
 
 def beat(number: int) -> bytes:
@@ -35,24 +35,24 @@ def beat(number: int) -> bytes:
 
 def metadata(number: int, host: str = "up.1") -> bytes:
     node = struct.pack(">i", 1) + string(host) + struct.pack(">i", 9092) + string(None)
-    return response(METADATA, 1, struct.pack(">i", 1) + node + struct.pack(">ii", 1, 0), number)
+    return response(ApiKey.METADATA, 1, struct.pack(">i", 1) + node + struct.pack(">ii", 1, 0), number)
 
 
 ASK = struct.pack(">i", 0)
 FETCH_BODY = struct.pack(">iiiibiiii", -1, 100, 1, 1000, 0, 0, -1, 0, 0) + string("")
 SAID = [
-    request(API_VERSIONS, 3, 1, compact("librdkafka") + compact("2.3.0") + b"\0", client_id="billing"),
-    request(METADATA, 1, 2, ASK, client_id="billing"),
+    request(ApiKey.API_VERSIONS, 3, 1, compact("librdkafka") + compact("2.3.0") + b"\0", client_id="billing"),
+    request(ApiKey.METADATA, 1, 2, ASK, client_id="billing"),
     produced(3),
     produced(4, acks=0),
     beat(5),
-    request(FETCH, 11, 7, FETCH_BODY, client_id="billing"),
+    request(ApiKey.FETCH, 11, 7, FETCH_BODY, client_id="billing"),
     beat(8),
 ]
 ANSWERED = [
-    response(API_VERSIONS, 3, struct.pack(">h", 0) + b"\1" + bytes(5), 1),
+    response(ApiKey.API_VERSIONS, 3, struct.pack(">h", 0) + b"\1" + bytes(5), 1),
     metadata(2),
-    response(PRODUCE, 7, struct.pack(">i", 0) + bytes(4), 3),
+    response(ApiKey.PRODUCE, 7, struct.pack(">i", 0) + bytes(4), 3),
     response(HEARTBEAT, 0, struct.pack(">h", 27), 5),
     fetched(SECRET * 30),
     response(HEARTBEAT, 0, struct.pack(">h", 0), 8),
@@ -161,10 +161,10 @@ def test_tokens_of_sasl() -> None:
     talk = Looked()
     talk.look()
     token = struct.pack(">i", len(SECRET)) + SECRET
-    talk.says(request(SASL_HANDSHAKE, 1, 1, string("PLAIN")), request(SASL_AUTHENTICATE, 1, 2, token))
+    talk.says(request(ApiKey.SASL_HANDSHAKE, 1, 1, string("PLAIN")), request(ApiKey.SASL_AUTHENTICATE, 1, 2, token))
     answer = struct.pack(">h", 58) + string("no such password: " + SECRET.decode()) + token + bytes(8)
-    talk.answers(response(SASL_HANDSHAKE, 1, struct.pack(">hi", 0, 1) + string("PLAIN"), 1))
-    talk.answers(response(SASL_AUTHENTICATE, 1, answer, 2))
+    talk.answers(response(ApiKey.SASL_HANDSHAKE, 1, struct.pack(">hi", 0, 1) + string("PLAIN"), 1))
+    talk.answers(response(ApiKey.SASL_AUTHENTICATE, 1, answer, 2))
     assert [frame.api for frame in talk.frames] == ["SaslHandshake", "SaslAuthenticate"] * 2
     assert b"PLAIN" in talk.frames[0].data
     assert not [frame for frame in talk.frames if SECRET[:8] in frame.data]
@@ -175,8 +175,8 @@ def test_tokens_without_headers() -> None:
     talk = Looked()
     talk.look()
     token = struct.pack(">i", len(SECRET)) + SECRET
-    talk.says(request(SASL_HANDSHAKE, 0, 1, string("PLAIN")))
-    talk.answers(response(SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"), 1))
+    talk.says(request(ApiKey.SASL_HANDSHAKE, 0, 1, string("PLAIN")))
+    talk.answers(response(ApiKey.SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"), 1))
     talk.says(token)
     talk.answers(token)
     talk.says(beat(2))
@@ -197,7 +197,7 @@ def test_what_kproxy_answers_itself() -> None:
     """A version of ApiVersions that is not known: the request has no definition, the answer is of version 0."""
     talk = Looked()
     talk.look()
-    talk.says(request(API_VERSIONS, 99, 1, b"\0\1\1\0"))
+    talk.says(request(ApiKey.API_VERSIONS, 99, 1, b"\0\1\1\0"))
     assert [(frame.api, frame.to_client, bool(frame.data)) for frame in talk.frames] == [
         ("ApiVersions", False, False), ("ApiVersions", True, True),
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def captured(waiting: Sequence[tuple[int, int, int, int]] = ()) -> tuple[Session
 def test_a_response_to_nothing() -> None:
     """If it is read as something else, it may show what must not be shown."""
     capture, frames = captured()
-    capture.from_client(request(METADATA, 1, 2, ASK), 1.0)
+    capture.from_client(request(ApiKey.METADATA, 1, 2, ASK), 1.0)
     capture.to_client(response(HEARTBEAT, 0, SECRET, 1), 1.0)
     capture.to_client(metadata(2), 1.0)
     assert [(frame.api, frame.why) for frame in frames] == [("Metadata", ""), ("", OUT_OF_STEP)]
@@ -239,8 +239,8 @@ def test_a_response_to_nothing() -> None:
 
 def test_ids_that_are_used_again() -> None:
     """The order says what is answered: records are not read as Metadata."""
-    capture, frames = captured([(FETCH, 11, 0, 1)])
-    capture.from_client(request(METADATA, 1, 0, ASK), 1.0)
+    capture, frames = captured([(ApiKey.FETCH, 11, 0, 1)])
+    capture.from_client(request(ApiKey.METADATA, 1, 0, ASK), 1.0)
     capture.to_client(fetched(SECRET).replace(struct.pack(">i", 7), bytes(4), 1), 1.0)
     capture.to_client(metadata(0), 1.0)
     assert [frame.api for frame in frames] == ["Metadata", "Fetch", "Metadata"]
@@ -251,7 +251,7 @@ def test_ids_that_are_used_again() -> None:
     ("start", "why"),
     [
         (CaptureStart(tokens=True), TOKENS),
-        (CaptureStart(waiting=[(FETCH, 11, 0, 10_001)]), OUT_OF_STEP),
+        (CaptureStart(waiting=[(ApiKey.FETCH, 11, 0, 10_001)]), OUT_OF_STEP),
     ],
     ids=["tokens", "too many wait"],
 )
@@ -265,8 +265,8 @@ def test_a_session_that_cannot_be_followed_is_not_shown(start: CaptureStart, why
 
 def test_a_token_that_the_broker_sends_first_is_not_shown() -> None:
     capture, frames = captured()
-    capture.from_client(request(SASL_HANDSHAKE, 0, 1, string("PLAIN")), 1.0)
-    capture.to_client(response(SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"), 1), 1.0)
+    capture.from_client(request(ApiKey.SASL_HANDSHAKE, 0, 1, string("PLAIN")), 1.0)
+    capture.to_client(response(ApiKey.SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"), 1), 1.0)
     capture.to_client(struct.pack(">i", len(SECRET)) + SECRET, 1.0)
     assert [(frame.api, frame.why) for frame in frames[2:]] == [("", TOKENS)]
 
@@ -275,7 +275,7 @@ def test_a_frame_with_too_much_text_is_not_copied() -> None:
     """The frames behind it are."""
     capture, frames = captured()
     names = [string("t" * 30_000)] * (MAX_COPY // 30_000 + 1)
-    long = request(METADATA, 1, 1, struct.pack(">i", len(names)) + b"".join(names))
+    long = request(ApiKey.METADATA, 1, 1, struct.pack(">i", len(names)) + b"".join(names))
     capture.from_client(long + beat(2), 1.0)
     assert [(frame.api, frame.data == b"") for frame in frames] == [("Metadata", True), ("Heartbeat", False)]
     assert frames[0].why == f"its copy would be longer than {MAX_COPY} bytes"
@@ -292,7 +292,7 @@ def test_what_waits_is_bounded() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=60)), max_size=20))
 def test_garbage(said: list[tuple[bool, bytes]]) -> None:
-    capture, frames = captured([(METADATA, 1, 0, 3)])
+    capture, frames = captured([(ApiKey.METADATA, 1, 0, 3)])
     for of_client, data in said:
         (capture.from_client if of_client else capture.to_client)(data, 1.0)
     assert len(frames) < 100

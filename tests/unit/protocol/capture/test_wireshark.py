@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.capture.sessioncapture import CaptureStart, RedactedFrame, SessionCapture
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.app import pcap
 from kproxy.proxy.watch.feed import SessionLabels
 from kproxy.proxy.watch.frames import CapturedFrame, CaptureSession, format_line
@@ -54,7 +54,7 @@ def _drawn(key: int, version: int, suffix: str) -> bytes:
         found.append(_sound(data.draw(messages(name, version))))
 
     draw()
-    values = {**found[-1], "Acks": 1} if key == PRODUCE and suffix == "Request" else found[-1]
+    values = {**found[-1], "Acks": 1} if key == ApiKey.PRODUCE and suffix == "Request" else found[-1]
     return framed(name, key, version, encode(definitions.load_message(name), version, values))
 
 

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import apiversions
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SHARE_FETCH
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.unit.kafka_frames import CHUNKINGS, UNKNOWN, Talk, asked, chunks, encode, frame, read, response
 
 DEFINITION = definitions.load_message("ApiVersionsResponse")
 FEATURE = {"Name": "metadata.version", "MaxVersionLevel": 29, "MinVersionLevel": 1}
 NEWER_BROKER = [
     # key, oldest, newest as the broker has them; oldest, newest as the client shall see them
-    (PRODUCE, 3, 99, 3, 13),
-    (FETCH, 4, 18, 4, 18),
-    (METADATA, 0, 14, 0, 13),
-    (SHARE_FETCH, 0, 9, 1, 2),
+    (ApiKey.PRODUCE, 3, 99, 3, 13),
+    (ApiKey.FETCH, 4, 18, 4, 18),
+    (ApiKey.METADATA, 0, 14, 0, 13),
+    (ApiKey.SHARE_FETCH, 0, 9, 1, 2),
     (12, 1, 3, 1, 3),
 ]
 LEFT_OUT = [
     (93, 0, 0),  # unknown
     (32767, 0, 3),
     (-1, 0, 0),
-    (METADATA + 1, 0, 7),  # for brokers only
-    (METADATA, 14, 20),  # no version in common
-    (SHARE_FETCH, 0, 0),
+    (ApiKey.METADATA + 1, 0, 7),  # for brokers only
+    (ApiKey.METADATA, 14, 20),  # no version in common
+    (ApiKey.SHARE_FETCH, 0, 0),
 ]
 
 
@@ -53,25 +53,27 @@ FEATURES = {
 @given(sizes=CHUNKINGS)
 def test_versions_are_capped_and_unknown_apis_left_out(version: int, sizes: list[int]) -> None:
     entries = [(key, low, high) for key, low, high, _, _ in NEWER_BROKER]
-    there = response(API_VERSIONS, version, body(version, LEFT_OUT[:3] + entries + LEFT_OUT[3:], **FEATURES))
+    there = response(ApiKey.API_VERSIONS, version, body(version, LEFT_OUT[:3] + entries + LEFT_OUT[3:], **FEATURES))
     here = response(
-        API_VERSIONS, version, body(version, [(key, low, high) for key, _, _, low, high in NEWER_BROKER], **FEATURES)
+        ApiKey.API_VERSIONS,
+        version,
+        body(version, [(key, low, high) for key, _, _, low, high in NEWER_BROKER], **FEATURES),
     )
-    talk = asked(API_VERSIONS, version)
+    talk = asked(ApiKey.API_VERSIONS, version)
     assert talk.broker(*chunks(there, sizes)) == here
     assert talk.conversation.is_idle
 
 
 @pytest.mark.parametrize("version", range(3, 5))
 def test_features_stay_as_they_are(version: int) -> None:
-    entries = [(PRODUCE, 3, 99), (93, 0, 0)]
+    entries = [(ApiKey.PRODUCE, 3, 99), (93, 0, 0)]
     features = {name: FEATURES[name] for name in FEATURES if name != UNKNOWN}
     plain = [{"ApiKey": key, "MinVersion": low, "MaxVersion": high} for key, low, high in entries]
     values = {"ErrorCode": 0, "ApiKeys": plain, "ThrottleTimeMs": 77, **features}
-    there = response(API_VERSIONS, version, encode(DEFINITION, version, values))
-    heard = read(API_VERSIONS, version, asked(API_VERSIONS, version).broker(there))
-    told = read(API_VERSIONS, version, there)
-    assert [(one["api_key"], one["max_version"]) for one in heard.pop("api_keys")] == [(PRODUCE, 13)]
+    there = response(ApiKey.API_VERSIONS, version, encode(DEFINITION, version, values))
+    heard = read(ApiKey.API_VERSIONS, version, asked(ApiKey.API_VERSIONS, version).broker(there))
+    told = read(ApiKey.API_VERSIONS, version, there)
+    assert [(one["api_key"], one["max_version"]) for one in heard.pop("api_keys")] == [(ApiKey.PRODUCE, 13)]
     del told["api_keys"]
     assert heard == told
     assert heard["finalized_features_epoch"] == 12
@@ -80,25 +82,27 @@ def test_features_stay_as_they_are(version: int) -> None:
 @pytest.mark.parametrize("version", range(5))
 @given(sizes=CHUNKINGS)
 def test_a_broker_no_newer_than_kproxy_is_passed_unchanged(version: int, sizes: list[int]) -> None:
-    entries = [(one.key, one.oldest, one.newest) for one in APIS.values()]
-    said = response(API_VERSIONS, version, body(version, entries, **(FEATURES if version >= 3 else {})))
-    assert asked(API_VERSIONS, version).broker(*chunks(said, sizes)) == said
+    entries = [(one.value, one.oldest, one.newest) for one in APIS.values()]
+    said = response(ApiKey.API_VERSIONS, version, body(version, entries, **(FEATURES if version >= 3 else {})))
+    assert asked(ApiKey.API_VERSIONS, version).broker(*chunks(said, sizes)) == said
 
 
 @pytest.mark.parametrize("version", range(5))
-@pytest.mark.parametrize("entries", [[], [(API_VERSIONS, 0, 2)]])
+@pytest.mark.parametrize("entries", [[], [(ApiKey.API_VERSIONS, 0, 2)]])
 def test_a_broker_without_the_version_answers_in_version_0(version: int, entries: list[tuple[int, int, int]]) -> None:
     """Error 35; since Kafka 2.4 with the versions of ApiVersions, before without (KIP-511)."""
-    said = response(API_VERSIONS, 0, encode(DEFINITION, 0, {
+    said = response(ApiKey.API_VERSIONS, 0, encode(DEFINITION, 0, {
         "ErrorCode": 35, "ApiKeys": [{"ApiKey": k, "MinVersion": a, "MaxVersion": b} for k, a, b in entries],
     }))  # fmt: skip
-    assert asked(API_VERSIONS, version).broker(said) == said
+    assert asked(ApiKey.API_VERSIONS, version).broker(said) == said
 
 
 def test_another_error_keeps_its_version() -> None:
     """Such as 42, for a bad client software name."""
-    said = response(API_VERSIONS, 3, encode(DEFINITION, 3, {"ErrorCode": 42, "ApiKeys": [], "ThrottleTimeMs": 0}))
-    assert asked(API_VERSIONS, 3).broker(said) == said
+    said = response(
+        ApiKey.API_VERSIONS, 3, encode(DEFINITION, 3, {"ErrorCode": 42, "ApiKeys": [], "ThrottleTimeMs": 0})
+    )
+    assert asked(ApiKey.API_VERSIONS, 3).broker(said) == said
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -106,17 +110,17 @@ def test_another_error_keeps_its_version() -> None:
 @pytest.mark.parametrize("rest", [b"", b"\0", b"\x01\0\0\0", b"\xfe" * 12, bytes(3), struct.pack(">i", 9) + bytes(7)])
 def test_an_error_in_a_shape_of_its_own_passes(version: int, error: int, rest: bytes) -> None:
     """As librdkafka's mock cluster has it. It names no versions that a client could use."""
-    said = response(API_VERSIONS, version, struct.pack(">h", error) + rest)
-    assert asked(API_VERSIONS, version).broker(said) == said
+    said = response(ApiKey.API_VERSIONS, version, struct.pack(">h", error) + rest)
+    assert asked(ApiKey.API_VERSIONS, version).broker(said) == said
 
 
 def test_a_second_one_is_capped_too() -> None:
     """Java asks again after SASL."""
-    talk = asked(API_VERSIONS, 3)
-    there, here = (response(API_VERSIONS, 3, body(3, [(METADATA, 0, newest)])) for newest in (20, 13))
+    talk = asked(ApiKey.API_VERSIONS, 3)
+    there, here = (response(ApiKey.API_VERSIONS, 3, body(3, [(ApiKey.METADATA, 0, newest)])) for newest in (20, 13))
     assert talk.broker(there) == here
     talk = Talk()
-    said = frame(struct.pack(">hhi", API_VERSIONS, 3, 7), b"\xff\xff\x00\x02a\x02b\x00")
+    said = frame(struct.pack(">hhi", ApiKey.API_VERSIONS, 3, 7), b"\xff\xff\x00\x02a\x02b\x00")
     for _ in range(2):
         talk.client(said)
         assert talk.broker(there) == here
@@ -125,7 +129,7 @@ def test_a_second_one_is_capped_too() -> None:
 def test_the_own_answer_is_read_by_clients() -> None:
     answer = apiversions.unsupported_version(-3)
     assert answer[4:8] == struct.pack(">i", -3)
-    heard = read(API_VERSIONS, 4, answer)
+    heard = read(ApiKey.API_VERSIONS, 4, answer)
     assert heard["error_code"] == 35
     assert heard["api_keys"] == [{"api_key": 18, "min_version": 0, "max_version": 4}]
 
@@ -137,26 +141,26 @@ def test_counts_that_lie(version: int, count: int) -> None:
     number = struct.pack(">i", count) if version == 0 else b"\xff\xff\xff\xff\x0f"
     said = frame(head, number, struct.pack(">hhh", 3, 0, 9))
     if version == 0 and count == -1:
-        assert asked(API_VERSIONS, version).broker(said) == frame(head, struct.pack(">i", 0), said[14:])
+        assert asked(ApiKey.API_VERSIONS, version).broker(said) == frame(head, struct.pack(">i", 0), said[14:])
         return
     with pytest.raises(WireError):
-        asked(API_VERSIONS, version).broker(said)
+        asked(ApiKey.API_VERSIONS, version).broker(said)
 
 
 @given(said=st.binary(max_size=80), version=st.integers(0, 4), sizes=CHUNKINGS)
 def test_garbage_raises_wire_error_or_passes(said: bytes, version: int, sizes: list[int]) -> None:
     whole = frame(struct.pack(">i", 7), said)
     try:
-        expected = asked(API_VERSIONS, version).broker(whole)
+        expected = asked(ApiKey.API_VERSIONS, version).broker(whole)
     except WireError:
         with pytest.raises(WireError):
-            asked(API_VERSIONS, version).broker(*chunks(whole, sizes))
+            asked(ApiKey.API_VERSIONS, version).broker(*chunks(whole, sizes))
     else:
-        assert asked(API_VERSIONS, version).broker(*chunks(whole, sizes)) == expected
+        assert asked(ApiKey.API_VERSIONS, version).broker(*chunks(whole, sizes)) == expected
 
 
 def test_no_such_response_is_large() -> None:
-    talk = asked(API_VERSIONS, 0)
+    talk = asked(ApiKey.API_VERSIONS, 0)
     with pytest.raises(WireError) as raised:
         talk.broker(struct.pack(">ii", 0x7FFFFFFF, 7), *[bytes(100_000)] * 4)
     assert raised.value.reason == "response-too-large"

@@ -15,10 +15,10 @@ from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import PLAIN as PLAIN_STEP
 from kproxy.protocol.rewrite.walkplan import SKIP, WalkPlan, plan_for
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, PRODUCE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.unit.kafka_frames import CARRIERS, UNKNOWN, Talk, encode, messages, name_of, request, response
 
-PLAIN = [call for call in CARRIERS if call[0] in (FETCH, PRODUCE)]
+PLAIN = [call for call in CARRIERS if call[0] in (ApiKey.FETCH, ApiKey.PRODUCE)]
 for_plain = pytest.mark.parametrize("call", PLAIN, ids=name_of)
 
 # Around the limits of varints of one, two and three bytes.
@@ -160,10 +160,10 @@ def test_each_partition_is_looked_at(call: tuple[int, int], number: int, each: i
     topics = usual(call, [[5] * each] * (300 // each))
     frame = written(call, topics)
     step = len(written(call, usual(call, [[5, 5]]))) - len(written(call, usual(call, [[5]])))
-    behind = 7 if call[0] == PRODUCE else 3
+    behind = 7 if call[0] == ApiKey.PRODUCE else 3
     partition = frame[-behind - step + 1 : -behind]
     topic = topics["Responses"][number // each]
-    topic["Partitions" if call[0] == FETCH else "PartitionResponses"][number % each][UNKNOWN] = {
+    topic["Partitions" if call[0] == ApiKey.FETCH else "PartitionResponses"][number % each][UNKNOWN] = {
         9: partition[2:] + b"\0"
     }
     odd = written(call, topics)
@@ -232,14 +232,14 @@ NODE = {"NodeId": 1, "Host": "b1.internal", "Port": 9092, "Rack": None}
 def test_endpoints_are_rewritten_whatever_their_port(call: tuple[int, int], port: int, rack: str | None) -> None:
     """Behind ApiVersions as real clients ask for them."""
     talk = Talk()
-    talk.client(request(API_VERSIONS, 0))
+    talk.client(request(ApiKey.API_VERSIONS, 0))
     ranges = b"".join(struct.pack(">hhh", key, api.oldest, api.newest) for key, api in APIS.items())
-    talk.broker(response(API_VERSIONS, 0, struct.pack(">hi", 0, len(APIS)) + ranges))
+    talk.broker(response(ApiKey.API_VERSIONS, 0, struct.pack(">hi", 0, len(APIS)) + ranges))
     last = {**NODE, "NodeId": 2, "Port": port, "Rack": rack}
     for nodes in ([], [last], [NODE, last]):
         values = {**usual(call, [[300] * 500, [20]]), "NodeEndpoints": nodes}
         frame = written(call, {name: value for name, value in values.items() if value != []})
-        talk.client(request(*call, body=b"\0\xff\xff" if call[0] == PRODUCE else b""))
+        talk.client(request(*call, body=b"\0\xff\xff" if call[0] == ApiKey.PRODUCE else b""))
         passed = talk.broker(frame)
         assert (passed == frame) == (not nodes)
         assert b"b1.internal" not in passed
@@ -273,7 +273,7 @@ def test_an_overlong_size_is_read_as_the_walk_reads_it(call: tuple[int, int], ov
     plan = plan_for(*call)
     assert plan is not None
     frame = written(call, usual(call, [[None]]))
-    index = frame.rindex(b"\x00", 0, len(frame) - (7 if call[0] == PRODUCE else 3))
+    index = frame.rindex(b"\x00", 0, len(frame) - (7 if call[0] == ApiKey.PRODUCE else 3))
     longer = frame[:index] + overlong + frame[index + 1 :]
     for filling in range(4):
         whole = longer[: index + len(overlong)] + bytes(filling) + longer[index + len(overlong) :]

@@ -12,7 +12,7 @@ from kproxy.protocol.rewrite import walkplan as op
 from kproxy.protocol.rewrite.walk import Walk
 from kproxy.protocol.rewrite.walkplan import WalkPlan, plan_for
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import APIS, DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from tests.unit.kafka_frames import CARRIERS, chunks, encode, messages, name_of
 
 
@@ -24,7 +24,7 @@ def plan(call: tuple[int, int]) -> WalkPlan:
 
 def test_metadata_v1_by_hand() -> None:
     """Nothing behind the last broker is a step."""
-    assert plan((METADATA, 1)).steps == (
+    assert plan((ApiKey.METADATA, 1)).steps == (
         (op.ARRAY, False, (False, 4)),
         (op.ENDPOINT, False, None),
         (op.SIZED, 2, True),  # rack
@@ -34,22 +34,22 @@ def test_metadata_v1_by_hand() -> None:
 
 
 def test_fields_of_fixed_size_are_one_step() -> None:
-    assert plan((FIND_COORDINATOR, 0)).steps[:2] == ((op.SKIP, 2, None), (op.ENDPOINT, False, None))
-    assert plan((FETCH, 16)).steps[2] == (op.SKIP, 4 + 2 + 4, None)
+    assert plan((ApiKey.FIND_COORDINATOR, 0)).steps[:2] == ((op.SKIP, 2, None), (op.ENDPOINT, False, None))
+    assert plan((ApiKey.FETCH, 16)).steps[2] == (op.SKIP, 4 + 2 + 4, None)
     # Partition index, error code, high watermark, last stable offset, log start offset
-    assert (op.SKIP, 4 + 2 + 8 + 8 + 8, None) in plan((FETCH, 16)).steps
-    assert (op.SKIP, 4 + 2 + 8 + 8 + 8, None) in plan((PRODUCE, 10)).steps
+    assert (op.SKIP, 4 + 2 + 8 + 8 + 8, None) in plan((ApiKey.FETCH, 16)).steps
+    assert (op.SKIP, 4 + 2 + 8 + 8 + 8, None) in plan((ApiKey.PRODUCE, 10)).steps
 
 
 def test_the_kind_of_a_cluster_s_endpoints_is_read() -> None:
-    assert (op.KIND, None, None) not in plan((DESCRIBE_CLUSTER, 0)).steps
-    assert (op.KIND, None, None) in plan((DESCRIBE_CLUSTER, 1)).steps
+    assert (op.KIND, None, None) not in plan((ApiKey.DESCRIBE_CLUSTER, 0)).steps
+    assert (op.KIND, None, None) in plan((ApiKey.DESCRIBE_CLUSTER, 1)).steps
 
 
 def test_where_begins_what_is_the_same_each_time() -> None:
     """Behind size, correlation id, the count of tagged fields and the throttle time, as far as a version has them."""
-    assert [plan((METADATA, version)).same_from for version in (2, 3, 8, 9, 13)] == [8, 12, 12, 13, 13]
-    assert [plan((DESCRIBE_CLUSTER, version)).same_from for version in (0, 2)] == [13, 13]
+    assert [plan((ApiKey.METADATA, version)).same_from for version in (2, 3, 8, 9, 13)] == [8, 12, 12, 13, 13]
+    assert [plan((ApiKey.DESCRIBE_CLUSTER, version)).same_from for version in (0, 2)] == [13, 13]
 
 
 @pytest.mark.parametrize("call", CARRIERS, ids=name_of)
@@ -82,7 +82,7 @@ def test_other_calls_have_no_plan() -> None:
     carriers = set(CARRIERS)
     for one in APIS.values():
         for version in range(one.newest + 1):
-            assert (plan_for(one.key, version) is not None) == ((one.key, version) in carriers)
+            assert (plan_for(one.value, version) is not None) == ((one.value, version) in carriers)
 
 
 @pytest.mark.parametrize("call", CARRIERS, ids=name_of)

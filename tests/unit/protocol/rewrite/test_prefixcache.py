@@ -15,8 +15,8 @@ from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import prefixcache
 from kproxy.protocol.rewrite.endpoints import TABLE, Endpoints
 from kproxy.protocol.rewrite.prefixcache import PREFIXES
-from kproxy.protocol.wire import api, definitions
-from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import INT32, uvarint
 from tests.unit.kafka_frames import (
     CARRIERS,
@@ -59,7 +59,7 @@ def written(
 ) -> bytes:
     """A response of this API and version that lists these brokers: ids, hosts, ports."""
     key, version = call
-    ids = "BrokerId" if key == api.DESCRIBE_CLUSTER else "NodeId"
+    ids = "BrokerId" if key == ApiKey.DESCRIBE_CLUSTER else "NodeId"
     topic = {"ErrorCode": 0, "Name": "t", "TopicId": bytes(16), "IsInternal": False, "Partitions": []}
     fields: dict[str, Any] = {
         "ThrottleTimeMs": throttle, "ErrorCode": 0, "ErrorMessage": None, "EndpointType": 1, "ClusterId": "c",
@@ -88,7 +88,9 @@ def all_known() -> Iterator[None]:
 @given(
     said=st.lists(
         st.tuples(
-            st.sampled_from([(api.METADATA, 1), (api.METADATA, 8), (api.METADATA, 12), (api.DESCRIBE_CLUSTER, 1)]),
+            st.sampled_from(
+                [(ApiKey.METADATA, 1), (ApiKey.METADATA, 8), (ApiKey.METADATA, 12), (ApiKey.DESCRIBE_CLUSTER, 1)]
+            ),
             BROKERS,
             st.fixed_dictionaries(
                 {"topics": st.integers(0, 2), "throttle": st.integers(0, 1), "tags": st.sampled_from([NO_TAGS, TAGS])}
@@ -155,7 +157,7 @@ def test_others_are_not_remembered() -> None:
         assert plan.plan.same_from == 0
 
 
-CALL = (api.METADATA, 12)
+CALL = (ApiKey.METADATA, 12)
 ONE = [(1, "up.a", 9092)]
 
 
@@ -263,9 +265,9 @@ def test_what_is_remembered_is_of_its_own_version_only() -> None:
     second = b"\0\2rr" + b"\0\4up\0\4" + b"up.b"
     rest = INT32.pack(9093) + b"\xff\xff" + bytes(8)
     said = frame(INT32.pack(7), INT32.pack(2), first, second, rest)
-    outs = [asked(api.METADATA, version).broker(said) for version in (0, 1)]
+    outs = [asked(ApiKey.METADATA, version).broker(said) for version in (0, 1)]
     assert len(PREFIXES._prefixes) == 2
     assert outs[0].count(b"127.0.0.1") == outs[1].count(b"127.0.0.1") == 2
     assert b"\0\4up\0" not in outs[0]
     assert b"\0\2rr\0\4up\0\x09127.0.0.1" in outs[1]
-    assert outs == [asked(api.METADATA, version).broker(said) for version in (0, 1)]
+    assert outs == [asked(ApiKey.METADATA, version).broker(said) for version in (0, 1)]

@@ -16,8 +16,8 @@ from kproxy.base.address import Address
 from kproxy.protocol.rewrite import response as rewriting
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
 from kproxy.protocol.rewrite.walkplan import plan_for
-from kproxy.protocol.wire import api, definitions
-from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire import definitions
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import INT32
 from tests.unit.kafka_frames import (
     CARRIERS,
@@ -139,15 +139,17 @@ def test_what_is_told_of_the_endpoints(call: tuple[int, int], data: st.DataObjec
     talk.broker(written(call, values))
     kind = NodeKind.CONTROLLER if values.get("EndpointType") == 2 else NodeKind.BROKER
     field = next((name for name in ("Brokers", "Coordinators", "NodeEndpoints") if name in values), "")
-    nodes = [values] if call in [(api.FIND_COORDINATOR, version) for version in range(4)] else values.get(field, [])
+    nodes = [values] if call in [(ApiKey.FIND_COORDINATOR, version) for version in range(4)] else values.get(field, [])
     expected = [
         Endpoint(
-            kind, node["BrokerId" if call[0] == api.DESCRIBE_CLUSTER else "NodeId"], Address(node["Host"], node["Port"])
+            kind,
+            node["BrokerId" if call[0] == ApiKey.DESCRIBE_CLUSTER else "NodeId"],
+            Address(node["Host"], node["Port"]),
         )
         for node in nodes
         if node["Host"]
     ]
-    complete = call[0] in (api.METADATA, api.DESCRIBE_CLUSTER)
+    complete = call[0] in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER)
     assert talk.seen == ([Endpoints(tuple(dict.fromkeys(expected)), complete)] if expected else [])
     assert talk.rewritten == ([(APIS[call[0]].name, len(expected))] if expected else [])
 
@@ -223,7 +225,7 @@ def test_a_longer_encoding_of_a_number_passes_unchanged(call: tuple[int, int]) -
     plain = written(call, one_of(call))[4:]
     host, long_host = b"\x0bup.example", b"\x8b\x00up.example"
     assert plain.count(host) == 1
-    if call[0] in (api.PRODUCE, api.FETCH):
+    if call[0] in (ApiKey.PRODUCE, ApiKey.FETCH):
         # The count of tagged fields, the number 0, the size of the field
         before, array, after = plain.partition(b"\x02\x00\x00\x00\x03")
         assert before.endswith(bytes((1, 0, len(array + after))))
@@ -244,7 +246,7 @@ def test_a_longer_encoding_of_a_number_passes_unchanged(call: tuple[int, int]) -
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_response_says_how_much_it_has_taken(step: int, moves: bool) -> None:
     """What it takes goes one way, and what follows the last address is never taken if that is not needed."""
-    plan = plan_for(api.METADATA, 1)
+    plan = plan_for(ApiKey.METADATA, 1)
     assert plan is not None
     brokers = struct.pack(">iih", 1, 7, 1) + b"b" + struct.pack(">ih", 9092, -1)
     topics = struct.pack(">ii", 7, 1) + struct.pack(">hhxb", 0, 1, 0) + bytes(1000)

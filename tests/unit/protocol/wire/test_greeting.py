@@ -62,7 +62,7 @@ IDS = st.sampled_from([0, 1, 256, -1, 2147483640])
 def test_no_first_request_of_a_kafka_client_is_mistaken(size: int, correlation_id: int, client_id: int) -> None:
     for one in APIS.values():
         for version in range(one.newest + 1):
-            first = struct.pack(">ihhih", size, one.key, version, correlation_id, client_id) + b"me"
+            first = struct.pack(">ihhih", size, one.value, version, correlation_id, client_id) + b"me"
             assert recognise(first[:ENOUGH]) is None
 
 

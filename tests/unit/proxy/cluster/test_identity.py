@@ -9,7 +9,7 @@ import pytest
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError
 from kproxy.protocol.rewrite.endpoints import NodeKind
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster import identity
 from kproxy.proxy.cluster.identity import BrokerIdentifier, ClosedOnOptionalRequest, LoginRequired
 from kproxy.proxy.cluster.reachability import Proof
@@ -27,7 +27,7 @@ class Cluster(Broker):
     """Broker `node` of three. `tells` says what it tells this user: its id, leaders, groups."""
 
     def __init__(self, node: int, *tells: str, brokers: dict[int, str] = BROKERS, login: bool = True) -> None:
-        super().__init__({api.API_VERSIONS: versions()})
+        super().__init__({ApiKey.API_VERSIONS: versions()})
         self.node, self.tells, self.logged_in, self.refused = node, tells, login, 0
         none: dict[str, list[int]] = {}
 
@@ -36,14 +36,14 @@ class Cluster(Broker):
                 raise EOFError
             return metadata("id-1", brokers, TOPICS if body == b"\xff\xff\xff\xff" and "leaders" in tells else none)
 
-        self.answers[api.METADATA] = listed
-        self.answers[api.DESCRIBE_CONFIGS] = self._configs
-        self.answers[api.LIST_OFFSETS] = lambda body: offsets(
+        self.answers[ApiKey.METADATA] = listed
+        self.answers[ApiKey.DESCRIBE_CONFIGS] = self._configs
+        self.answers[ApiKey.LIST_OFFSETS] = lambda body: offsets(
             {(name, index): 0 if leader == self.node else 6
              for name, leaders in TOPICS.items() for index, leader in enumerate(leaders)}
         )  # fmt: skip
-        self.answers[api.LIST_GROUPS] = groups("g") if "groups" in tells else groups()
-        self.answers[api.FIND_COORDINATOR] = coordinator(node)
+        self.answers[ApiKey.LIST_GROUPS] = groups("g") if "groups" in tells else groups()
+        self.answers[ApiKey.FIND_COORDINATOR] = coordinator(node)
 
     def _configs(self, body: bytes) -> bytes:
         if "its id" not in self.tells:
@@ -124,7 +124,7 @@ async def test_a_broker_that_is_the_expected_one_has_nothing_to_refuse(identitie
 
 async def test_who_takes_any_id_for_its_own_is_not_believed(identities: BrokerIdentifier) -> None:
     cluster = Cluster(1)
-    cluster.answers[api.DESCRIBE_CONFIGS] = configs()
+    cluster.answers[ApiKey.DESCRIBE_CONFIGS] = configs()
     for _ in range(2):
         assert (await identities.identify(cluster, TWO)).key is None
 
@@ -137,15 +137,15 @@ async def test_leaders_that_have_moved_are_looked_up_again(identities: BrokerIde
     cluster = Cluster(2, "leaders")
     moved = {("a", 0): 0, ("a", 1): 0, ("a", 2): 6, ("b", 0): 6, ("b", 1): 6, ("b", 2): 6}
     answers = [offsets(moved), offsets({key: 0 if key[1] == 1 else 6 for key in moved})]
-    cluster.answers[api.LIST_OFFSETS] = lambda body: answers.pop(0)
+    cluster.answers[ApiKey.LIST_OFFSETS] = lambda body: answers.pop(0)
     assert (await identities.identify(cluster)).key == TWO
-    assert cluster.asked.count(api.METADATA) == 2
+    assert cluster.asked.count(ApiKey.METADATA) == 2
     assert answers == []
 
 
 async def test_leaders_that_go_on_moving_tell_nothing(identities: BrokerIdentifier) -> None:
     cluster = Cluster(2, "leaders")
-    cluster.answers[api.LIST_OFFSETS] = offsets({("a", 0): 0, ("a", 1): 0, ("a", 2): 6})
+    cluster.answers[ApiKey.LIST_OFFSETS] = offsets({("a", 0): 0, ("a", 1): 0, ("a", 2): 6})
     assert (await identities.identify(cluster)).key is None
 
 
@@ -154,15 +154,15 @@ async def test_leaders_that_the_user_no_longer_sees_tell_nothing(identities: Bro
     await identities.identify(Cluster(2, "leaders"))
     cluster = Cluster(2, "groups")
     hidden = 29  # TOPIC_AUTHORIZATION_FAILED
-    cluster.answers[api.LIST_OFFSETS] = offsets({(name, index): hidden for name in TOPICS for index in range(3)})
+    cluster.answers[ApiKey.LIST_OFFSETS] = offsets({(name, index): hidden for name in TOPICS for index in range(3)})
     assert (await identities.identify(cluster)).proof is Proof.COORDINATOR
-    assert cluster.asked.count(api.METADATA) == 1
+    assert cluster.asked.count(ApiKey.METADATA) == 1
 
 
 async def test_an_answer_that_cannot_be_read_tells_nothing(identities: BrokerIdentifier) -> None:
     """The broker has answered: kproxy goes on to the next question."""
     cluster = Cluster(2, "leaders")
-    cluster.answers[api.DESCRIBE_CONFIGS] = b"\0"
+    cluster.answers[ApiKey.DESCRIBE_CONFIGS] = b"\0"
     found = await identities.identify(cluster)
     assert (found.key, found.proof) == (TWO, Proof.LEADER)
 
@@ -170,7 +170,7 @@ async def test_an_answer_that_cannot_be_read_tells_nothing(identities: BrokerIde
 async def test_a_broker_that_stops_answering_is_not_identified(identities: BrokerIdentifier) -> None:
     """Without an answer to a question kproxy does not know what else is on its way."""
     cluster = Cluster(2, "leaders")
-    cluster.answers[api.DESCRIBE_CONFIGS] = TimeoutError()
+    cluster.answers[ApiKey.DESCRIBE_CONFIGS] = TimeoutError()
     with pytest.raises(UpstreamError, match=r"^no answer$") as caught:
         await identities.identify(cluster)
     assert caught.value.reason == "timeout"
@@ -199,11 +199,11 @@ async def test_a_broker_that_answered_without_login_needs_none_later(identities:
 # Brokers that hang up on a question
 
 
-@pytest.mark.parametrize("key", [api.DESCRIBE_CONFIGS, api.LIST_OFFSETS, api.LIST_GROUPS])
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_OFFSETS, ApiKey.LIST_GROUPS])
 async def test_a_request_that_makes_a_broker_hang_up_is_not_repeated(identities: BrokerIdentifier, key: int) -> None:
     asked = 0
     for _ in range(5):
-        cluster = Cluster(1, *(() if key == api.LIST_GROUPS else ("leaders",)))
+        cluster = Cluster(1, *(() if key == ApiKey.LIST_GROUPS else ("leaders",)))
         cluster.answers[key] = EOFError()
         with contextlib.suppress(ClosedOnOptionalRequest):
             await identities.identify(cluster)
@@ -214,7 +214,7 @@ async def test_a_request_that_makes_a_broker_hang_up_is_not_repeated(identities:
 async def test_it_is_asked_again_later(identities: BrokerIdentifier, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the connection broke at that moment twice may have been chance."""
     broken = Cluster(1)
-    broken.answers[api.DESCRIBE_CONFIGS] = EOFError()
+    broken.answers[ApiKey.DESCRIBE_CONFIGS] = EOFError()
     for _ in range(2):
         with pytest.raises(ClosedOnOptionalRequest):
             await identities.identify(broken)
@@ -227,9 +227,9 @@ async def test_it_is_asked_again_later(identities: BrokerIdentifier, monkeypatch
 @pytest.mark.parametrize(
     ("key", "tells", "proof"),
     [
-        (api.DESCRIBE_CONFIGS, "its id", Proof.OWN_WORD),
-        (api.LIST_OFFSETS, "leaders", Proof.LEADER),
-        (api.LIST_GROUPS, "groups", Proof.COORDINATOR),
+        (ApiKey.DESCRIBE_CONFIGS, "its id", Proof.OWN_WORD),
+        (ApiKey.LIST_OFFSETS, "leaders", Proof.LEADER),
+        (ApiKey.LIST_GROUPS, "groups", Proof.COORDINATOR),
     ],
 )
 async def test_a_question_that_was_answered_once_is_always_asked(
@@ -245,11 +245,11 @@ async def test_a_question_that_was_answered_once_is_always_asked(
     assert (await identities.identify(Cluster(1, tells))).proof is proof
 
 
-@pytest.mark.parametrize("served", [{}, {api.METADATA: (0, 1)}, {key: (9, 9) for key in ALL}])
+@pytest.mark.parametrize("served", [{}, {ApiKey.METADATA: (0, 1)}, {key: (9, 9) for key in ALL}])
 async def test_brokers_of_any_kind_are_asked_what_they_serve(
     identities: BrokerIdentifier, served: dict[int, tuple[int, int]]
 ) -> None:
     cluster = Cluster(1, "its id", "leaders", "groups")
-    cluster.answers[api.API_VERSIONS] = versions(served)
+    cluster.answers[ApiKey.API_VERSIONS] = versions(served)
     await identities.identify(cluster)
-    assert set(cluster.asked) <= {api.API_VERSIONS, api.METADATA}
+    assert set(cluster.asked) <= {ApiKey.API_VERSIONS, ApiKey.METADATA}

@@ -18,7 +18,7 @@ from kproxy.config import ClusterConfig
 from kproxy.net.dial.routes import RouteKind
 from kproxy.net.dial.stream import Stream
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
-from kproxy.protocol.wire import api
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster import explorer, nodeverifier
 from kproxy.proxy.cluster.explorer import Explorer
 from kproxy.proxy.cluster.nodedialer import NodeDialer
@@ -55,7 +55,7 @@ class Site:
         made = FakeBroker(
             refusal=f"Unexpected broker id, expected {node} or empty" if tells else "", cluster_id=cluster_id
         )
-        made.serves[api.LIST_GROUPS] = (9, 9)
+        made.serves[ApiKey.LIST_GROUPS] = (9, 9)
         return made, self.peer(made)
 
     def cluster(self, *bootstrap: Address, **options: object) -> NodeDialer:
@@ -231,10 +231,10 @@ class Thrifty(FakeBroker):
 
     def answer(self, connection: socket.socket, request: bytes) -> bool:
         key = struct.unpack_from(">h", request)[0]
-        if key == api.METADATA:
+        if key == ApiKey.METADATA:
             self.kept = request
             return True
-        return (key != api.DESCRIBE_CONFIGS or super().answer(connection, self.kept)) and super().answer(
+        return (key != ApiKey.DESCRIBE_CONFIGS or super().answer(connection, self.kept)) and super().answer(
             connection, request
         )
 
@@ -292,7 +292,7 @@ async def test_identity_in_the_session_if_only_clients_can_log_in() -> None:
         with refused() as nobody:
             advertised = Address.parse(nobody)
             one.nodes = two.nodes = at((1, advertised), (2, advertised))
-            login = {api.METADATA}
+            login = {ApiKey.METADATA}
             for broker in (one, two):
                 broker.deaf_to = login
             reach = here.cluster(two_at, one_at)
@@ -327,7 +327,7 @@ async def test_a_bootstrap_server_of_another_cluster_is_skipped() -> None:
         other, other_at = here.broker(1, "other")
         one, one_at = here.broker(1)
         one.nodes = other.nodes = at((1, one_at))
-        login = {api.METADATA}
+        login = {ApiKey.METADATA}
         one.deaf_to = other.deaf_to = login
         reach = here.cluster(other_at, one_at, cluster_id="c")
         here.tasks.create_task(here.explorer.explore())
@@ -409,7 +409,7 @@ async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pyte
         with refused() as nobody:
             at_first = two_at if wrong else Address.parse(nobody)
             one.nodes = two.nodes = at((1, one_at), (2, at_first))
-            one.deaf_to = two.deaf_to = login = {api.METADATA}
+            one.deaf_to = two.deaf_to = login = {ApiKey.METADATA}
             reach = here.cluster(one_at)
             exploring = here.tasks.create_task(here.explorer.explore())
             await reach.searched.wait()
@@ -422,7 +422,7 @@ async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pyte
                 assert upstream.verify is not None
                 with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
                     await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-                login.add(api.METADATA)
+                login.add(ApiKey.METADATA)
                 upstream.sock.close()
             assert key(2) in reach.reachability.problems
             one.nodes = two.nodes = at((1, one_at), (2, two_at))

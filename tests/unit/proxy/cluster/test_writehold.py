@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproxy.base.address import Address
-from kproxy.protocol.wire.api import FETCH, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.cluster.writehold import WriteStatus
 from kproxy.proxy.relay.side import Side
 from kproxy.proxy.switching import doubts
@@ -22,17 +22,17 @@ from tests.harness.process import wait_until
 from tests.unit.kafka_frames import request, response, string
 from tests.unit.proxy.relay.talking import receive
 
-FETCH_REQUEST = request(FETCH, 4, 8, bytes(50))
-FETCHED = response(FETCH, 4, struct.pack(">ii", 0, 0), 8)
+FETCH_REQUEST = request(ApiKey.FETCH, 4, 8, bytes(50))
+FETCHED = response(ApiKey.FETCH, 4, struct.pack(">ii", 0, 0), 8)
 
 
 def produce(correlation_id: int = 5, acks: int = -1, client_id: str = "me", size: int = 1000) -> bytes:
     body = string(None) + struct.pack(">hi", acks, 1000) + bytes(size)
-    return request(PRODUCE, 7, correlation_id, body, client_id)
+    return request(ApiKey.PRODUCE, 7, correlation_id, body, client_id)
 
 
 def produced(correlation_id: int = 5) -> bytes:
-    return response(PRODUCE, 7, struct.pack(">ii", 0, 0), correlation_id)
+    return response(ApiKey.PRODUCE, 7, struct.pack(">ii", 0, 0), correlation_id)
 
 
 def receive_all(sock: socket.socket) -> bytes:
@@ -128,7 +128,7 @@ def test_an_answer_that_has_not_arrived_is_none(lab: Lab) -> None:
     receive(broker, len(FETCH_REQUEST))
     client.sendall(produce(1))
     receive(broker, len(produce(1)))
-    many = response(FETCH, 4, bytes(16 * 1024 * 1024), 8)
+    many = response(ApiKey.FETCH, 4, bytes(16 * 1024 * 1024), 8)
     sender = threading.Thread(target=broker.sendall, args=(many + produced(1),))
     sender.start()
     lab.hold()
@@ -183,7 +183,7 @@ def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: py
         with client, broker:
             assert receive(broker, len(produce(1))) == produce(1)
             partition = struct.pack(">iihqqq", 1, 0, 6, -1, -1, -1)  # NOT_LEADER_OR_FOLLOWER
-            refused = response(PRODUCE, 7, struct.pack(">i", 1) + string("t") + partition + bytes(4), 1)
+            refused = response(ApiKey.PRODUCE, 7, struct.pack(">i", 1) + string("t") + partition + bytes(4), 1)
             broker.sendall(refused)
             assert receive(client, len(refused)) == refused
             assert broker.recv(1) == b"", "the second one has not followed"
@@ -298,7 +298,7 @@ def test_clients_renegotiate_when_switching_becomes_possible(plain_lab: Lab) -> 
     """A session from before may still use a version that names topics by ids, but it ends as soon as nothing is in
     flight; the next one may not."""
     lab = plain_lab
-    fetch = request(FETCH, 13, 1, bytes(50), "me")
+    fetch = request(ApiKey.FETCH, 13, 1, bytes(50), "me")
     client, broker = lab.connect(fetch)
     receive(broker, len(fetch))
     idle, there = lab.connect(FETCH_REQUEST)
@@ -307,7 +307,7 @@ def test_clients_renegotiate_when_switching_becomes_possible(plain_lab: Lab) -> 
     receive(idle, len(FETCHED))
     lab.kproxy.begin_to_switch()
     assert idle.recv(1) == b""
-    answer = response(FETCH, 13, bytes(20), 1)
+    answer = response(ApiKey.FETCH, 13, bytes(20), 1)
     broker.sendall(answer)
     assert receive(client, len(answer)) == answer
     assert client.recv(1) == b""

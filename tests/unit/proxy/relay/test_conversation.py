@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.apiversions import unsupported_version
-from kproxy.protocol.wire import api
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE
-from kproxy.protocol.wire.greeting import Greeting
-from kproxy.protocol.wire.mismatch import wrong_client, wrong_upstream
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.greeting import Greeting, wrong_client, wrong_upstream
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.inflight import MAX_IN_FLIGHT
 from kproxy.proxy.relay.requests import MAX_TOKEN
@@ -30,7 +28,7 @@ from tests.unit.kafka_frames import (
     waiting,
 )
 
-EVERY_CALL = [(one.key, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
+EVERY_CALL = [(one.value, version) for one in APIS.values() for version in range(one.oldest, one.newest + 1)]
 IDS = st.sampled_from([0, 1, 7, -1, 2147483647, -2147483648])
 HEARTBEAT = 12
 
@@ -47,7 +45,9 @@ def produce(version: int, acks: int, *, client_id: str | None = "me", transactio
     else:
         body = string(transaction) if version >= 3 else b""
     body += struct.pack(">hi", acks, 30_000) + b"records" * 5
-    return request(PRODUCE, version, body=body, client_id=client_id, tags=tag_section({0: b"", 5000: b"some tag"}))
+    return request(
+        ApiKey.PRODUCE, version, body=body, client_id=client_id, tags=tag_section({0: b"", 5000: b"some tag"})
+    )
 
 
 # Requests
@@ -58,9 +58,9 @@ def test_requests_of_every_api_and_version_pass_unchanged(sizes: list[int], ids:
     said, expected = [], []
     for at, (key, version) in enumerate(EVERY_CALL):
         correlation_id = ids[at % len(ids)]
-        if (key, version) == (SASL_HANDSHAKE, 0):
+        if (key, version) == (ApiKey.SASL_HANDSHAKE, 0):
             continue  # has a test of its own
-        if key == PRODUCE:
+        if key == ApiKey.PRODUCE:
             said.append(produce(version, 1))
             correlation_id = 7
         else:
@@ -89,7 +89,7 @@ def test_produce_without_acks_has_no_response(
 
 def test_requests_are_counted_by_api_and_version() -> None:
     talk = Talk()
-    talk.client(request(METADATA, 12), request(METADATA, 12), request(METADATA, 1), produce(9, 0))
+    talk.client(request(ApiKey.METADATA, 12), request(ApiKey.METADATA, 12), request(ApiKey.METADATA, 1), produce(9, 0))
     counts = {(call.api, call.version): call.counters.count for call in talk.calls.values() if call}
     assert counts == {("Metadata", 12): 2, ("Metadata", 1): 1, ("Produce", 9): 1}
 
@@ -100,16 +100,16 @@ def test_requests_are_counted_by_api_and_version() -> None:
         (request(93, 0), "unknown-api"),
         (request(4, 1), "unknown-api"),
         (request(-1, 0), "unknown-api"),
-        (request(METADATA, 14), "unknown-version"),
-        (request(METADATA, -1), "unknown-version"),
-        (request(api.SHARE_FETCH, 0), "unknown-version"),
-        (struct.pack(">ihhi", 1001, METADATA, 1, 7), "request-too-large"),
+        (request(ApiKey.METADATA, 14), "unknown-version"),
+        (request(ApiKey.METADATA, -1), "unknown-version"),
+        (request(ApiKey.SHARE_FETCH, 0), "unknown-version"),
+        (struct.pack(">ihhi", 1001, ApiKey.METADATA, 1, 7), "request-too-large"),
         (struct.pack(">ihhi", 1001, 93, 1, 7), "malformed"),
-        (struct.pack(">ihhi", -1, METADATA, 1, 7), "malformed"),
-        (struct.pack(">ihhi", 0, METADATA, 1, 7), "malformed"),
-        (struct.pack(">ihhi", 9, METADATA, 1, 7), "malformed"),
-        (struct.pack(">ihhi", -2147483648, METADATA, 1, 7), "malformed"),
-        (struct.pack(">ihhih", 100, PRODUCE, 7, 7, -2) + bytes(90), "malformed"),
+        (struct.pack(">ihhi", -1, ApiKey.METADATA, 1, 7), "malformed"),
+        (struct.pack(">ihhi", 0, ApiKey.METADATA, 1, 7), "malformed"),
+        (struct.pack(">ihhi", 9, ApiKey.METADATA, 1, 7), "malformed"),
+        (struct.pack(">ihhi", -2147483648, ApiKey.METADATA, 1, 7), "malformed"),
+        (struct.pack(">ihhih", 100, ApiKey.PRODUCE, 7, 7, -2) + bytes(90), "malformed"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 5, 99])
@@ -121,15 +121,15 @@ def test_a_request_that_cannot_pass_is_refused_by_name(said: bytes, reason: str,
 def test_an_unknown_apiversions_request_is_not_long() -> None:
     """kproxy answers it itself, and keeps it until it is whole."""
     longest = 128 * 1024
-    Talk().client(struct.pack(">ihhi", longest, API_VERSIONS, 99, 7))
+    Talk().client(struct.pack(">ihhi", longest, ApiKey.API_VERSIONS, 99, 7))
     with raises("malformed"):
-        Talk().client(struct.pack(">ihhi", longest + 1, API_VERSIONS, 99, 7))
+        Talk().client(struct.pack(">ihhi", longest + 1, ApiKey.API_VERSIONS, 99, 7))
 
 
 def test_a_refused_request_does_not_pass() -> None:
     talk = Talk()
     with raises("unknown-version"):
-        talk.client(request(METADATA, 1) + request(METADATA, 14))
+        talk.client(request(ApiKey.METADATA, 1) + request(ApiKey.METADATA, 14))
 
 
 def test_a_request_of_the_largest_size_streams() -> None:
@@ -142,19 +142,19 @@ def test_a_request_of_the_largest_size_streams() -> None:
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_produce_request_that_ends_before_its_acks_is_refused(version: int) -> None:
     with raises("malformed"):
-        Talk().client(request(PRODUCE, version, body=b"\xff" if version == 8 else b"\x00\x00"))
+        Talk().client(request(ApiKey.PRODUCE, version, body=b"\xff" if version == 8 else b"\x00\x00"))
 
 
 def test_a_request_header_cannot_make_kproxy_hold_or_walk_much() -> None:
     for fields in (32, 33):
-        many = request(PRODUCE, 9, body=bytes(20), tags=tag_section(dict.fromkeys(range(fields), b"")))
+        many = request(ApiKey.PRODUCE, 9, body=bytes(20), tags=tag_section(dict.fromkeys(range(fields), b"")))
         if fields == 32:
             assert Talk().client(*chunks(many, [1])) == many
             continue
         with raises("malformed"):
             Talk().client(*chunks(many, [1]))
     talk = Talk()
-    endless = struct.pack(">ihhihB", 50_000_000, PRODUCE, 9, 7, -1, 1) + b"\x00" + uvarint(40_000_000)
+    endless = struct.pack(">ihhihB", 50_000_000, ApiKey.PRODUCE, 9, 7, -1, 1) + b"\x00" + uvarint(40_000_000)
     with raises("malformed"):
         talk.client(endless, *[bytes(1000)] * 200)
     assert talk.held <= 132 * 1024
@@ -182,7 +182,7 @@ def test_what_carries_no_endpoints_passes_unchanged(sizes: list[int], size: int,
 
 
 def test_a_long_response_is_not_held() -> None:
-    talk = asked(FETCH, 11)
+    talk = asked(ApiKey.FETCH, 11)
     head = struct.pack(">ii", 0x7FFFFFFF, 7)
     assert talk.broker(head, bytes(100_000)) == head + bytes(100_000)
     assert talk.held == 0
@@ -212,12 +212,12 @@ def test_a_broker_cannot_speak_first() -> None:
 
 def test_correlation_ids_may_be_reused_and_order_decides() -> None:
     talk = Talk()
-    talk.client(request(METADATA, 1, -5), request(HEARTBEAT, 1, -5), request(METADATA, 1, -5))
+    talk.client(request(ApiKey.METADATA, 1, -5), request(HEARTBEAT, 1, -5), request(ApiKey.METADATA, 1, -5))
     node = struct.pack(">ii", 1, 2) + string("up.example") + struct.pack(">i", 9092) + string(None)
     here = struct.pack(">ii", 1, 2) + string("127.0.0.1") + struct.pack(">i", 20002) + string(None)
-    assert talk.broker(response(METADATA, 1, node, -5)) == response(METADATA, 1, here, -5)
+    assert talk.broker(response(ApiKey.METADATA, 1, node, -5)) == response(ApiKey.METADATA, 1, here, -5)
     assert talk.broker(response(HEARTBEAT, 1, node, -5)) == response(HEARTBEAT, 1, node, -5)
-    assert talk.broker(response(METADATA, 1, node, -5)) == response(METADATA, 1, here, -5)
+    assert talk.broker(response(ApiKey.METADATA, 1, node, -5)) == response(ApiKey.METADATA, 1, here, -5)
     assert talk.rewritten == [("Metadata", 1), ("Metadata", 1)]
 
 
@@ -225,27 +225,29 @@ def test_pipelined_responses_in_one_chunk_are_told_apart() -> None:
     talk = Talk()
     node = struct.pack(">ii", 1, 2) + string("up.example") + struct.pack(">i", 9092)
     here = struct.pack(">ii", 1, 2) + string("127.0.0.1") + struct.pack(">i", 20002)
-    calls = [HEARTBEAT, METADATA, METADATA, HEARTBEAT, METADATA]
+    calls = [HEARTBEAT, ApiKey.METADATA, ApiKey.METADATA, HEARTBEAT, ApiKey.METADATA]
     talk.client(*(request(key, 0, at) for at, key in enumerate(calls)))
     said = b"".join(response(key, 0, node + b"tail", at) for at, key in enumerate(calls))
     heard = b"".join(
-        response(key, 0, (here if key == METADATA else node) + b"tail", at) for at, key in enumerate(calls)
+        response(key, 0, (here if key == ApiKey.METADATA else node) + b"tail", at) for at, key in enumerate(calls)
     )
     assert talk.broker(said) == heard
 
 
 # ApiVersions that are newer than kproxy
 
-NEWER = request(API_VERSIONS, 5, 9, b"\x05java\x05test\x00")
+NEWER = request(ApiKey.API_VERSIONS, 5, 9, b"\x05java\x05test\x00")
 
 
 @pytest.mark.parametrize("step", [1, 999])
 def test_newer_apiversions_is_answered_here_and_not_passed_on(step: int) -> None:
     talk = Talk()
-    assert talk.client(*chunks(NEWER + request(API_VERSIONS, 3, 10), [step])) == request(API_VERSIONS, 3, 10)
+    assert talk.client(*chunks(NEWER + request(ApiKey.API_VERSIONS, 3, 10), [step])) == request(
+        ApiKey.API_VERSIONS, 3, 10
+    )
     answer = talk.kproxy()
     # Error 35 in version 0, with the versions of ApiVersions itself (KIP-511)
-    assert answer == frame(struct.pack(">ihihhh", 9, 35, 1, API_VERSIONS, 0, 4))
+    assert answer == frame(struct.pack(">ihihhh", 9, 35, 1, ApiKey.API_VERSIONS, 0, 4))
     assert talk.kproxy() == b""
     assert talk.conversation.in_flight == 1
 
@@ -276,7 +278,7 @@ def test_its_answer_comes_as_soon_as_it_is_its_turn() -> None:
 def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> None:
     """Ids in a row are remembered as one; others, and the highest, too."""
     talk = asked(HEARTBEAT, 1)
-    newer = b"".join(request(API_VERSIONS, 5, one) for one in ids)
+    newer = b"".join(request(ApiKey.API_VERSIONS, 5, one) for one in ids)
     assert talk.client(*chunks(newer, sizes)) == b""
     assert talk.conversation.in_flight == 1 + len(ids)
     said = response(HEARTBEAT, 1, b"one")
@@ -288,14 +290,14 @@ def test_its_answers_wait_in_their_order(sizes: list[int], ids: list[int]) -> No
 @pytest.mark.parametrize("stride", [1, 2])
 def test_those_that_wait_are_limited_like_any_other(stride: int) -> None:
     talk = asked(HEARTBEAT, 1)
-    many = b"".join(request(API_VERSIONS, 5, one) for one in range(0, 1000 * stride, stride))
+    many = b"".join(request(ApiKey.API_VERSIONS, 5, one) for one in range(0, 1000 * stride, stride))
     with raises("too-many-in-flight"):
         for _ in range(MAX_IN_FLIGHT // 1000 + 1):
             talk.client(many)
     assert talk.conversation.in_flight == MAX_IN_FLIGHT + 1
 
 
-@pytest.mark.parametrize("key", [HEARTBEAT, METADATA, API_VERSIONS])
+@pytest.mark.parametrize("key", [HEARTBEAT, ApiKey.METADATA, ApiKey.API_VERSIONS])
 @pytest.mark.parametrize("cut", [3, 8, 12])
 def test_its_answer_never_falls_into_another_response(key: int, cut: int) -> None:
     talk = asked(key, 0)
@@ -312,9 +314,9 @@ def test_its_answer_never_falls_into_another_response(key: int, cut: int) -> Non
 def handshaken() -> Talk:
     """A conversation after SaslHandshake v0."""
     talk = Talk()
-    handshake = request(SASL_HANDSHAKE, 0, body=string("PLAIN"))
+    handshake = request(ApiKey.SASL_HANDSHAKE, 0, body=string("PLAIN"))
     assert talk.client(handshake) == handshake
-    agreed = response(SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"))
+    agreed = response(ApiKey.SASL_HANDSHAKE, 0, struct.pack(">hi", 0, 1) + string("PLAIN"))
     assert talk.broker(agreed) == agreed
     return talk
 
@@ -350,8 +352,8 @@ def test_a_token_reply_and_the_next_response_come_together() -> None:
     talk = handshaken()
     talk.client(frame(b"\x00alice\x00secret"))
     assert talk.broker(frame(b"")) == frame(b"")
-    talk.client(request(METADATA, 1))
-    empty = response(METADATA, 1, bytes(8))
+    talk.client(request(ApiKey.METADATA, 1))
+    empty = response(ApiKey.METADATA, 1, bytes(8))
     assert talk.broker(empty) == empty
 
 
@@ -362,7 +364,7 @@ def test_a_gssapi_client_of_the_0_9_age_begins_with_a_token(step: int) -> None:
     assert talk.client(*chunks(first, [step])) == first
     assert talk.broker(*chunks(frame(b"\x60reply"), [step])) == frame(b"\x60reply")
     assert talk.client(frame(b"")) == frame(b"")
-    said = request(METADATA, 0)
+    said = request(ApiKey.METADATA, 0)
     assert talk.client(said) == said
     assert talk.conversation.in_flight == 1
 
@@ -370,7 +372,7 @@ def test_a_gssapi_client_of_the_0_9_age_begins_with_a_token(step: int) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (request(METADATA, 14), "unknown-version"),
+        (request(ApiKey.METADATA, 14), "unknown-version"),
         (request(4, 0), "unknown-api"),
         (request(100, 0), "unknown-api"),
         (frame(bytes(3), b"\x7f" * MAX_TOKEN), "malformed"),
@@ -389,8 +391,8 @@ def test_a_broker_may_send_no_token_larger_than_brokers_take() -> None:
 
 
 def test_handshake_v1_is_followed_by_requests_only() -> None:
-    talk = asked(SASL_HANDSHAKE, 1)
-    agreed = response(SASL_HANDSHAKE, 1, struct.pack(">hi", 0, 0))
+    talk = asked(ApiKey.SASL_HANDSHAKE, 1)
+    agreed = response(ApiKey.SASL_HANDSHAKE, 1, struct.pack(">hi", 0, 0))
     assert talk.broker(agreed) == agreed
     authenticate = request(36, 2, body=b"\x0d\x00alice\x00secret\x00")
     assert talk.client(authenticate) == authenticate
@@ -432,7 +434,7 @@ def test_a_wrong_client_is_named_however_slowly_it_speaks(said: bytes, reason: s
     ],
 )
 def test_a_wrong_upstream_is_named_however_slowly_it_speaks(said: bytes, reason: str, step: int) -> None:
-    talk = asked(METADATA, 1)
+    talk = asked(ApiKey.METADATA, 1)
     with raises(reason):
         talk.broker(*chunks(said, [step]))
     assert not talk.conversation.answered
@@ -483,7 +485,7 @@ def test_held_it_settles_with_the_last_byte_of_the_last_response(step: int) -> N
 
 def test_nothing_is_asked_in_the_middle_of_a_request() -> None:
     talk = Talk()
-    own = request(API_VERSIONS, 0, 9)
+    own = request(ApiKey.API_VERSIONS, 0, 9)
     with pytest.raises(AssertionError, match="half sent"):
         talk.conversation.ask(own, lambda _: None)
     talk.client(request(HEARTBEAT, 1, 1)[:-1])

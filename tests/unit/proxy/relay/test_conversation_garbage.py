@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite import response as rewriting
 from kproxy.protocol.rewrite import walk
-from kproxy.protocol.wire import api, definitions, primitives
-from kproxy.protocol.wire.api import APIS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SHARE_FETCH
+from kproxy.protocol.wire import definitions, primitives
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import uvarint
 from tests.harness.compiled import replaces_a_method
 from tests.unit.kafka_frames import (
@@ -75,9 +75,9 @@ def test_so_is_a_request_too_small_for_its_header(size: int, before: bytes, step
 
 def test_tokens_may_be_of_any_size() -> None:
     """Those without a header (SaslHandshake v0), and the answer to PLAIN's, which is of size 0."""
-    talk = asked(SASL_HANDSHAKE, 0)
+    talk = asked(ApiKey.SASL_HANDSHAKE, 0)
     assert outcome(talk.client, [struct.pack(">i", 3), b"abc"]) == (struct.pack(">i", 3) + b"abc", "")
-    handshake = response(SASL_HANDSHAKE, 0, bytes(6), 7)
+    handshake = response(ApiKey.SASL_HANDSHAKE, 0, bytes(6), 7)
     assert outcome(talk.broker, [handshake, bytes(4)]) == (handshake + bytes(4), "")
 
 
@@ -131,11 +131,11 @@ def test_random_bytes_of_a_client(said: bytes, sizes: list[int], before: str) ->
     for size in (None, len(said)):
         talk = Talk()
         if before:
-            talk.client(request(SASL_HANDSHAKE, 0, body=string("PLAIN")))
+            talk.client(request(ApiKey.SASL_HANDSHAKE, 0, body=string("PLAIN")))
         data = said if size is None else frame(said)
         whole = Talk()
         if before:
-            whole.client(request(SASL_HANDSHAKE, 0, body=string("PLAIN")))
+            whole.client(request(ApiKey.SASL_HANDSHAKE, 0, body=string("PLAIN")))
         assert outcome(talk.client, chunks(data, sizes))[1] == outcome(whole.client, [data])[1]
 
 
@@ -149,7 +149,7 @@ def test_random_bytes_of_a_client(said: bytes, sizes: list[int], before: str) ->
 def test_mutated_requests(
     key: int, version: int, body: bytes, mutations: list[tuple[int, bytes, int]], sizes: list[int]
 ) -> None:
-    good = request(api.METADATA, 9)
+    good = request(ApiKey.METADATA, 9)
     said = good + mutated(request(key, version, body=body), mutations, mend_size=False) + good
     one, other = Talk(), Talk()
     passed, refused = outcome(one.client, [said])
@@ -172,12 +172,12 @@ def test_random_bytes_of_a_broker(said: bytes, call: tuple[int, int], sizes: lis
 CUT = b"\x00" * 3
 # The body up to the first count; then what may stand in its place.
 BEFORE = {
-    (METADATA, 1): b"",
-    (METADATA, 12): b"\x00" + bytes(4),
-    (api.FIND_COORDINATOR, 4): b"\x00" + bytes(4),
-    (PRODUCE, 10): b"\x00",
-    (FETCH, 16): b"\x00" + bytes(10),
-    (SHARE_FETCH, 1): b"\x00" + bytes(6) + b"\x00" + bytes(4),
+    (ApiKey.METADATA, 1): b"",
+    (ApiKey.METADATA, 12): b"\x00" + bytes(4),
+    (ApiKey.FIND_COORDINATOR, 4): b"\x00" + bytes(4),
+    (ApiKey.PRODUCE, 10): b"\x00",
+    (ApiKey.FETCH, 16): b"\x00" + bytes(10),
+    (ApiKey.SHARE_FETCH, 1): b"\x00" + bytes(6) + b"\x00" + bytes(4),
 }
 COUNTS = {
     False: [struct.pack(">i", count) for count in (-2, -1, -2147483648, 2147483647, 5)],
@@ -205,14 +205,14 @@ def test_a_host_that_is_not_utf8(version: int, host: bytes, step: int) -> None:
     size = uvarint(len(host) + 1) if version == 12 else struct.pack(">h", len(host))
     count = b"\x02" if version == 12 else struct.pack(">i", 1)
     body = struct.pack(">i", 2) + size + host + struct.pack(">i", 9092) + b"\xff\xff" + bytes(9)
-    said = frame(struct.pack(">i", 7), BEFORE[METADATA, version], count, body)
-    assert outcome(asked(METADATA, version).broker, chunks(said, [step])) == (b"", "malformed")
+    said = frame(struct.pack(">i", 7), BEFORE[ApiKey.METADATA, version], count, body)
+    assert outcome(asked(ApiKey.METADATA, version).broker, chunks(said, [step])) == (b"", "malformed")
 
 
-@pytest.mark.parametrize("call", [call for call in CARRIERS if call[0] in (PRODUCE, FETCH)], ids=name_of)
+@pytest.mark.parametrize("call", [call for call in CARRIERS if call[0] in (ApiKey.PRODUCE, ApiKey.FETCH)], ids=name_of)
 def test_a_second_field_with_endpoints_is_refused(call: tuple[int, int]) -> None:
     node = b"\x02" + struct.pack(">i", 2) + b"\x03up" + struct.pack(">i", 9092) + b"\x00\x00"
-    before = b"\x00" + (bytes(10) + b"\x01" if call[0] == FETCH else b"\x01" + bytes(4))
+    before = b"\x00" + (bytes(10) + b"\x01" if call[0] == ApiKey.FETCH else b"\x01" + bytes(4))
     field = b"\x00" + uvarint(len(node)) + node
     for tags in (b"\x02" + field + field, b"\x02" + field + b"\x80\x00" + field[1:]):
         said = frame(struct.pack(">i", 7), before, tags)
@@ -228,16 +228,16 @@ def test_a_second_field_with_endpoints_is_refused(call: tuple[int, int]) -> None
 
 def test_a_response_that_would_outgrow_its_size_field_is_refused() -> None:
     """Declared as the largest frame that there can be, and a local address that is longer."""
-    talk = asked(METADATA, 0)
+    talk = asked(ApiKey.METADATA, 0)
     node = struct.pack(">ii", 1, 2) + string("u") + struct.pack(">i", 9092)
     assert outcome(talk.broker, [struct.pack(">ii", 0x7FFFFFFF, 7) + node]) == (b"", "response-too-large")
 
 
 # What comes before the first node, with the largest count that there is; a node without a host, which is no endpoint.
 ENDLESS = {
-    (METADATA, 1): (b"\x7f\xff\xff\xff", bytes(4) + b"\x00\x00" + bytes(4) + b"\xff\xff"),
-    (api.FIND_COORDINATOR, 4): (bytes(5) + b"\xff\xff\xff\xff\x0f", b"\x01" + bytes(4) + b"\x01" + bytes(8)),
-    (FETCH, 16): (
+    (ApiKey.METADATA, 1): (b"\x7f\xff\xff\xff", bytes(4) + b"\x00\x00" + bytes(4) + b"\xff\xff"),
+    (ApiKey.FIND_COORDINATOR, 4): (bytes(5) + b"\xff\xff\xff\xff\x0f", b"\x01" + bytes(4) + b"\x01" + bytes(8)),
+    (ApiKey.FETCH, 16): (
         bytes(11) + b"\x01\x01\x00\xff\xff\xff\xff\x0f\xff\xff\xff\xff\x0f",
         b"\x00\x00\x00\x01\x01" + bytes(6),
     ),
@@ -261,7 +261,7 @@ def test_endpoints_are_limited_in_number() -> None:
     node = bytes(4) + b"\x00\x01h" + bytes(4)
     count = 100_001
     said = frame(struct.pack(">ii", 7, count), node * count)
-    assert outcome(asked(METADATA, 0).broker, [said]) == (b"", "too-many-endpoints")
+    assert outcome(asked(ApiKey.METADATA, 0).broker, [said]) == (b"", "too-many-endpoints")
 
 
 class Reads:
@@ -292,6 +292,6 @@ class Reads:
 def test_a_walk_takes_steps_in_proportion_to_bytes(monkeypatch: pytest.MonkeyPatch, body: bytes, step: int) -> None:
     reads = Reads(monkeypatch)
     said = frame(struct.pack(">i", 7), b"\x00", bytes(10), body, b"\x00")
-    talk = asked(FETCH, 16)
+    talk = asked(ApiKey.FETCH, 16)
     assert talk.broker(*chunks(said, [step])) == said
     assert reads.count <= 3 * len(said)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.apiversions import unsupported_version
-from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.pump import CHUNK
 from kproxy.proxy.relay.selector import PortablePoller
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response, string
@@ -25,10 +25,10 @@ __all__ = ["relay"]
 
 OWN = short_request(18 << 16, 0x7FFF0001)
 OWN_RESPONSE = short_response(0x7FFF0001, b"own")
-VERSIONS = request(API_VERSIONS, 3, 1, b"\x05java\x024\x00")
-NEWER = request(API_VERSIONS, 9, 2, b"\x05java\x024\x00")
-HANDSHAKE_0, HANDSHAKE_1 = (request(SASL_HANDSHAKE, version, 3, string("PLAIN")) for version in (0, 1))
-AUTHENTICATE = request(SASL_AUTHENTICATE, 2, 4, b"\x0d\x00alice\x00secret\x00")
+VERSIONS = request(ApiKey.API_VERSIONS, 3, 1, b"\x05java\x024\x00")
+NEWER = request(ApiKey.API_VERSIONS, 9, 2, b"\x05java\x024\x00")
+HANDSHAKE_0, HANDSHAKE_1 = (request(ApiKey.SASL_HANDSHAKE, version, 3, string("PLAIN")) for version in (0, 1))
+AUTHENTICATE = request(ApiKey.SASL_AUTHENTICATE, 2, 4, b"\x0d\x00alice\x00secret\x00")
 TOKEN = frame(b"\x00alice\x00secret")
 # What a client may say to log in, and what of it the broker gets.
 LOGINS = [
@@ -42,11 +42,11 @@ LOGINS = [
 ]
 # None of them may pass; the last two never do.
 FIRST = [
-    request(METADATA, 12, 7),
-    request(FETCH, 4, 7, bytes(50_000)),
-    request(PRODUCE, 9, 7, b"\x00" + struct.pack(">hi", -1, 1000) + b"records"),
-    request(PRODUCE, 7, 7, string(None) + struct.pack(">hi", 0, 1000) + b"records"),
-    request(METADATA, 14, 7),
+    request(ApiKey.METADATA, 12, 7),
+    request(ApiKey.FETCH, 4, 7, bytes(50_000)),
+    request(ApiKey.PRODUCE, 9, 7, b"\x00" + struct.pack(">hi", -1, 1000) + b"records"),
+    request(ApiKey.PRODUCE, 7, 7, string(None) + struct.pack(">hi", 0, 1000) + b"records"),
+    request(ApiKey.METADATA, 14, 7),
     request(4, 0, 7),
 ]
 
@@ -119,8 +119,8 @@ def test_an_own_request_comes_between_login_and_first_request() -> None:
     own: list[bytes] = []
     assert talk.conversation.ask(OWN, own.append) == OWN
     assert bytes(talk.conversation.release(1.5)) == FIRST[0]
-    mine = response(API_VERSIONS, 3, bytes(2) + b"\x01" + bytes(5), 1)
-    theirs = response(METADATA, 12, struct.pack(">i", 0) + b"\x01\x00" + struct.pack(">i", 7) + b"\x01\x00", 7)
+    mine = response(ApiKey.API_VERSIONS, 3, bytes(2) + b"\x01" + bytes(5), 1)
+    theirs = response(ApiKey.METADATA, 12, struct.pack(">i", 0) + b"\x01\x00" + struct.pack(">i", 7) + b"\x01\x00", 7)
     assert talk.broker(mine[:5], mine[5:] + OWN_RESPONSE[:3], OWN_RESPONSE[3:] + theirs) == mine + theirs
     assert own == [OWN_RESPONSE[4:]]
 
@@ -175,7 +175,7 @@ def test_a_session_waits_once_between_login_and_first_request(relay: Relay) -> N
     assert gate.held.wait(30)
     answered = gate.ask()
     assert receive(broker, len(AUTHENTICATE + OWN)) == AUTHENTICATE + OWN
-    done = response(SASL_HANDSHAKE, 1, bytes(6), 3) + response(SASL_AUTHENTICATE, 2, bytes(9), 4)
+    done = response(ApiKey.SASL_HANDSHAKE, 1, bytes(6), 3) + response(ApiKey.SASL_AUTHENTICATE, 2, bytes(9), 4)
     broker.sendall(done + OWN_RESPONSE)
     assert receive(client, len(done)) == done
     assert answered.wait(30)
@@ -197,7 +197,7 @@ def test_who_asks_at_once_asks_behind_the_login(relay: Relay) -> None:
     first = short_request(FETCH_V4, 8, b"first")
     client.sendall(VERSIONS + first)
     assert receive(broker, len(VERSIONS + OWN)) == VERSIONS + OWN
-    broker.sendall(response(API_VERSIONS, 3, b"\x00\x23\x00\x00\x00\x00", 1) + OWN_RESPONSE)
+    broker.sendall(response(ApiKey.API_VERSIONS, 3, b"\x00\x23\x00\x00\x00\x00", 1) + OWN_RESPONSE)
     assert answered.wait(30)
     assert receive(broker, len(first)) == first
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.response import HOLD_LIMIT
-from kproxy.protocol.wire.api import API_VERSIONS, END_TXN, FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.relay.guard import LONGEST_METADATA, LONGEST_REQUEST, Guard, GuardRules
@@ -24,7 +24,7 @@ from tests.unit.proxy.switching.frames import answer, ask
 
 COMMIT, OFFSET_FETCH, EPOCHS, HEARTBEAT = 8, 9, 23, 68
 ME = ClientIdentity("10.1.2.3", "me")
-VERSIONS = request(API_VERSIONS, 3, 1, b"\x05java\x024\x00")
+VERSIONS = request(ApiKey.API_VERSIONS, 3, 1, b"\x05java\x024\x00")
 
 
 class Guarded:
@@ -63,19 +63,19 @@ class Guarded:
 
 
 def produce(correlation_id: int, acks: int = -1, size: int = 100) -> bytes:
-    return request(PRODUCE, 7, correlation_id, string(None) + struct.pack(">hi", acks, 1000) + bytes(size))
+    return request(ApiKey.PRODUCE, 7, correlation_id, string(None) + struct.pack(">hi", acks, 1000) + bytes(size))
 
 
 def produced(correlation_id: int, error: int = 0) -> bytes:
     partitions = [{"Index": 0, "ErrorCode": error}]
     fields = {"Responses": [{"Name": "a", "PartitionResponses": partitions}]}
-    return answer(PRODUCE, 7, fields, correlation_id)
+    return answer(ApiKey.PRODUCE, 7, fields, correlation_id)
 
 
 def fetch(correlation_id: int, *offsets: int, wait: int = 500, name: str = "me") -> bytes:
     partitions = [{"Partition": number, "FetchOffset": offset} for number, offset in enumerate(offsets)]
     fields = {"MaxWaitMs": wait, "Topics": [{"Topic": "a", "Partitions": partitions}]}
-    return ask(FETCH, 12, fields, correlation_id, name)
+    return ask(ApiKey.FETCH, 12, fields, correlation_id, name)
 
 
 def committed(correlation_id: int, *offsets: int) -> bytes:
@@ -156,7 +156,7 @@ def test_after_an_accepted_batch_and_the_time_all_batches_pass() -> None:
     assert talk.broker(produced(2)) == produced(2)
     several = b"".join(produce(number) for number in range(3, 9))
     assert talk.client(several, now=100.0) == several
-    assert PRODUCE not in talk.guard.keys
+    assert ApiKey.PRODUCE not in talk.guard.keys
     refused = b"".join(produced(number, error=6) for number in range(3, 9))
     assert talk.broker(refused) == refused
     assert not talk.ended
@@ -164,7 +164,7 @@ def test_after_an_accepted_batch_and_the_time_all_batches_pass() -> None:
 
 def test_what_is_no_write_passes_beside() -> None:
     talk = Guarded()
-    metadata = request(METADATA, 12, 2, bytes(10))
+    metadata = request(ApiKey.METADATA, 12, 2, bytes(10))
     assert talk.client(produce(1) + metadata) == produce(1) + metadata
     assert talk.client(metadata) == metadata
 
@@ -175,7 +175,7 @@ def test_what_is_no_write_passes_beside() -> None:
 def test_a_consumer_that_is_new_is_not_looked_at() -> None:
     talk = Guarded(ClientIdentity("10.1.2.3", "other"))
     assert talk.client(VERSIONS + fetch(2, 5)) == VERSIONS + fetch(2, 5)
-    assert FETCH not in talk.guard.keys
+    assert ApiKey.FETCH not in talk.guard.keys
     assert talk.client(fetch(3, 77)) == fetch(3, 77)
 
 
@@ -194,12 +194,14 @@ def test_a_stale_position_is_answered_with_nothing_new(sizes: list[int]) -> None
 
 def test_the_answer_keeps_the_order_of_the_requests() -> None:
     talk = Guarded(ME)
-    metadata = request(METADATA, 12, 2, bytes(10))
+    metadata = request(ApiKey.METADATA, 12, 2, bytes(10))
     leaving = request(13, 0, 4, bytes(20))
     assert talk.client(metadata + fetch(3, 5) + leaving) == metadata
     assert talk.release() == leaving
     nothing = requests.empty_fetch_response(requests.read_fetch(fetch(3, 5)))
-    of_metadata = response(METADATA, 12, struct.pack(">i", 0) + b"\x01\x00" + struct.pack(">i", 7) + b"\x01\x00", 2)
+    of_metadata = response(
+        ApiKey.METADATA, 12, struct.pack(">i", 0) + b"\x01\x00" + struct.pack(">i", 7) + b"\x01\x00", 2
+    )
     of_leaving = response(13, 0, b"\0\0", 4)
     assert talk.broker(of_metadata + of_leaving) == of_metadata + nothing + of_leaving
     assert talk.conversation.in_flight == 0
@@ -315,10 +317,10 @@ def test_a_position_from_another_connection_counts_for_a_fetch() -> None:
 
 def test_ends_of_a_log_count_as_told() -> None:
     talk = Guarded(ME)
-    asked = ask(LIST_OFFSETS, 7, {"Topics": []}, 2)
+    asked = ask(ApiKey.LIST_OFFSETS, 7, {"Topics": []}, 2)
     talk.client(asked)
     partitions = [{"PartitionIndex": 0, "Offset": 40}]
-    talk.broker(answer(LIST_OFFSETS, 7, {"Topics": [{"Name": "a", "Partitions": partitions}]}, 2))
+    talk.broker(answer(ApiKey.LIST_OFFSETS, 7, {"Topics": [{"Name": "a", "Partitions": partitions}]}, 2))
     assert talk.client(fetch(3, 40)) == fetch(3, 40)
 
 
@@ -353,8 +355,8 @@ def test_a_possibly_held_request_deletes_no_records(sizes: list[int]) -> None:
 def test_a_deletion_under_way_is_answered_as_it_was_asked() -> None:
     talk = Guarded(sure_from=30.0)
     assert talk.client(fetch(1) + delete(2), now=29.0) == fetch(1)
-    assert talk.broker(answer(FETCH, 12, {}, 1)) + talk.kproxy() == answer(
-        FETCH, 12, {}, 1
+    assert talk.broker(answer(ApiKey.FETCH, 12, {}, 1)) + talk.kproxy() == answer(
+        ApiKey.FETCH, 12, {}, 1
     ) + requests.deletion_refusal(delete(2))
 
 
@@ -456,9 +458,11 @@ def test_a_member_that_was_told_its_position_stays() -> None:
 def test_a_transaction_of_the_former_cluster_ends(software: str, client_id: str, commits: bool, instead: int) -> None:
     """Kafka Streams makes another producer at 49, and ends at what other Java clients survive."""
     talk = Guarded(software=software)
-    end = ask(END_TXN, 3, {"TransactionalId": "t", "Committed": commits}, 2, client_id)
+    end = ask(ApiKey.END_TXN, 3, {"TransactionalId": "t", "Committed": commits}, 2, client_id)
     assert talk.client(end) == end
-    assert talk.broker(answer(END_TXN, 3, {"ErrorCode": 49}, 2)) == answer(END_TXN, 3, {"ErrorCode": instead}, 2)
+    assert talk.broker(answer(ApiKey.END_TXN, 3, {"ErrorCode": 49}, 2)) == answer(
+        ApiKey.END_TXN, 3, {"ErrorCode": instead}, 2
+    )
 
 
 # Hostile input
@@ -467,7 +471,7 @@ def test_a_transaction_of_the_former_cluster_ends(software: str, client_id: str,
 def test_a_request_that_is_too_large_to_be_kept_ends_the_session() -> None:
     talk = Guarded(ME)
     with pytest.raises(WireError, match="too large to be examined"):
-        talk.client(struct.pack(">ihhi", LONGEST_REQUEST + 1, FETCH, 12, 5) + string("me") + b"\0")
+        talk.client(struct.pack(">ihhi", LONGEST_REQUEST + 1, ApiKey.FETCH, 12, 5) + string("me") + b"\0")
 
 
 def test_a_long_request_is_kept_until_it_is_whole_and_no_longer() -> None:
@@ -494,7 +498,7 @@ def test_librdkafka_is_told_no_epochs_at_first(sizes: list[int], software: str, 
     """By those of the former cluster it would refuse the leaders of this one."""
     guarded = Guarded(software=software)
     for number, epoch in enumerate((first, 57, 57)):
-        ask_ = ask(METADATA, 12, {}, number)
+        ask_ = ask(ApiKey.METADATA, 12, {}, number)
         assert guarded.client(ask_) == ask_
         told = guarded.broker(*chunks(metadata(57, number), sizes))
         assert told == metadata(epoch, number)
@@ -502,16 +506,16 @@ def test_librdkafka_is_told_no_epochs_at_first(sizes: list[int], software: str, 
 
 def test_long_metadata_passes_as_it_comes() -> None:
     guarded = Guarded(software="librdkafka 2.3.0")
-    guarded.client(ask(METADATA, 12, {}, 1))
+    guarded.client(ask(ApiKey.METADATA, 12, {}, 1))
     whole = metadata(57, 1)[4:]
     guarded.broker(struct.pack(">i", LONGEST_METADATA + 1) + whole, bytes(LONGEST_METADATA + 1 - len(whole)))
-    guarded.client(ask(METADATA, 12, {}, 2))
+    guarded.client(ask(ApiKey.METADATA, 12, {}, 2))
     assert guarded.broker(metadata(57, 2)) == metadata(-1, 2)
 
 
 def metadata(epoch: int, correlation_id: int) -> bytes:
     partitions = [{"PartitionIndex": 0, "LeaderId": 1, "LeaderEpoch": epoch}]
-    return answer(METADATA, 12, {"Topics": [{"Name": "a", "Partitions": partitions}]}, correlation_id)
+    return answer(ApiKey.METADATA, 12, {"Topics": [{"Name": "a", "Partitions": partitions}]}, correlation_id)
 
 
 def test_a_response_too_large_to_hold_ends_the_session() -> None:
@@ -521,23 +525,24 @@ def test_a_response_too_large_to_hold_ends_the_session() -> None:
         talk.broker(struct.pack(">ii", 1 << 30, 90), *[bytes(1024 * 1024)] * (HOLD_LIMIT // 1024 // 1024 + 1))
 
 
-@pytest.mark.parametrize("key", [FETCH, COMMIT, EPOCHS, END_TXN])
+@pytest.mark.parametrize("key", [ApiKey.FETCH, COMMIT, EPOCHS, ApiKey.END_TXN])
 @given(body=st.binary(max_size=60))
 def test_nonsense_raises_only_wire_errors(key: int, body: bytes) -> None:
     talk = Guarded(ME)
     with contextlib.suppress(WireError):
-        talk.client(request(key, {FETCH: 12, COMMIT: 8, EPOCHS: 4, END_TXN: 3}[key], 5, body))
+        talk.client(request(key, {ApiKey.FETCH: 12, COMMIT: 8, EPOCHS: 4, ApiKey.END_TXN: 3}[key], 5, body))
 
 
-@pytest.mark.parametrize("key", [PRODUCE, OFFSET_FETCH, LIST_OFFSETS, HEARTBEAT, END_TXN])
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, OFFSET_FETCH, ApiKey.LIST_OFFSETS, HEARTBEAT, ApiKey.END_TXN])
 @given(body=st.binary(max_size=60))
 def test_a_broker_that_says_nonsense_raises_only_wire_errors(key: int, body: bytes) -> None:
     asked = {
-        PRODUCE: produce(5), OFFSET_FETCH: ask(OFFSET_FETCH, 5, {}, 5), LIST_OFFSETS: ask(LIST_OFFSETS, 7, {}, 5),
-        HEARTBEAT: request(HEARTBEAT, 1, 5, bytes(30)), END_TXN: ask(END_TXN, 3, {}, 5),
+        ApiKey.PRODUCE: produce(5), OFFSET_FETCH: ask(OFFSET_FETCH, 5, {}, 5),
+        ApiKey.LIST_OFFSETS: ask(ApiKey.LIST_OFFSETS, 7, {}, 5),
+        HEARTBEAT: request(HEARTBEAT, 1, 5, bytes(30)), ApiKey.END_TXN: ask(ApiKey.END_TXN, 3, {}, 5),
     }[key]  # fmt: skip
     talk = Guarded(ME, software="apache-kafka-java")
     talk.client(asked)
-    version = {PRODUCE: 7, OFFSET_FETCH: 5, LIST_OFFSETS: 7, HEARTBEAT: 1, END_TXN: 3}[key]
+    version = {ApiKey.PRODUCE: 7, OFFSET_FETCH: 5, ApiKey.LIST_OFFSETS: 7, HEARTBEAT: 1, ApiKey.END_TXN: 3}[key]
     with contextlib.suppress(WireError):
         talk.broker(response(key, version, body, 5))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.protocol.wire.api import API_VERSIONS, METADATA
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.introduction import (
     HEAD,
     LONGEST_NAME,
@@ -24,7 +24,7 @@ def compact(text: str) -> bytes:
     return bytes([len(text.encode()) + 1]) + text.encode()
 
 
-HELLO = request(API_VERSIONS, 3, 1, compact("apache-kafka-java") + compact("4.1.0") + b"\0", client_id="billing")
+HELLO = request(ApiKey.API_VERSIONS, 3, 1, compact("apache-kafka-java") + compact("4.1.0") + b"\0", client_id="billing")
 
 
 def test_a_client_with_a_name_and_software() -> None:
@@ -33,11 +33,11 @@ def test_a_client_with_a_name_and_software() -> None:
 
 
 def test_an_old_client_says_its_name_only() -> None:
-    assert read_introduction(request(METADATA, 1, 1, b"\0\0\0\0", client_id="old")) == Introduction("old", "")
+    assert read_introduction(request(ApiKey.METADATA, 1, 1, b"\0\0\0\0", client_id="old")) == Introduction("old", "")
 
 
 def test_no_client_id() -> None:
-    frame = struct.pack(">ihhih", 10, METADATA, 1, 1, -1)
+    frame = struct.pack(">ihhih", 10, ApiKey.METADATA, 1, 1, -1)
     assert read_introduction(frame) == NO_INTRODUCTION
 
 
@@ -49,13 +49,13 @@ def test_a_part_of_it_says_less_and_harms_nobody(end: int) -> None:
 
 
 def test_names_are_cut_and_escaped() -> None:
-    said = read_introduction(request(METADATA, 1, 1, b"", client_id="\x1b[31m" + "x" * 400))
+    said = read_introduction(request(ApiKey.METADATA, 1, 1, b"", client_id="\x1b[31m" + "x" * 400))
     assert len(said.client_id) < LONGEST_NAME + 30
     assert "\x1b" not in said.client_id
 
 
 def test_a_name_that_is_too_long_to_look_at_is_left_out() -> None:
-    assert read_introduction(request(METADATA, 1, 1, b"", client_id="x" * (HEAD + 1))) == NO_INTRODUCTION
+    assert read_introduction(request(ApiKey.METADATA, 1, 1, b"", client_id="x" * (HEAD + 1))) == NO_INTRODUCTION
 
 
 @given(st.binary(max_size=64))
@@ -67,7 +67,7 @@ def test_nonsense(data: bytes) -> None:
     ("request_bytes", "enough_from"),
     [
         (HELLO, len(HELLO)),
-        (request(METADATA, 1, 1, bytes(2 * HEAD), client_id="old"), HEAD),
+        (request(ApiKey.METADATA, 1, 1, bytes(2 * HEAD), client_id="old"), HEAD),
         (struct.pack(">iB", 300, 0x60) + bytes(300), 5),  # a Kerberos token (RFC 2743 §3.1), in which there is no name
     ],
     ids=["short", "long", "token"],

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kproxy.protocol.capture.sessioncapture import RedactedFrame
-from kproxy.protocol.wire.api import API_VERSIONS, METADATA
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.observedconversation import ObservedConversation
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import Talk, request, response
 from tests.unit.proxy.relay.talking import metadata_body
 
-HELLO = request(API_VERSIONS, 0, 1, b"", client_id="billing")
-ASK = request(METADATA, 1, 2, b"\xff\xff\xff\xff", client_id="billing")
-SAID = [response(API_VERSIONS, 0, bytes(6), 1), response(METADATA, 1, metadata_body("kafka-1.internal"), 2)]
+HELLO = request(ApiKey.API_VERSIONS, 0, 1, b"", client_id="billing")
+ASK = request(ApiKey.METADATA, 1, 2, b"\xff\xff\xff\xff", client_id="billing")
+SAID = [
+    response(ApiKey.API_VERSIONS, 0, bytes(6), 1),
+    response(ApiKey.METADATA, 1, metadata_body("kafka-1.internal"), 2),
+]
 
 
 def passed(observation: ObservedConversation | Talk) -> tuple[bytes, bytes]:

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from kproxy.base.address import Address
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, NodeKind
-from kproxy.protocol.wire.api import (
-    API_VERSIONS,
-    FETCH,
-    LIST_OFFSETS,
-    METADATA,
-    PRODUCE,
-    SASL_HANDSHAKE,
-)
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.introduction import HEAD
 from kproxy.proxy.relay.observer import Exchange, Observer
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response
@@ -30,19 +23,19 @@ def compact(text: str) -> bytes:
     return bytes([len(text) + 1]) + text.encode()
 
 
-HELLO = request(API_VERSIONS, 3, 1, compact("librdkafka") + compact("2.3.0") + b"\0", client_id="billing")
+HELLO = request(ApiKey.API_VERSIONS, 3, 1, compact("librdkafka") + compact("2.3.0") + b"\0", client_id="billing")
 SAID = [
     HELLO,
-    request(LIST_OFFSETS, 2, 2, b"x" * 700, client_id="billing"),
+    request(ApiKey.LIST_OFFSETS, 2, 2, b"x" * 700, client_id="billing"),
     request(HEARTBEAT, 0, 3, b"y", client_id="billing"),
-    request(FETCH, 11, 4, b"z" * 90, client_id="billing"),
+    request(ApiKey.FETCH, 11, 4, b"z" * 90, client_id="billing"),
     request(HEARTBEAT, 0, 5, b"y", client_id="billing"),
 ]
 ANSWERED = [
-    response(API_VERSIONS, 3, struct.pack(">h", 0) + b"\1" + bytes(5), 1),
-    response(LIST_OFFSETS, 2, b"o" * 2000, 2),
+    response(ApiKey.API_VERSIONS, 3, struct.pack(">h", 0) + b"\1" + bytes(5), 1),
+    response(ApiKey.LIST_OFFSETS, 2, b"o" * 2000, 2),
     response(HEARTBEAT, 0, struct.pack(">h", 27), 3),
-    response(FETCH, 11, struct.pack(">ih", 0, 0) + bytes(500), 4),
+    response(ApiKey.FETCH, 11, struct.pack(">ih", 0, 0) + bytes(500), 4),
     response(HEARTBEAT, 0, struct.pack(">h", 0), 5),
 ]
 ALL: list[Seen] = [
@@ -109,7 +102,7 @@ def test_beginning_in_the_middle(data: st.DataObject) -> None:
 def test_a_request_without_a_response() -> None:
     """acks=0: nobody waits for it, and it is told when a later one is answered."""
     observer, seen = observed()
-    observer.from_client(request(PRODUCE, 7, 1, b"r" * 50) + request(HEARTBEAT, 0, 2), 1.0)
+    observer.from_client(request(ApiKey.PRODUCE, 7, 1, b"r" * 50) + request(HEARTBEAT, 0, 2), 1.0)
     assert seen == []
     observer.from_upstream(response(HEARTBEAT, 0, struct.pack(">h", 0), 2), 1.25)
     observer.flush()
@@ -119,14 +112,14 @@ def test_a_request_without_a_response() -> None:
 def test_what_waits_is_bounded() -> None:
     observer, seen = observed()
     for number in range(10_100):
-        observer.from_client(request(PRODUCE, 7, number), 1.0)
+        observer.from_client(request(ApiKey.PRODUCE, 7, number), 1.0)
     assert len(seen) == 100
 
 
 def test_answers_to_kproxy_are_nobody_s() -> None:
     observer, seen = observed()
     observer.from_client(request(HEARTBEAT, 0, 1), 1.0)
-    observer.from_upstream(response(METADATA, 2, b"m" * 30, 3), 1.5)
+    observer.from_upstream(response(ApiKey.METADATA, 2, b"m" * 30, 3), 1.5)
     observer.from_upstream(response(HEARTBEAT, 0, struct.pack(">h", 0), 1), 2.0)
     observer.flush()
     assert [short(one)[0] for one in seen] == ["Heartbeat"]
@@ -135,8 +128,8 @@ def test_answers_to_kproxy_are_nobody_s() -> None:
 def test_addresses_that_were_rewritten() -> None:
     observer, seen = observed()
     localise = observer.wrap_localise(lambda found: [Address("127.0.0.1", 19094) for _ in found.nodes])
-    observer.from_client(request(METADATA, 4, 1) + request(HEARTBEAT, 0, 2), 1.0)
-    observer.from_upstream(response(METADATA, 4, bytes(40), 1), 1.5)
+    observer.from_client(request(ApiKey.METADATA, 4, 1) + request(HEARTBEAT, 0, 2), 1.0)
+    observer.from_upstream(response(ApiKey.METADATA, 4, bytes(40), 1), 1.5)
     localise(Endpoints((Endpoint(NodeKind.BROKER, 1, Address("kafka-1\x1b[2J", 9092)),)))
     observer.from_upstream(response(HEARTBEAT, 0, struct.pack(">h", 0), 2), 2.0)
     observer.flush()
@@ -155,9 +148,9 @@ def test_names_are_escaped_and_cut(client_id: str) -> None:
 
 def test_tokens_without_headers_are_not_looked_at() -> None:
     observer, seen = observed()
-    observer.from_client(request(SASL_HANDSHAKE, 0, 1, b"\0\5PLAIN"), 1.0)
+    observer.from_client(request(ApiKey.SASL_HANDSHAKE, 0, 1, b"\0\5PLAIN"), 1.0)
     observer.from_client(frame(b"\0alice\0secret-secret-secret"), 1.0)
-    observer.from_upstream(response(SASL_HANDSHAKE, 0, bytes(6), 1) + frame(b""), 1.5)
+    observer.from_upstream(response(ApiKey.SASL_HANDSHAKE, 0, bytes(6), 1) + frame(b""), 1.5)
     observer.flush()
     assert seen == []
     assert "secret" not in repr([getattr(observer, name) for name in vars(observer)])

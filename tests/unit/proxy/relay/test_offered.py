@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.switching.caps import CAPS
@@ -23,7 +23,7 @@ OFFSET_FOR_LEADER_EPOCH = 23
 def asking(software: str, correlation_id: int = 1, version: int = 4) -> bytes:
     name, _, its_version = software.partition(" ")
     body = b"".join(bytes([len(text) + 1]) + text.encode() for text in (name, its_version))
-    return request(API_VERSIONS, version, correlation_id, body + b"\0")
+    return request(ApiKey.API_VERSIONS, version, correlation_id, body + b"\0")
 
 
 def conversation() -> Conversation:
@@ -32,11 +32,11 @@ def conversation() -> Conversation:
 
 def told(talk: Conversation, correlation_id: int = 1) -> dict[int, int]:
     """The newest version of each API that the client learns of, from a broker that has what kproxy knows."""
-    keys = [{"ApiKey": one.key, "MinVersion": one.oldest, "MaxVersion": one.newest} for one in APIS.values()]
+    keys = [{"ApiKey": one.value, "MinVersion": one.oldest, "MaxVersion": one.newest} for one in APIS.values()]
     answer: dict[str, Any] = {"ErrorCode": 0, "ApiKeys": keys, "ThrottleTimeMs": 0, "FinalizedFeaturesEpoch": -1}
     answer |= {"SupportedFeatures": [], "FinalizedFeatures": [], "ZkMigrationReady": False}
-    said = talk.from_upstream(response(API_VERSIONS, 4, encode(DEFINITION, 4, answer), correlation_id), 0.0)
-    return {one["api_key"]: one["max_version"] for one in read(API_VERSIONS, 4, bytes(said))["api_keys"]}
+    said = talk.from_upstream(response(ApiKey.API_VERSIONS, 4, encode(DEFINITION, 4, answer), correlation_id), 0.0)
+    return {one["api_key"]: one["max_version"] for one in read(ApiKey.API_VERSIONS, 4, bytes(said))["api_keys"]}
 
 
 @pytest.mark.parametrize("software", ["kgo v1.22.2", "kgo "])
@@ -44,7 +44,7 @@ def test_franz_go_never_learns_the_id_of_a_topic(software: str) -> None:
     talk = conversation()
     talk.from_client(asking(software), 0.0)
     found = told(talk)
-    assert (found[METADATA], found[PRODUCE], found[FETCH]) == (9, 9, 12)
+    assert (found[ApiKey.METADATA], found[ApiKey.PRODUCE], found[ApiKey.FETCH]) == (9, 9, 12)
     assert [key for key in (*BY_IDS, OFFSET_FOR_LEADER_EPOCH) if key in found] == []
     assert len(found) == len(APIS) - len(BY_IDS) - 1
 
@@ -54,8 +54,8 @@ def test_others_keep_the_ids_even_beside_franz_go(software: str) -> None:
     beside, talk = conversation(), conversation()
     beside.from_client(asking("kgo v1.22.2"), 0.0)
     talk.from_client(asking(software), 0.0)
-    assert told(talk) == {one.key: CAPS.get(one.key, one.newest) for one in APIS.values()}
-    assert told(beside)[METADATA] == 9
+    assert told(talk) == {one.value: CAPS.get(one.value, one.newest) for one in APIS.values()}
+    assert told(beside)[ApiKey.METADATA] == 9
 
 
 def test_the_answer_to_an_unknown_version_suits_franz_go() -> None:
@@ -63,11 +63,11 @@ def test_the_answer_to_an_unknown_version_suits_franz_go() -> None:
     assert talk.from_client(asking("kgo v1.22.2", version=5), 0.0) == b""
     assert talk.take_answers()
     talk.from_client(asking("kgo v1.22.2", 2), 0.0)
-    assert told(talk, 2)[METADATA] == 9
+    assert told(talk, 2)[ApiKey.METADATA] == 9
 
 
 def test_franz_go_that_knows_more_from_before_is_not_refused() -> None:
     talk = conversation()
     talk.from_client(asking("kgo v1.22.2"), 0.0)
-    asked = request(METADATA, 12, 2)
+    asked = request(ApiKey.METADATA, 12, 2)
     assert talk.from_client(asked, 0.0) == asked

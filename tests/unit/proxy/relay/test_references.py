@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.protocol.wire.api import FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.metrics.counters import NodeCounters
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
@@ -24,10 +24,10 @@ _FETCHED = bytes(11) + b"\2" + bytes(16) + b"\2" + _PARTITION + b"\0\0"
 _PRODUCED = b"\0\2\4abc\2" + struct.pack(">ihqqq", 0, 0, 5, -1, 0) + b"\1\0\0\0" + bytes(4) + b"\0"
 
 KINDS = {
-    "list offsets": (LIST_OFFSETS, 7, _CLIENT + bytes(40), bytes(50)),
-    "fetch": (FETCH, 17, _CLIENT + bytes(60), _FETCHED),
-    "produce": (PRODUCE, 12, _CLIENT + b"\0\0" + struct.pack(">hi", -1, 30000) + bytes(60), _PRODUCED),
-    "metadata": (METADATA, 1, _CLIENT + bytes(4), metadata_body("up.one")),
+    "list offsets": (ApiKey.LIST_OFFSETS, 7, _CLIENT + bytes(40), bytes(50)),
+    "fetch": (ApiKey.FETCH, 17, _CLIENT + bytes(60), _FETCHED),
+    "produce": (ApiKey.PRODUCE, 12, _CLIENT + b"\0\0" + struct.pack(">hi", -1, 30000) + bytes(60), _PRODUCED),
+    "metadata": (ApiKey.METADATA, 1, _CLIENT + bytes(4), metadata_body("up.one")),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from kproxy.base.address import Address
 from kproxy.base.errors import WireError
 from kproxy.protocol.rewrite.endpoints import Endpoints, ListenersPending, Localise
 from kproxy.protocol.rewrite.walk import MAX_NODES
-from kproxy.protocol.wire.api import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.guard import _GuardedResponse
 from kproxy.proxy.relay.observer import Exchange
@@ -24,8 +24,8 @@ from tests.unit.proxy.relay.talking import LOCAL, Relay, receive, relay, request
 
 __all__ = ["relay"]
 
-FIND_COORDINATOR_V4 = FIND_COORDINATOR << 16 | 4
-FETCH_V4 = FETCH << 16 | 4
+FIND_COORDINATOR_V4 = ApiKey.FIND_COORDINATOR << 16 | 4
+FETCH_V4 = ApiKey.FETCH << 16 | 4
 # More than a session rewrites in one go, many times over, and fewer than 4 MiB.
 KEYS = 30_000
 
@@ -50,7 +50,7 @@ REWRITTEN = response(7, coordinators(KEYS, 3, LOCAL.host.encode(), LOCAL.port))
 
 @pytest.mark.parametrize("sizes", [[1 << 20], [70_000], [999, 100_000, 7]])
 def test_keys_that_name_few_nodes_may_be_many(sizes: list[int]) -> None:
-    talk = asked(FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
+    talk = asked(ApiKey.FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
     talk.client(request(FETCH_V4, 8))
     behind = response(8, b"behind it")
     assert talk.broker(*chunks(RESPONSE + behind, sizes)) == REWRITTEN + behind
@@ -69,10 +69,10 @@ def nodes(count: int) -> bytes:
 
 
 MANY = {
-    METADATA: (9, lambda count: b"\0" + bytes(4) + nodes(count)),
-    DESCRIBE_CLUSTER: (0, lambda count: b"\0" + bytes(7) + compact(b"id") + bytes(4) + nodes(count)),
-    FIND_COORDINATOR: (4, lambda count: coordinators(count, count, b"b", 1)),
-    FETCH: (16, lambda count: b"\0" + bytes(10) + b"\1\1\0" + uvarint(len(nodes(count))) + nodes(count)),
+    ApiKey.METADATA: (9, lambda count: b"\0" + bytes(4) + nodes(count)),
+    ApiKey.DESCRIBE_CLUSTER: (0, lambda count: b"\0" + bytes(7) + compact(b"id") + bytes(4) + nodes(count)),
+    ApiKey.FIND_COORDINATOR: (4, lambda count: coordinators(count, count, b"b", 1)),
+    ApiKey.FETCH: (16, lambda count: b"\0" + bytes(10) + b"\1\1\0" + uvarint(len(nodes(count))) + nodes(count)),
 }
 
 
@@ -94,7 +94,7 @@ def test_a_list_names_each_node_once() -> None:
     """The same one again and again would cost as much as many."""
     said = frame(struct.pack(">i", 7) + b"\0" + bytes(4) + uvarint(MAX_NODES + 2) + node(1) * (MAX_NODES + 1))
     with pytest.raises(WireError, match="more than 5000 times"):
-        asked(METADATA, 9).broker(said)
+        asked(ApiKey.METADATA, 9).broker(said)
 
 
 STEPS = 5
@@ -117,7 +117,7 @@ class Binding:
             yield
 
 
-@pytest.mark.parametrize("key", [METADATA, DESCRIBE_CLUSTER, FIND_COORDINATOR])
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER, ApiKey.FIND_COORDINATOR])
 @pytest.mark.parametrize("count", [3, 400, 3000])
 @pytest.mark.parametrize("sizes", [[1 << 20], [999]])
 def test_a_response_waits_until_its_nodes_have_listeners(key: int, count: int, sizes: list[int]) -> None:
@@ -140,7 +140,7 @@ def test_new_leaders_wait_likewise(long: bool, sizes: list[int]) -> None:
     nodes = uvarint(1001) + b"".join(node(one, b"b" * (60 if long else 1)) for one in range(1000))
     body = b"\0" + bytes(10) + b"\1\1\0" + uvarint(len(nodes)) + nodes
     said, behind, binding = response(7, body), response(8, b"behind it"), Binding()
-    plain, talk = asked(FETCH, 16, lambda found: [LOCAL for _ in found.nodes]), asked(FETCH, 16, binding)
+    plain, talk = asked(ApiKey.FETCH, 16, lambda found: [LOCAL for _ in found.nodes]), asked(ApiKey.FETCH, 16, binding)
     talk.client(request(FETCH_V4, 8))
     assert talk.broker(*chunks(said + behind, sizes)) == plain.broker(*chunks(said, sizes)) + behind
     assert binding.taken == STEPS
@@ -155,7 +155,7 @@ class _Guard:
 
 @pytest.mark.parametrize("localise", [Binding(), lambda found: [LOCAL for _ in found.nodes]])
 def test_a_long_response_that_was_examined_first_arrives_whole(localise: Localise) -> None:
-    talk = asked(FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
+    talk = asked(ApiKey.FIND_COORDINATOR, 4, lambda found: [LOCAL for _ in found.nodes])
     run: Any = talk.conversation._in_flight.runs[0]
     guard: Any = _Guard()
     seen, out = _GuardedResponse(len(RESPONSE) - 4, run.call, guard, localise), b""

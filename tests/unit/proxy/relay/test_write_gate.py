@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.wire.api import API_VERSIONS, FETCH, METADATA, PRODUCE
+from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.calls import Calls, SessionCalls
 from kproxy.proxy.relay.conversation import Conversation
 from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
@@ -17,26 +17,26 @@ from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
 from tests.unit.kafka_frames import CHUNKINGS, Counted, Talk, chunks, request, response, string
 
 OFFSET_COMMIT, HEARTBEAT = 8, 12
-VERSIONS = request(API_VERSIONS, 3, 1, b"\x05java\x024\x00")
+VERSIONS = request(ApiKey.API_VERSIONS, 3, 1, b"\x05java\x024\x00")
 READS = [
     VERSIONS,
-    request(METADATA, 12, 7),
-    request(FETCH, 4, 8, bytes(5_000)),
+    request(ApiKey.METADATA, 12, 7),
+    request(ApiKey.FETCH, 4, 8, bytes(5_000)),
     request(HEARTBEAT, 0, 9, bytes(20)),
 ]
 
 
 def produce(acks: int, correlation_id: int = 5, size: int = 1000) -> bytes:
-    return request(PRODUCE, 7, correlation_id, string(None) + struct.pack(">hi", acks, 1000) + bytes(size))
+    return request(ApiKey.PRODUCE, 7, correlation_id, string(None) + struct.pack(">hi", acks, 1000) + bytes(size))
 
 
 HELD = [
     produce(-1),
     produce(0),
     request(OFFSET_COMMIT, 2, 5, bytes(30)),
-    *(request(key, 0, 5) for key in sorted(WRITES) if key not in (PRODUCE, OFFSET_COMMIT, 78, 79)),
+    *(request(key, 0, 5) for key in sorted(WRITES) if key not in (ApiKey.PRODUCE, OFFSET_COMMIT, 78, 79)),
 ]
-ANSWER = response(PRODUCE, 7, struct.pack(">i", 0) + struct.pack(">i", 0), 5)
+ANSWER = response(ApiKey.PRODUCE, 7, struct.pack(">i", 0) + struct.pack(">i", 0), 5)
 
 
 def noting(highest: dict[int, int] | None = None) -> Talk:
@@ -114,7 +114,7 @@ def test_who_holds_too_lets_go_of_his_own_hold_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", [request(PRODUCE, 14, 5), request(PRODUCE, 0x7FFF, 5), b"\0\0\0\5\0\0\0\7\0\0\0\0"]
+    "nonsense", [request(ApiKey.PRODUCE, 14, 5), request(ApiKey.PRODUCE, 0x7FFF, 5), b"\0\0\0\5\0\0\0\7\0\0\0\0"]
 )
 def test_a_write_that_never_passes_is_judged_when_it_is_its_turn(nonsense: bytes) -> None:
     talk, met = noting(), []
@@ -163,7 +163,7 @@ def test_half_a_question_is_no_write_under_way() -> None:
     talk.client(request(OFFSET_COMMIT, 2, 6, bytes(30)) + READS[1])
     talk.broker(half_commit[:10])
     assert talk.conversation.unanswered(WRITES) == 1, "its answer is half here"
-    talk.broker(half_commit[10:] + response(METADATA, 12, bytes(100), 7)[:9])
+    talk.broker(half_commit[10:] + response(ApiKey.METADATA, 12, bytes(100), 7)[:9])
     assert not talk.conversation.unanswered(WRITES), "another's answer is half here"
 
 
@@ -173,12 +173,12 @@ def test_what_a_client_has_used_is_noted_and_forgotten() -> None:
     assert used is not None
     talk.client(*READS)
     assert not used.has_used(WRITES)
-    assert used.has_used((FETCH,))
+    assert used.has_used((ApiKey.FETCH,))
     talk.client(produce(0))
     assert used.has_used(WRITES)
     used.forget(WRITES)
     assert not used.has_used(WRITES)
-    assert used.has_used((FETCH,))
+    assert used.has_used((ApiKey.FETCH,))
     talk.client(produce(0))
     assert used.has_used(WRITES)
     assert Talk().conversation.used_calls is None
@@ -192,12 +192,12 @@ def test_a_version_above_the_cap_is_refused_and_said_so(key: int) -> None:
 
 
 def test_the_cap_is_told_in_api_versions() -> None:
-    talk = noting({PRODUCE: 12, FETCH: 2})
+    talk = noting({ApiKey.PRODUCE: 12, ApiKey.FETCH: 2})
     talk.client(VERSIONS)
     ranges = struct.Struct(">hhhb")
-    told = [(PRODUCE, 0, 13), (FETCH, 4, 18), (METADATA, 0, 13)]
+    told = [(ApiKey.PRODUCE, 0, 13), (ApiKey.FETCH, 4, 18), (ApiKey.METADATA, 0, 13)]
     body = b"\0\0" + bytes([len(told) + 1]) + b"".join(ranges.pack(*one, 0) for one in told) + bytes(5)
-    kept = [(PRODUCE, 0, 12), (METADATA, 0, 13)]  # of Fetch no version is left
+    kept = [(ApiKey.PRODUCE, 0, 12), (ApiKey.METADATA, 0, 13)]  # of Fetch no version is left
     expected = b"\0\0" + bytes([len(kept) + 1]) + b"".join(ranges.pack(*one, 0) for one in kept) + bytes(5)
     got = talk.broker(struct.pack(">ii", 4 + len(body), 1) + body)
     assert got == struct.pack(">ii", 4 + len(expected), 1) + expected

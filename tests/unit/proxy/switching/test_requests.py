@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.base.errors import WireError
-from kproxy.protocol.wire.api import APIS, END_TXN, FETCH
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.primitives import Underflow
 from kproxy.proxy.switching import requests
 from kproxy.proxy.switching.caps import CAPS
@@ -46,11 +46,11 @@ def fetch(
     if version >= 7:
         fields |= {"SessionId": session, "SessionEpoch": epoch}
         fields["ForgottenTopicsData"] = [{"Topic": "gone", "Partitions": [1, 2]}] if forgets else []
-    return ask(FETCH, version, fields, client_id=client_id)
+    return ask(ApiKey.FETCH, version, fields, client_id=client_id)
 
 
 @pytest.mark.parametrize("client_id", ["me", "", None, "x" * 300])
-@pytest.mark.parametrize("version", versions(FETCH, 4))
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH, 4))
 def test_the_positions_of_a_fetch(version: int, client_id: str | None) -> None:
     found = requests.read_fetch(fetch(version, client_id=client_id))
     assert found.positions == RAW
@@ -61,7 +61,7 @@ def test_the_positions_of_a_fetch(version: int, client_id: str | None) -> None:
     assert not found.in_session
 
 
-@pytest.mark.parametrize("version", versions(FETCH, 7))
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH, 7))
 def test_what_a_fetch_session_goes_on_without(version: int) -> None:
     request = fetch(version, session=7, epoch=2, forgets=True)
     found = requests.read_fetch(request)
@@ -70,7 +70,7 @@ def test_what_a_fetch_session_goes_on_without(version: int) -> None:
     assert requests.read_fetch_positions(fetch(version, session=7, epoch=2)) == (list(RAW), True)
 
 
-@pytest.mark.parametrize("version", versions(FETCH, 4))
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH, 4))
 def test_what_is_read_quickly_is_what_is_read(version: int) -> None:
     """Whatever the bytes are: it is the same, or is left to `read_fetch`."""
     both = [fetch(version, session=7, epoch=2, forgets=forgets) for forgets in (False, True)]
@@ -107,7 +107,7 @@ def test_tagged_fields_are_left_to_the_slower_reader(at: int) -> None:
     assert requests.read_fetch_positions(tagged) is None
 
 
-@pytest.mark.parametrize("version", versions(FETCH, 4))
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH, 4))
 def test_the_answer_that_there_is_nothing_new(version: int) -> None:
     def partition(number: int, offset: int) -> dict[str, object]:
         fields: dict[str, object] = {"PartitionIndex": number, "HighWatermark": -1, "LastStableOffset": -1}
@@ -117,7 +117,7 @@ def test_the_answer_that_there_is_nothing_new(version: int) -> None:
             fields["PreferredReadReplica"] = -1
         return fields
 
-    expected = answer(FETCH, version, {"Responses": topics(partition)})
+    expected = answer(ApiKey.FETCH, version, {"Responses": topics(partition)})
     assert requests.empty_fetch_response(requests.read_fetch(fetch(version))) == expected
     beyond = requests.empty_fetch_response(requests.read_fetch(fetch(version)), RAW[1])
     (topic, number, _), error = POSITIONS[1], {"ErrorCode": 1}
@@ -126,14 +126,14 @@ def test_the_answer_that_there_is_nothing_new(version: int) -> None:
         if one["Topic"] != topic:
             assert isinstance(one["Partitions"], list)
             one["Partitions"] = [{**found, "ErrorCode": 0} for found in one["Partitions"]]
-    assert beyond == answer(FETCH, version, {"Responses": responses})
+    assert beyond == answer(ApiKey.FETCH, version, {"Responses": responses})
 
 
-@pytest.mark.parametrize("version", versions(FETCH, 7))
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH, 7))
 def test_who_fetches_in_a_session_is_told_to_begin_another(version: int) -> None:
     found = requests.read_fetch(fetch(version, session=77, epoch=3))
     assert found.in_session
-    assert requests.empty_fetch_response(found) == answer(FETCH, version, {"ErrorCode": 70, "Responses": []})
+    assert requests.empty_fetch_response(found) == answer(ApiKey.FETCH, version, {"ErrorCode": 70, "Responses": []})
     assert not requests.read_fetch(fetch(version, session=77, epoch=0)).in_session, (
         "it asks for another one, and names all"
     )
@@ -180,10 +180,10 @@ def test_a_position_that_is_examined_is_not_known_yet(version: int) -> None:
     assert requests.epochs_refusal(epochs, for_good=True) == answer(EPOCHS, version, {"Topics": answered})
 
 
-@pytest.mark.parametrize("version", versions(END_TXN, 0))
+@pytest.mark.parametrize("version", versions(ApiKey.END_TXN, 0))
 @pytest.mark.parametrize("commits", [True, False])
 def test_whether_a_transaction_is_to_be_committed(version: int, commits: bool) -> None:
-    asked = ask(END_TXN, version, {"TransactionalId": "id", "ProducerId": 1 << 40, "Committed": commits})
+    asked = ask(ApiKey.END_TXN, version, {"TransactionalId": "id", "ProducerId": 1 << 40, "Committed": commits})
     assert is_commit(asked) is commits
 
 
@@ -216,7 +216,7 @@ ID = struct.pack(">i", 7)
 def test_an_old_fetch_and_its_answer(version: int) -> None:
     limits = struct.pack(">iiii", -1, 321, 1, 1 << 20)[: 16 if version == 3 else 12]
     asked = old_request(
-        FETCH, version, limits, old_topics(lambda number, offset: struct.pack(">iqi", number, offset, 99))
+        ApiKey.FETCH, version, limits, old_topics(lambda number, offset: struct.pack(">iqi", number, offset, 99))
     )
     found = requests.read_fetch(asked)
     assert (found.positions, found.max_wait, found.in_session, found.forgotten) == (RAW, 321, False, ())
@@ -259,7 +259,7 @@ READERS = [
     (requests.read_commit, ask(COMMIT, 9, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
     (requests.deletion_refusal, ask(DELETION, 2, {"Topics": [{"Name": "a", "Partitions": [{}, {}]}]})),
     (requests.read_epochs, ask(EPOCHS, 4, {"Topics": [{"Topic": "a", "Partitions": [{}, {}]}]})),
-    (is_commit, ask(END_TXN, 4, {"TransactionalId": "id"})),
+    (is_commit, ask(ApiKey.END_TXN, 4, {"TransactionalId": "id"})),
 ]
 
 

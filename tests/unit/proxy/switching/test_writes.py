@@ -7,14 +7,27 @@ import contextlib
 import pytest
 
 from kproxy.protocol.wire import definitions
-from kproxy.protocol.wire.api import APIS
+from kproxy.protocol.wire.api import APIS, ApiKey
 from kproxy.protocol.wire.definitions import Field, MessageDefinition
 from kproxy.proxy.switching.caps import NEWEST_WITH_TOPIC_NAMES
-from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, READS, WRITES
+from kproxy.proxy.switching.writes import HARMFUL_IF_REPEATED, WRITES
+
+# Metadata may create a topic, which the copy then lacks; the verification of the copy reports that. No other cluster
+# has the membership of a group: the members join again there, and meanwhile must not be taken for dead.
+_READ_NAMES = """
+    Fetch ListOffsets Metadata OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups
+    ListGroups SaslHandshake ApiVersions OffsetForLeaderEpoch DescribeAcls DescribeConfigs DescribeLogDirs
+    SaslAuthenticate DescribeDelegationToken ListPartitionReassignments DescribeClientQuotas
+    DescribeUserScramCredentials DescribeQuorum FetchSnapshot DescribeCluster DescribeProducers DescribeTransactions
+    ListTransactions ConsumerGroupHeartbeat ConsumerGroupDescribe GetTelemetrySubscriptions PushTelemetry
+    ListConfigResources DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe ReadShareGroupState
+    ReadShareGroupStateSummary StreamsGroupHeartbeat StreamsGroupDescribe DescribeShareGroupOffsets
+"""
+READS = [api for api in ApiKey if api.name in _READ_NAMES.split()]
 
 
 def test_each_api_is_a_write_or_a_question() -> None:
-    assert sorted([*WRITES, *READS]) == sorted(APIS)
+    assert sorted([*WRITES, *READS]) == sorted(ApiKey)
 
 
 def test_what_may_be_doubled_is_a_write() -> None:

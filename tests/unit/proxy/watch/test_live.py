@@ -12,8 +12,7 @@ import pytest
 
 from kproxy.advice.remedies import remedy_of
 from kproxy.base.faults import Fault
-from kproxy.protocol.wire.greeting import Greeting
-from kproxy.protocol.wire.mismatch import wrong_client
+from kproxy.protocol.wire.greeting import Greeting, wrong_client
 from kproxy.proxy.relay.observer import Exchange
 from kproxy.proxy.status.model import SessionStatus, Status
 from kproxy.proxy.watch import live
@@ -112,7 +111,7 @@ async def test_what_it_shows(events: EventLog) -> None:
         if shown["apis"]:
             break
     assert [(one["node"], one["api"], one["last_error"]["name"]) for one in shown["apis"]] == [
-        ("2", "Produce", "NOT_LEADER_FOR_PARTITION")
+        ("2", "Produce", "NOT_LEADER_OR_FOLLOWER")
     ]
     (client,) = shown["clients"]
     assert (client["address"], client["client_id"], client["sessions"], client["nodes"]) == (

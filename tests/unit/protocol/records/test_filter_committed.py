@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.protocol.records.decoding import Record
-from kproxy.protocol.records.readcommitted import filter_committed
+from kproxy.protocol.records.header import filter_committed
 from tests.unit.protocol.records.logs import NOW, marker, message, read, v2
 
 

@@ -1,0 +1,307 @@
+"""Whole messages as dicts, read and written by their definitions. The data plane, which decodes nothing, does without.
+
+A struct is a dict by the names of its fields. Strings and UUIDs are bytes, null is None, and bytes and records are
+slices of the buffer. Tagged fields are there if the message has them. To write a message, leave out what is 0 or empty.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from kproxy.base.printable import escaped
+from kproxy.protocol.wire.api import APIS, ApiKey
+from kproxy.protocol.wire.definitions import FORMATS, SIZES, Field, load_message
+from kproxy.protocol.wire.primitives import (
+    INT16,
+    INT32,
+    Buffer,
+    Underflow,
+    read_size,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    string,
+    uvarint,
+)
+
+Fields = Mapping[str, Any]
+_Read = Callable[[Buffer, int], tuple[Any, int]]
+
+
+class MessageReader:
+    """Reads one API's requests or responses of one version.
+
+    Of a field in `located` it returns the index in the buffer in place of the value. `indexes` has these indexes of the
+    last message, in order, also of a message that is cut short.
+    """
+
+    def __init__(self, name: str, version: int, located: Collection[str] = ()) -> None:
+        self.indexes: list[int] = []
+        definition = load_message(name)
+        self._version, self._flexible, self._located = version, version in definition.flexible, located
+        self._has_header_tags = self._flexible and name != "ApiVersionsResponse"  # KIP-511
+        self._fields = definition.fields
+        self._read = self._struct(definition.fields)
+
+    def read(self, buffer: Buffer, at: int = 0) -> dict[str, Any]:
+        """Read a message that begins behind its correlation or client id. Raises Underflow and WireError."""
+        self.indexes.clear()
+        try:
+            if self._has_header_tags:
+                at = skip_tags(buffer, at, len(buffer))
+            values: dict[str, Any] = self._read(buffer, at)[0]
+        except struct.error:
+            raise Underflow from None
+        return values
+
+    def elements(self, field: str, buffer: Buffer, at: int) -> Iterator[dict[str, Any]]:
+        """Yield the elements of this array of the message, which begins at buffer[at]."""
+        (array,) = (each for each in self._fields if each.name == field)
+        read, flexible = self._struct(array.fields), self._flexible
+        try:
+            count, at = _read_count(buffer, at, flexible, False)
+            for _ in range(count or 0):
+                element, at = read(buffer, at)
+                yield element
+        except struct.error:
+            raise Underflow from None
+
+    def _struct(self, fields: tuple[Field, ...]) -> _Read:
+        steps: list[tuple[Any, struct.Struct | None, _Read | None]] = []  # of fixed fields together, or of one other
+        fixed: list[Field] = []
+        tagged: dict[int, tuple[str, _Read]] = {}
+
+        def join_fixed() -> None:
+            if fixed:
+                formats = ">" + "".join(FORMATS[field.type] for field in fixed)
+                steps.append((tuple(field.name for field in fixed), struct.Struct(formats), None))
+                fixed.clear()
+
+        for field in fields:
+            if self._version not in field.versions:
+                continue
+            if field.tag is not None and self._version in field.tagged:
+                tagged[field.tag] = field.name, self._value(field)
+            elif field.type in FORMATS and field.name not in self._located:
+                fixed.append(field)
+            else:
+                join_fixed()
+                steps.append((field.name, None, self._value(field)))
+        join_fixed()
+        read_tags = self._tags(tagged) if self._flexible else None
+
+        def read(buffer: Buffer, at: int) -> tuple[dict[str, Any], int]:
+            values: dict[str, Any] = {}
+            for name, together, read_value in steps:
+                if together is not None:
+                    values.update(zip(name, together.unpack_from(buffer, at), strict=True))
+                    at += together.size
+                elif read_value is not None:
+                    values[name], at = read_value(buffer, at)
+            return values, at if read_tags is None else read_tags(buffer, at, values)
+
+        return read
+
+    def _tags(self, tagged: Mapping[int, tuple[str, _Read]]) -> Callable[[Buffer, int, dict[str, Any]], int]:
+        """Return the function that adds tagged fields to the values, and returns the index behind them."""
+        if not tagged:
+            return lambda buffer, at, values: skip_tags(buffer, at, len(buffer))
+
+        def read(buffer: Buffer, at: int, values: dict[str, Any]) -> int:
+            count, at = read_uvarint(buffer, at, len(buffer))
+            for _ in range(count):
+                tag, at = read_uvarint(buffer, at, len(buffer))
+                size, at = read_uvarint(buffer, at, len(buffer))
+                if at + size > len(buffer):
+                    raise Underflow
+                if tag in tagged:
+                    name, read_value = tagged[tag]
+                    values[name] = read_value(buffer, at)[0]
+                at += size
+            return at
+
+        return read
+
+    def _value(self, field: Field) -> _Read:
+        nullable, flexible = self._version in field.nullable, self._flexible
+        if not field.type.startswith("[]"):
+            if not (field.fields and nullable):
+                return self._element(field, field.type, nullable)
+            read_struct = self._struct(field.fields)
+
+            def read_nullable(buffer: Buffer, at: int) -> tuple[Any, int]:
+                if at >= len(buffer):
+                    raise Underflow
+                return read_struct(buffer, at + 1) if buffer[at] < 0x80 else (None, at + 1)
+
+            return read_nullable
+        kind = field.type[2:]
+        read = self._element(field, kind, False)
+        together = FORMATS.get(kind) if SIZES.get(kind, 16) < 16 else None  # numbers, which are read all at once
+
+        def read_array(buffer: Buffer, at: int) -> tuple[Any, int]:
+            count, at = _read_count(buffer, at, flexible, nullable)
+            if count is None:
+                return None, at
+            if together is not None:
+                return struct.unpack_from(f">{count}{together}", buffer, at), at + count * SIZES[kind]
+            elements = []
+            for _ in range(count):
+                element, at = read(buffer, at)
+                elements.append(element)
+            return elements, at
+
+        return read_array
+
+    def _element(self, field: Field, kind: str, nullable: bool) -> _Read:
+        flexible = self._flexible
+        if field.fields:
+            return self._struct(field.fields)
+        if kind in FORMATS:
+            number = struct.Struct(">" + FORMATS[kind])
+            if field.name in self._located:
+                return _locate(number.size, self.indexes)
+            return lambda buffer, at: (number.unpack_from(buffer, at)[0], at + number.size)
+        if kind == "string":
+            return lambda buffer, at: read_string(buffer, at, len(buffer), compact=flexible, nullable=nullable)
+        # Records are nullable on the wire whatever the definition says.
+        width, or_null = 0 if flexible else 4, nullable or kind == "records"
+
+        def read_bytes(buffer: Buffer, at: int) -> tuple[Buffer | None, int]:
+            size, at = read_size(buffer, at, len(buffer), width, or_null)
+            if at + size > len(buffer):
+                raise Underflow
+            return (buffer[at : at + size], at + size) if size >= 0 else (None, at)
+
+        return read_bytes
+
+
+def _locate(size: int, indexes: list[int]) -> _Read:
+    """Return a reader that notes and returns the index of a field of this size."""
+
+    def read(buffer: Buffer, at: int) -> tuple[int, int]:
+        if at + size > len(buffer):
+            raise Underflow
+        indexes.append(at)
+        return at, at + size
+
+    return read
+
+
+def _read_count(buffer: Buffer, at: int, flexible: bool, nullable: bool) -> tuple[int | None, int]:
+    count, at = read_size(buffer, at, len(buffer), 0 if flexible else 4, nullable)
+    if count > len(buffer) - at:  # each element has a byte at least
+        raise Underflow
+    return None if count < 0 else count, at
+
+
+@cache
+def request_reader(key: int, version: int) -> MessageReader:
+    """Return the reader of one API's requests of one version."""
+    return MessageReader(f"{APIS[key].name}Request", version)
+
+
+@cache
+def response_reader(key: int, version: int, *located: str) -> MessageReader:
+    """Return the reader of one API's responses of one version. Raises FileNotFoundError if it has no definition."""
+    return MessageReader(f"{APIS[key].name}Response", version, located)
+
+
+class Request(NamedTuple):
+    """A request that was read."""
+
+    key: int
+    version: int
+    correlation_id: int
+    fields: dict[str, Any]
+
+
+_read_header = struct.Struct(">hhih").unpack_from
+
+
+def read_request(frame: Buffer) -> Request:
+    """Read a request, a whole frame. Raises Underflow and WireError."""
+    key, version, correlation_id, client_id = _read_header(frame, 4)
+    fields = request_reader(key, version).read(frame, 14 + max(0, client_id))
+    return Request(key, version, correlation_id, fields)
+
+
+def read_versions(body: Buffer) -> dict[int, range]:
+    """Return the versions that a broker serves, by API key, from an ApiVersions response of version 0."""
+    fields = response_reader(ApiKey.API_VERSIONS, 0).read(body)
+    return {api["ApiKey"]: range(api["MinVersion"], api["MaxVersion"] + 1) for api in fields["ApiKeys"]}
+
+
+def text(value: bytes | None) -> str:
+    """Return a string, escaped; "" for null."""
+    return "" if value is None else escaped(value.decode("utf-8", "replace"))
+
+
+def text_or_none(value: bytes | None) -> str | None:
+    """Return a string, escaped; None for null."""
+    return None if value is None else text(value)
+
+
+# Writing
+
+CLIENT_ID = b"kproxy"
+
+
+def encode_request(key: int, version: int, correlation_id: int, fields: Fields | bytes = b"") -> bytes:
+    """Return a request of kproxy's own, a whole frame. Its fields may be encoded already."""
+    flexible = APIS[key].is_flexible(version)
+    header = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID + b"\0" * flexible
+    body = fields if isinstance(fields, bytes) else encode_fields(f"{APIS[key].name}Request", version, fields)
+    return INT32.pack(len(header) + len(body)) + header + body
+
+
+def encode_response(key: int, version: int, correlation_id: int, fields: Fields) -> bytes:
+    """Return a response, a whole frame."""
+    header = INT32.pack(correlation_id) + b"\0" * (APIS[key].is_flexible(version) and key != ApiKey.API_VERSIONS)
+    body = encode_fields(f"{APIS[key].name}Response", version, fields)
+    return INT32.pack(len(header) + len(body)) + header + body
+
+
+def encode_fields(name: str, version: int, fields: Fields) -> bytes:
+    """Return a message without its header."""
+    definition = _definition(name)
+    out: list[bytes] = []
+    _write_struct(out, definition.fields, version, version in definition.flexible, fields)
+    return b"".join(out)
+
+
+_definition = cache(load_message)
+_EMPTY: Fields = {"string": b"", "bytes": b"", "records": b"", "uuid": bytes(16)}
+
+
+def _write_struct(out: list[bytes], fields: tuple[Field, ...], version: int, flexible: bool, values: Fields) -> None:
+    for field in fields:
+        if version not in field.versions or (field.tag is not None and version in field.tagged):
+            continue
+        if not field.type.startswith("[]"):
+            value = values.get(field.name, {} if field.fields else _EMPTY.get(field.type, 0))
+            _write(out, field, field.type, version, flexible, value)
+            continue
+        elements = values.get(field.name, ())
+        count = -1 if elements is None else len(elements)
+        out.append(uvarint(count + 1) if flexible else INT32.pack(count))
+        for element in elements or ():
+            _write(out, field, field.type[2:], version, flexible, element)
+    if flexible:
+        out.append(b"\0")
+
+
+def _write(out: list[bytes], field: Field, kind: str, version: int, flexible: bool, value: Any) -> None:
+    if field.fields:
+        _write_struct(out, field.fields, version, flexible, value)
+    elif kind in FORMATS:
+        out.append(struct.pack(">" + FORMATS[kind], value))
+    elif value is None:
+        out.append(b"\0" if flexible else (INT16 if kind == "string" else INT32).pack(-1))
+    elif kind == "string":
+        out.append(string(value.encode() if isinstance(value, str) else value, compact=flexible))
+    else:
+        out += (uvarint(len(value) + 1) if flexible else INT32.pack(len(value)), value)

@@ -41,6 +41,7 @@ def check(file: Path, form: str) -> int:
     """
     from kproxy.base.diagnostic import exit_code
     from kproxy.base.errors import ConfigError
+    from kproxy.base.format import format_count
     from kproxy.config import read
     from kproxy.proxy.app.preflight import unchecked_commands, violations
 
@@ -55,9 +56,8 @@ def check(file: Path, form: str) -> int:
         print_findings([], form)
         return 0
     names = ", ".join(cluster.name for cluster in config.served)
-    clusters = "1 cluster" if len(config.served) == 1 else f"{len(config.served)} clusters"
-    servers = sum(len(cluster.bootstrap_servers) for cluster in config.clusters)
-    click.echo(f"ok: {clusters} ({names}), {servers} bootstrap server{'' if servers == 1 else 's'}")
+    servers = format_count(sum(len(cluster.bootstrap_servers) for cluster in config.clusters), "bootstrap server")
+    click.echo(f"ok: {format_count(len(config.served), 'cluster')} ({names}), {servers}")
     for command in unchecked_commands(config):
         click.echo(f"not run: {command}")
     return 0

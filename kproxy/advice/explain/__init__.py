@@ -5,8 +5,7 @@ The room works offline; only `linereader` reads from a stream, the rest is pure.
 explanation    `explain`: from a stream to an `Explanation`; its JSON
 linereader     lines of a text of any size, in bounded memory
 patterns       the messages of `remedies`, prepared for the search
-context        whether lines are about Kafka
-matches        the messages that a text contains, counted
+matches        the messages that a text contains, counted; whether lines are about Kafka
 facts          addresses, nodes and topics of a line; nothing else of a line is ever shown
 numbers        sizes that are another protocol's first bytes
 codes          Kafka's error codes

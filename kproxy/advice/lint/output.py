@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from kproxy.advice.lint.findings import redact
 from kproxy.advice.lint.linter import LintReport
 from kproxy.advice.lint.reachability import IF_RESOLVES, UNKNOWN, ListenerReachability
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic, DiagnosticPlace, Severity, github_annotations, show, to_json
-from kproxy.base.format import wrap
+from kproxy.base.format import format_count, wrap
 from kproxy.base.printable import one_line
 
 if TYPE_CHECKING:
@@ -51,12 +52,9 @@ def print_text(report: LintReport, console: Console | None = None) -> None:
 
 def summary(report: LintReport) -> str:
     """Return one line with the numbers of findings and files."""
-    counts = [
-        (sum(finding.severity is severity for finding in report.findings), severity.value) for severity in Severity
-    ]
-    parts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
-    files = _checked_files(report)
-    return f"{', '.join(parts) or 'no mistakes found'} in {files} file{'' if files == 1 else 's'}"
+    counts = Counter(finding.severity for finding in report.findings)
+    parts = [format_count(counts[severity], severity) for severity in Severity if counts[severity]]
+    return f"{', '.join(parts) or 'no mistakes found'} in {format_count(_checked_files(report), 'file')}"
 
 
 def _checked_files(report: LintReport) -> int:

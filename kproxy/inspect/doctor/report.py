@@ -15,7 +15,7 @@ from kproxy.advice.remedies import remedy_of
 from kproxy.advice.remedies.remedy import Program, Remedy
 from kproxy.base.diagnostic import headline, to_json
 from kproxy.base.faults import Fault
-from kproxy.base.format import abbreviate, wrap
+from kproxy.base.format import abbreviate, format_count, wrap
 from kproxy.base.printable import escaped, one_line
 from kproxy.config.commandline import shell
 from kproxy.inspect.doctor import direct_access, picture
@@ -162,7 +162,7 @@ def _not_checked(report: DoctorReport) -> list[str]:
 
 
 def _healthy_text(examination: Examination) -> str:
-    brokers = f"{len(examination.nodes)} broker" + ("s" if len(examination.nodes) != 1 else "")
+    brokers = format_count(len(examination.nodes), "broker")
     if examination.neighbour is not None:
         words = [
             "kproxy",
@@ -260,7 +260,7 @@ def _no_line(outcome: TrialOutcome | None) -> str:
     if outcome is None or outcome.why_none:
         return f"kproxy tried no line: {outcome.why_none if outcome else 'nothing is wrong'}."
     return (
-        f"kproxy tried {outcome.count} line{'' if outcome.count == 1 else 's'}, and reached no broker that way. Fix the"
+        f"kproxy tried {format_count(outcome.count, 'line')}, and reached no broker that way. Fix the"
         " problems above, then run this command again."
     )
 

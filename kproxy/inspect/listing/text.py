@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kproxy.base.format import wrap
+from kproxy.base.format import format_count, wrap
 from kproxy.client.ask.contents import Partition, Topic, error_text
 from kproxy.client.ask.settings import parse_listeners
 from kproxy.inspect.listing.columns import cut, table
@@ -41,7 +41,8 @@ def _head(snapshot: Snapshot, running: ServingKproxy | None) -> Iterator[str]:
     yield f"cluster {snapshot.cluster_id or 'without an id'}, as {snapshot.server} says"
     kind = "KRaft" if snapshot.kraft else "ZooKeeper"
     controller = "not allowed to see" if snapshot.controller is None else str(snapshot.controller)
-    yield f"{_count(len(snapshot.brokers), 'broker')}, controller {controller} ({kind}), {_topics_in_words(snapshot)}"
+    brokers = format_count(len(snapshot.brokers), "broker")
+    yield f"{brokers}, controller {controller} ({kind}), {_topics_in_words(snapshot)}"
     if running is not None:
         where = "" if running.bootstrap is None else f": bootstrap.servers={running.bootstrap}"
         yield f"kproxy (--admin {running.admin}) serves it{where}"
@@ -49,7 +50,7 @@ def _head(snapshot: Snapshot, running: ServingKproxy | None) -> Iterator[str]:
 
 def _topics_in_words(snapshot: Snapshot) -> str:
     hidden = f" ({snapshot.hidden} internal hidden)" if snapshot.hidden else ""
-    return f"{_count(len(snapshot.topics), 'topic')}{hidden}, {_count(snapshot.partitions, 'partition')}"
+    return f"{format_count(len(snapshot.topics), 'topic')}{hidden}, {format_count(snapshot.partitions, 'partition')}"
 
 
 def _brokers(snapshot: Snapshot, running: ServingKproxy | None, width: int) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _topic(topic: Topic) -> Sequence[str]:
     leaderships = Counter(partition.leader for partition in topic.partitions if not partition.is_leaderless)
     leaders = " ".join(f"{node}:{count}" if count > 1 else str(node) for node, count in sorted(leaderships.items()))
     if len(leaderships) > _MOST_LEADERS:
-        leaders = _count(len(leaderships), "broker")
+        leaders = format_count(len(leaderships), "broker")
     return [
         topic.name,
         str(len(topic.partitions)),
@@ -188,14 +189,10 @@ def comparison(pair: SnapshotPair, width: int) -> Iterator[str]:
     yield ""
     differing = sum(row.differs for row in pair.rows)
     if differing:
-        yield f"{_count(differing, 'difference')} that kproxy must not make"
+        yield f"{format_count(differing, 'difference')} that kproxy must not make"
     else:
         yield f"nothing differs but addresses: {_topics_in_words(pair.direct)}"
 
 
 def _ids(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -8,7 +8,7 @@ configurations for the end of the migration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.base.format import format_count
@@ -326,10 +326,8 @@ def _translate_topic_acl(migration: Migration, acl: Acl, names: Iterable[str]) -
         return
     for name, new_name in renamed.items():
         # A prefix does not fit names that are others now: one rule for each.
-        if acl.pattern == _LITERAL or not new_name.startswith(acl.name):
-            yield Acl(acl.resource, new_name, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
-        else:
-            yield Acl(acl.resource, name, _LITERAL, acl.principal, acl.host, acl.operation, acl.permission)
+        is_other = acl.pattern == _LITERAL or not new_name.startswith(acl.name)
+        yield replace(acl, name=new_name if is_other else name, pattern=_LITERAL)
 
 
 def _missing_quotas(

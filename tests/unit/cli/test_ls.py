@@ -171,7 +171,7 @@ def test_a_hundred_brokers_and_ten_thousand_partitions(held: ExitStack, capsys: 
     cluster = Cluster(Told(topics=topics), 1, held)
     cluster.told.nodes += [(number, f"kafka-{number}.example", 9092) for number in range(2, 101)]
     lines = listed(capsys, cluster.bootstrap)
-    assert lines[1] == "100 brokers, controller 2 (ZooKeeper), 500 topics, 10000 partitions"
+    assert lines[1] == "100 brokers, controller 2 (ZooKeeper), 500 topics, 10,000 partitions"
     assert "topic-0499          20         3  20 brokers  ok" in lines
     assert len(lines) < 620
 

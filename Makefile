@@ -24,7 +24,7 @@ demo: $(STAMP) ## a real three-broker cluster with unreachable names, kproxy, re
 	$(BIN)/kproxy demo $(if $(ONCE),--once)
 
 test: $(STAMP) tools ## all tests, on real brokers and real clients
-	$(RUN) -n 3 -m "not matrix and not soak" $(ARGS)
+	$(RUN) -n 4 -m "not matrix and not soak" $(ARGS)
 
 # The floor is what the tests reached when it was set (93.9 %); what no test reaches is listed in .coverage/missing.txt.
 coverage: $(STAMP) ## how much of kproxy the tests reach that ran with COVERAGE=1

@@ -224,7 +224,7 @@ def test_a_lagging_consumer_follows_its_partitions_new_leader(led: Led, library:
     named = {"group_id": f"{topic}-readers", "auto_offset_reset": "earliest", "auto_commit_interval_ms": "100"}
     client = start(led, library, ["consume", topic], **named, **_SLOWLY[library])
     client.wait(lambda: len(got(client)) == 100, "all of blue")
-    throttle(led.sides.clusters[1], "--add-config", "consumer_byte_rate=20000")
+    throttle(led.sides.clusters[1], "--add-config", "consumer_byte_rate=5000")
     led.switch(topic)
     write(led.sides.target, topic, 100, backlog)
     client.wait(lambda: got(client)[-1] > 500, "it reads")

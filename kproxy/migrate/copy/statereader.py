@@ -52,7 +52,10 @@ class StateReader:
                 raise
             values = self._topic.values
             changed = {key: value for key, value in values.items() if self._values.get(key) is not value}
-            self._states = {**self._states, **parse_states(changed)}
+            if self._values.keys() <= values.keys():
+                self._states = {**self._states, **parse_states(changed)}
+            else:  # records were removed
+                self._states = parse_states(values)
             self._values = values
             return StateSnapshot(values, self._states, tuple(log.resume_offset for log in self._topic.logs))
 

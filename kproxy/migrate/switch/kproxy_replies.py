@@ -78,31 +78,25 @@ class ClusterReply:
         """Return the cluster in a reply. Raises AdminError."""
         try:
             fields = _mapping(value)
-            upstreams = {
-                _text(name): _text(_mapping(upstream).get("cluster_id") or "")
-                for name, upstream in _mapping(fields["upstreams"]).items()
-            }
+            upstreams = {_text(name): _mapping(upstream) for name, upstream in _mapping(fields["upstreams"]).items()}
+            problems = {name: _text(upstream.get("problem") or "") for name, upstream in upstreams.items()}
             writers = _list(fields.get("doubts", []))
             sharers = _mapping(fields.get("beside") or {})
-            why_not = {
-                _text(name): _text(_mapping(upstream).get("problem") or "")
-                for name, upstream in fields["upstreams"].items()
-            }
             return cls(
                 name=_text(fields["name"]),
                 state=state_from_json(fields),
-                upstreams=upstreams,
+                upstreams={name: _text(upstream.get("cluster_id") or "") for name, upstream in upstreams.items()},
                 unanswered=int(_number(fields.get("unanswered", 0))),
                 held=int(_number(fields.get("held", 0))),
                 uncertain_writers=tuple(_client_name(writer) for writer in writers if not _is_unknown_client(writer)),
                 clients=tuple(_client(client) for client in _list(fields.get("clients", []))),
-                upstream_problems={name: why for name, why in why_not.items() if why},
+                upstream_problems={name: problem for name, problem in problems.items() if problem},
                 problem=_text(fields.get("problem") or ""),
                 uncertain_seconds=max(
                     (_number(writer["left"]) for writer in writers if _is_unknown_client(writer)), default=0.0
                 ),
                 waiting_consumers=tuple(_client_name(consumer) for consumer in _list(fields.get("waiting", []))),
-                logins={_text(name): _upstream_login(upstream) for name, upstream in fields["upstreams"].items()},
+                logins={name: _upstream_login(upstream) for name, upstream in upstreams.items()},
                 instance=_text(sharers.get("instance") or ""),
                 port_sharers=tuple(_text(instance) for instance in _list(sharers.get("others", []))),
             )
@@ -198,8 +192,7 @@ def _client_name(value: object) -> str:
     return f"{_text(fields.get('client') or '(no client id)')} at {_text(fields.get('address') or '?')}"
 
 
-def _upstream_login(value: object) -> UpstreamLogin:
-    fields = _mapping(value)
+def _upstream_login(fields: Mapping[str, Any]) -> UpstreamLogin:
     login = _text(fields.get("login") or "")
     return UpstreamLogin(LoginMode(login) if login in set(LoginMode) else LoginMode.UNKNOWN, fields.get("tls") is True)
 

@@ -75,6 +75,17 @@ def test_what_is_stuck(clock: Clock) -> None:
     assert sorted(progress.stuck) == [("t", 1), ("t", 2)]
 
 
+def test_what_the_source_did_not_say_for_a_while(clock: Clock) -> None:
+    """A leader or a topic that comes back is nothing that is stuck, although there is no record to copy."""
+    progress = CopyProgress("move")
+    progress.mark_without_offsets("t", 0, "is its leader there?")
+    progress.mark_without_offsets("u", -1, "the source does not have topic u now")
+    assert sorted(progress.stuck) == [("t", 0), ("u", -1)]
+    progress.forget_missing_topic("u")
+    progress.start_round(PartitionBacklog("t", 0, 10, 10, 1.0), state(10, 10, 10), 0)
+    assert progress.done
+
+
 def test_retention_that_comes_near(clock: Clock) -> None:
     """The source deletes 100 offsets a second, the copy takes 10: they are 5,400 apart after ten seconds."""
     progress = CopyProgress("move")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,9 @@ def verify_command(
             sample=sample,
             show_bytes=show_bytes,
             full=full,
-            lag=_read_lag_samples(endpoints.target, migration.name),
             on_progress=lambda line: click.echo(line, err=True),
         )
+        result = replace(result, lag=_read_lag_samples(endpoints.target, migration.name))
     if as_json:
         click.echo(json.dumps(to_json(result), indent=2))
     else:

@@ -203,6 +203,11 @@ class CopiedPartition:
     origin: str = ""
     destination: str = ""
 
+    @property
+    def target_where(self) -> tuple[str, int]:
+        """The topic and partition on the target."""
+        return self.target_topic, self.partition
+
     @classmethod
     def without_records(
         cls, topic: str, partition: int, target_topic: str, *, begin: int = 0, end: int = 0, target_end: int = 0

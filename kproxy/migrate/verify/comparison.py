@@ -51,10 +51,6 @@ class PartitionComparison:
         """The topic and partition on the source."""
         return self.copied.topic, self.copied.partition
 
-    @property
-    def target_where(self) -> TopicPartition:
-        return self.copied.target_topic, self.copied.partition
-
     def add_unknown(self, unknown: UnknownRecords | str) -> None:
         """Add unknown records after the last copied one, or the reason why they could not be read."""
         if isinstance(unknown, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,8 +139,12 @@ class VerificationReport:
     partitions: tuple[PartitionResult, ...]
     sample_share: float | None = None
     """Share of the blocks that were compared; None without sampling."""
-    differences: tuple[Difference, ...] = ()
-    lag: tuple[LagSample, ...] = ()
+    lag: Sequence[LagSample] = ()
+
+    @property
+    def differences(self) -> list[Difference]:
+        """The first difference of each partition that has one."""
+        return [partition.difference for partition in self.partitions if partition.difference is not None]
 
     @property
     def is_equal(self) -> bool:

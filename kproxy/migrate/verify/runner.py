@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kproxy.migrate.clusters.topic_identities import migrated_topics
@@ -13,7 +13,6 @@ from kproxy.migrate.copier.statetopic import StateTopic, parse_copied_partitions
 from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.journal.switch_journal import read_last_switch
 from kproxy.migrate.verify.results import (
-    LagSample,
     VerificationReport,
     VerifiedRange,
     parse_verified_ranges,
@@ -35,7 +34,6 @@ def run_verification(
     sample: float | None = None,
     show_bytes: bool = False,
     full: bool = False,
-    lag: Sequence[LagSample] = (),
     others_write: bool | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> VerificationReport:
@@ -61,9 +59,7 @@ def run_verification(
             clients_write=lambda: parts_write or any(_clients_write(target, name)),
             read_copied_ends=lambda: _read_copied_ends(cluster, topic),
         )
-        return run.run(
-            name, parse_copied_partitions(values), parse_verified_ranges(values), lag, migrated_topics(values)
-        )
+        return run.run(name, parse_copied_partitions(values), parse_verified_ranges(values), migrated_topics(values))
 
 
 def _clients_write(target: str, name: str) -> tuple[bool, bool]:

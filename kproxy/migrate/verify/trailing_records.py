@@ -168,23 +168,20 @@ def check_tails(
     topics: Sequence[MigratedTopic],
     *,
     clients_write: Callable[[], bool],
-    read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]] | None,
+    read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]],
     show_bytes: bool,
 ) -> None:
     """Check the records of the target after the copied ones, and partitions to which nothing was copied.
 
     Adds partitions with unknown records to `comparisons`. `clients_write`: whether clients may write to the target now,
-    so that these records cannot be judged. `read_copied_ends` reads the current copied ends from the state topic; None:
-    as when the verification began.
+    so that these records cannot be judged. `read_copied_ends` reads the current copied ends from the state topic.
     """
     names = {topic.target_topic for topic in topics}
     checked = {
-        comparison.target_where: comparison
+        comparison.copied.target_where: comparison
         for comparison in comparisons.values()
         if comparison.copied.target_topic in names
     }
-    initial_ends = {place: CopiedEnd(comparison.copied.target_next) for place, comparison in checked.items()}
-    read_copied_ends = read_copied_ends or (lambda: initial_ends)
     with ClusterClient(target) as cluster:
         metadata = retry(cluster, lambda: cluster.refresh_metadata(sorted(names)), _TIMEOUT)
         topics_by_partition = {

@@ -34,7 +34,7 @@ from kproxy.migrate.verify.pieces import (
     source_offset,
     split_piece,
 )
-from kproxy.migrate.verify.results import LagSample, VerificationReport, VerifiedRange
+from kproxy.migrate.verify.results import VerificationReport, VerifiedRange
 from kproxy.migrate.verify.trailing_records import CopiedEnd, check_tails
 
 T = TypeVar("T")
@@ -66,11 +66,11 @@ class Verification:
         sample_share: float | None = None,
         show_bytes: bool = False,
         full: bool = False,
-        save: SaveRanges | None = None,
+        read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]],
+        save: SaveRanges = lambda _: None,
         on_progress: Callable[[str], None] = lambda _: None,
         others_write: bool = False,
         clients_write: Callable[[], bool] = lambda: False,
-        read_copied_ends: Callable[[], Mapping[TopicPartition, CopiedEnd]] | None = None,
     ) -> None:
         """Create a verification.
 
@@ -82,7 +82,8 @@ class Verification:
         self._clients_write, self._read_copied_ends = clients_write, read_copied_ends
         self._spark, self._source, self._target = spark, source, target
         self._sample_share, self._show_bytes, self._full = sample_share, show_bytes, full
-        self._save, self._on_progress = save, on_progress
+        self._save: SaveRanges = save if sample_share is None else lambda _: None
+        self._on_progress = on_progress
         self._comparisons: dict[TopicPartition, PartitionComparison] = {}
         self._suspects: dict[TopicPartition, PartitionPiece] = {}
         self._compacted: set[str] = set()
@@ -92,45 +93,33 @@ class Verification:
         name: str,
         copied: Mapping[TopicPartition, CopiedPartition],
         ranges: Mapping[TopicPartition, VerifiedRange],
-        lag: Sequence[LagSample] = (),
-        topics: Mapping[str, MigratedTopic] | None = None,
+        topics: Mapping[str, MigratedTopic],
     ) -> VerificationReport:
-        """Compare both sides, and return the report.
+        """Compare both sides, and return the report. `topics` has all topics of the migration, by source topic.
 
-        `topics`: all topics of the migration, by source topic; None: those of `copied`. Raises UpstreamError,
-        WireError, and ConfigError if Spark has no Kafka connector.
+        Raises ConfigError if Spark has no Kafka connector.
         """
         started, timestamp = time.monotonic(), time.time_ns() // 1_000_000
-        topics = _topics_of(copied) if topics is None else topics
         lost = self._find_lost(topics)
-        sources = read_log_bounds(
-            self._source, {topic_partition for topic_partition in copied if topic_partition[0] not in lost}
-        )
-        target_ends = {
-            (partition.target_topic, partition.partition): partition.target_next
-            for partition in copied.values()
-            if partition.topic not in lost
-        }
+        existing = {place: partition for place, partition in copied.items() if partition.topic not in lost}
+        sources = read_log_bounds(self._source, existing)
+        target_ends = {partition.target_where: partition.target_next for partition in existing.values()}
         targets = read_log_bounds(self._target, target_ends, target_ends)
         if self._full:
             ranges = {
-                topic_partition: partition.restart_at(sources[topic_partition].begin)
-                for topic_partition, partition in ranges.items()
-                if topic_partition in sources
+                place: partition.restart_at(sources[place].begin)
+                for place, partition in ranges.items()
+                if place in sources
             }
-        for topic_partition, partition in sorted(copied.items()):
-            target_partition = partition.target_topic, partition.partition
-            if topic_partition in sources and target_partition in targets:
-                self._comparisons[topic_partition] = start_comparison(
-                    partition, ranges.get(topic_partition), sources[topic_partition], targets[target_partition]
-                )
+        for place, partition in sorted(copied.items()):
+            previous = ranges.get(place)
+            if place in sources and partition.target_where in targets:
+                bounds = sources[place], targets[partition.target_where]
+                self._comparisons[place] = start_comparison(partition, previous, *bounds)
             else:
-                reason, is_recreated = lost.get(
-                    partition.topic, (_NO_OFFSETS.format(TARGET if topic_partition in sources else SOURCE), False)
-                )
-                self._comparisons[topic_partition] = skip_comparison(
-                    partition, None if is_recreated else ranges.get(topic_partition), reason
-                )
+                no_offsets = _NO_OFFSETS.format(TARGET if place in sources else SOURCE)
+                reason, is_recreated = lost.get(partition.topic, (no_offsets, False))
+                self._comparisons[place] = skip_comparison(partition, None if is_recreated else previous, reason)
         self._compacted = self._compacted_topics() if copied else set()
         self._compare()
         check_tails(
@@ -151,16 +140,8 @@ class Verification:
             if topic not in reported_topics
         ]
         partitions.sort(key=lambda partition: (partition.topic, partition.partition))
-        differences = tuple(partition.difference for partition in partitions if partition.difference is not None)
-        return VerificationReport(
-            name=name,
-            at=timestamp,
-            seconds=time.monotonic() - started,
-            partitions=tuple(partitions),
-            sample_share=self._sample_share,
-            differences=differences,
-            lag=tuple(lag),
-        )
+        seconds = time.monotonic() - started
+        return VerificationReport(name, timestamp, seconds, tuple(partitions), self._sample_share)
 
     def _find_lost(self, topics: Mapping[str, MigratedTopic]) -> dict[str, tuple[str, bool]]:
         """Return why topics cannot be compared, because they were deleted or recreated, by source topic.
@@ -199,8 +180,7 @@ class Verification:
             self._spark.sparkContext.setJobDescription(f"kproxy migrate verify, {description}")
             self._compare_job(job)
             done += offsets
-            if self._save is not None and self._sample_share is None:
-                self._save({piece.where: self._comparisons[piece.where].to_range() for piece in job})
+            self._save({piece.where: self._comparisons[piece.where].to_range() for piece in job})
 
     def _pieces(self, comparison: PartitionComparison) -> Iterator[PartitionPiece]:
         if comparison.piece.begin >= comparison.piece.end:
@@ -338,8 +318,6 @@ class Verification:
 
     def _save_rest(self, saved: Mapping[TopicPartition, VerifiedRange]) -> None:
         """Save the ranges of partitions without a job."""
-        if self._save is None or self._sample_share is not None:
-            return
         current = {topic_partition: verified.to_range() for topic_partition, verified in self._comparisons.items()}
         if changed := {
             topic_partition: verified
@@ -375,8 +353,7 @@ class Verification:
             comparison.result.difference = next(named)
             if self._sample_share is None:
                 comparison.upto = max(comparison.upto, min(difference.position, piece.end))
-        if self._save is not None and self._sample_share is None:
-            self._save({piece.where: self._comparisons[piece.where].to_range() for piece in suspects})
+        self._save({piece.where: self._comparisons[piece.where].to_range() for piece in suspects})
 
 
 def _source_position(piece: PartitionPiece, extra: int) -> int:
@@ -389,10 +366,3 @@ def _has_changed(current: VerifiedRange, previous: VerifiedRange | None) -> bool
     """Return True if the current range must be saved although no job did."""
     saved = previous or VerifiedRange(current.since, current.since)
     return current.unknown != saved.unknown or current.upto < saved.upto
-
-
-def _topics_of(copied: Mapping[TopicPartition, CopiedPartition]) -> dict[str, MigratedTopic]:
-    return {
-        partition.topic: MigratedTopic(partition.topic, partition.target_topic, partition.origin, partition.destination)
-        for partition in copied.values()
-    }

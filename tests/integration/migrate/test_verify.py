@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters import log_bounds
+from kproxy.migrate.clusters.topic_identities import MigratedTopic
 from kproxy.migrate.commands.status import read_status, status_lines
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.offsetmap import OffsetMap
@@ -29,7 +30,7 @@ from kproxy.migrate.journal.driver import write_once
 from kproxy.migrate.verify.report import render_text
 from kproxy.migrate.verify.results import PartitionResult, VerificationReport, VerifiedRange
 from kproxy.migrate.verify.runner import run_verification as verify_migration
-from kproxy.migrate.verify.trailing_records import list_log_offsets
+from kproxy.migrate.verify.trailing_records import CopiedEnd, list_log_offsets
 from kproxy.migrate.verify.verification import Verification
 from tests.harness import topics
 from tests.harness.clients.spark import needs_spark
@@ -132,8 +133,10 @@ def copied(
 
 def verify(spark: Any, bootstrap: str, parts: Sequence[CopiedPartition], **more: Any) -> VerificationReport:
     kept = more.pop("kept", {})
-    run = Verification(spark, bootstrap, bootstrap, **more)
-    return run.run("test", {(one.topic, one.partition): one for one in parts}, kept)
+    topics = {one.topic: MigratedTopic(one.topic, one.target_topic) for one in parts}
+    ends = {one.target_where: CopiedEnd(one.target_next) for one in parts}
+    run = Verification(spark, bootstrap, bootstrap, **({"read_copied_ends": lambda: ends} | more))
+    return run.run("test", {(one.topic, one.partition): one for one in parts}, kept, topics)
 
 
 def of(report: VerificationReport, partition: int) -> PartitionResult:

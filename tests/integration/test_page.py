@@ -292,7 +292,7 @@ def test_hostile_names_do_no_harm(browser: Browser) -> None:
         after = set(json.loads(browser.js(elements)))
         assert after - before <= {"CODE", "BDI", "DETAILS", "SUMMARY", "H3", "DT", "DD", "TIME", "BUTTON"}
         assert browser.js(inline) == 0
-        assert browser.js("document.title") == "kproxy: 203 problems" or "problems" in browser.js("document.title")
+        assert "errors" in browser.js("document.title")
         text = browser.js("document.body.textContent")
         assert HOSTILE[0] in text
         assert not {"\u202e", "\u2066", "\x00", "\x1b", "\u200b"} & set(text)

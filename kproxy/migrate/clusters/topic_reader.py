@@ -206,7 +206,7 @@ class TopicReader:
                     topics[name].append(number)
                 yield node, topics
 
-    def _sizes(self) -> dict[TopicPartition, int]:
+    def _log_directories(self) -> dict[TopicPartition, int]:
         from kafka.protocol.admin import DescribeLogDirsRequest
 
         sizes: dict[TopicPartition, int] = {}

@@ -30,10 +30,8 @@ RUN = ["run", "-b", "kafka"]
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("KPROXY_")]:
-        monkeypatch.delenv(variable)
 
 
 class App(ModuleType):

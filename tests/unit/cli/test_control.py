@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -18,12 +17,6 @@ from kproxy.cli import invoke
 from tests.harness.tls import Authority
 
 NOBODY = "127.0.0.1:1"
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [name for name in os.environ if name.startswith("KPROXY_")]:
-        monkeypatch.delenv(variable)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,9 +30,7 @@ def _own_log() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [name for name in os.environ if name.startswith("KPROXY_")]:
-        monkeypatch.delenv(variable)
+def _no_admin(monkeypatch: pytest.MonkeyPatch, _own_environment: None) -> None:
     monkeypatch.setenv("KPROXY_ADMIN", "off")
 
 

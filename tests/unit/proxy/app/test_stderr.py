@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,70 +52,66 @@ def read(descriptor: int, size: int) -> str:
 
 
 class _Process(Kproxy):
-    """A kproxy whose stderr is this descriptor."""
+    """A kproxy whose stderr is this descriptor; None: closed."""
 
-    def __init__(self, bootstrap: str, descriptor: int, *options: str) -> None:
+    log = "not read"
+
+    def __init__(self, bootstrap: str, descriptor: int | None, *options: str) -> None:
         first = free_window(3)
         self.admin, self.bootstrap = f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"
         command = [sys.executable, "-m", "kproxy", "run", "-b", bootstrap, "--admin", self.admin]
-        self.process = subprocess.Popen(
-            [*command, "--listen", self.bootstrap, "--node-ports", f"{first + 2}-{first + 2}", *options],
-            stderr=descriptor,
-        )
+        command += ["--listen", self.bootstrap, "--node-ports", f"{first + 2}-{first + 2}", *options]
+        if descriptor is None:
+            command = ["sh", "-c", f"exec {' '.join(command)} 2>&-"]
+        self.process = subprocess.Popen(command, stderr=descriptor)
 
-    @property
-    def log(self) -> str:
-        return "not read"
+
+@contextmanager
+def running(descriptor: int | None, *options: str) -> Iterator[subprocess.Popen[Any]]:
+    """A kproxy that is ready."""
+    behave = FakeBroker()
+    with Peer(behave) as peer:
+        broker(peer, behave)
+        proxy = _Process(peer.address, descriptor, *options)
+        try:
+            proxy.wait_ready()
+            yield proxy.process
+        finally:
+            proxy.process.kill()
+            proxy.process.wait()
 
 
 def test_a_stopped_reader_delays_neither_clients_nor_the_end() -> None:
-    behave = FakeBroker()
-    with Peer(behave) as peer, full_pipe() as (_, writing, _):
-        broker(peer, behave)
-        proxy = _Process(peer.address, writing)
-        try:
-            proxy.wait_ready()
-            proxy.process.send_signal(signal.SIGTERM)
-            assert proxy.process.wait(PATIENCE_S) == 0
-        finally:
-            proxy.process.kill()
-            proxy.process.wait()
+    with full_pipe() as (_, writing, _), running(writing) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_second_signal_ends_it_though_the_reader_has_stopped() -> None:
-    behave = FakeBroker()
-    with Peer(behave) as peer, full_pipe() as (_, writing, _):
-        broker(peer, behave)
-        proxy = _Process(peer.address, writing, "--drain-timeout", "1h")
-        try:
-            proxy.wait_ready()
-            proxy.process.send_signal(signal.SIGTERM)
-            proxy.process.send_signal(signal.SIGINT)
-            # Which is the second one, if both are there before it looks, is not ours to say.
-            assert proxy.process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
-        finally:
-            proxy.process.kill()
-            proxy.process.wait()
+    with full_pipe() as (_, writing, _), running(writing, "--drain-timeout", "1h") as process:
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        # Which is the second one, if both are there before it looks, is not ours to say.
+        assert process.wait(PATIENCE_S) in (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def test_what_was_logged_before_the_end_is_written() -> None:
     """Also of a reader that comes late."""
-    behave = FakeBroker()
-    with Peer(behave) as peer, full_pipe() as (reading, writing, size):
-        broker(peer, behave)
-        proxy = _Process(peer.address, writing, "--log-format", "json")
-        try:
-            proxy.wait_ready()
+    with full_pipe() as (reading, writing, size):
+        with running(writing, "--log-format", "json") as process:
             read(reading, size)
-            proxy.process.send_signal(signal.SIGTERM)
-            assert proxy.process.wait(PATIENCE_S) == 0
-        finally:
-            proxy.process.kill()
-            proxy.process.wait()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
         os.set_blocking(reading, False)
         messages = [json.loads(line)["message"] for line in read_all(reading).splitlines()]
         assert messages[0].startswith("kproxy ")
         assert messages[-1] == "SIGTERM: stopping; 0 requests in flight"
+
+
+def test_kproxy_runs_with_a_closed_stderr() -> None:
+    with running(None) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
 
 
 def read_all(descriptor: int) -> str:
@@ -126,25 +122,6 @@ def read_all(descriptor: int) -> str:
     except BlockingIOError:
         pass
     return data.decode()
-
-
-def test_kproxy_runs_with_a_closed_stderr(tmp_path: Path) -> None:
-    behave = FakeBroker()
-    with Peer(behave) as peer:
-        broker(peer, behave)
-        first = free_window(3)
-        command = f"{sys.executable} -m kproxy run -b {peer.address} --admin 127.0.0.1:{first}"
-        ports = f"--listen 127.0.0.1:{first + 1} --node-ports {first + 2}-{first + 2}"
-        process = subprocess.Popen(["sh", "-c", f"exec {command} {ports} 2>&-"])
-        proxy = _Process.__new__(_Process)
-        proxy.admin, proxy.process = f"127.0.0.1:{first}", process
-        try:
-            proxy.wait_ready()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE_S) == 0
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_lines_that_do_not_fit_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

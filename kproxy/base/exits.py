@@ -33,8 +33,8 @@ def invoke_command(command: click.Command, name: str, arguments: Sequence[str]) 
         click.echo(error.ctx.get_help() if error.ctx else error.format_message())
         return 0
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "kproxy"
-        return _complain(USAGE, f"{_lower(error.format_message())} (see '{command} --help')")
+        path = error.ctx.command_path if error.ctx else name
+        return _complain(USAGE, f"{_lower(error.format_message())} (see '{path} --help')")
     except click.ClickException as error:
         return _complain(USAGE, _lower(error.format_message()))
     except (click.Abort, KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -41,92 +42,81 @@ def given(config: ClusterConfig) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("bootstrap.servers=a:1\nkey.serializer=x\nacks=all\n", {}),
-        ("metadata.broker.list=a:1\nsecurity.protocol=plaintext\n", {}),
-        (PLAIN, {"sasl": "PLAIN", "sasl_username": "u", "sasl_password": "hunter2"}),
-        (
-            f"{START}sasl.mechanisms=SCRAM-SHA-512\nsasl.username=u\nsasl.password=hunter2\n",
-            {"sasl": "SCRAM-SHA-512", "sasl_username": "u", "sasl_password": "hunter2"},
-        ),
-        (
-            f'{OAUTH} clientId="u" clientSecret="hunter2" scope="a b" extension_logicalCluster="lkc-1";\n{TOKEN_URL}',
-            {
-                "sasl": "OAUTHBEARER",
-                "sasl_username": "u",
-                "sasl_password": "hunter2",
-                "oauth_scope": "a b",
-                "oauth_token_url": "https://idp/token",
-                "oauth_extensions": ("logicalCluster=lkc-1",),
-            },
-        ),
-        (
-            f"{OAUTH};\nsasl.oauthbearer.token.endpoint.url=file:///run/token\n",
-            {"sasl": "OAUTHBEARER", "oauth_token_file": Path("/run/token")},
-        ),
-        (
-            f"{START}sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n{TOKEN_URL}"
-            "sasl.oauthbearer.client.id=u\nsasl.oauthbearer.client.secret=hunter2\n"
-            "sasl.oauthbearer.extensions=a=1,b=2\n",
-            {
-                "sasl": "OAUTHBEARER",
-                "sasl_username": "u",
-                "sasl_password": "hunter2",
-                "oauth_token_url": "https://idp/token",
-                "oauth_extensions": ("a=1", "b=2"),
-            },
-        ),
-        (
-            "bootstrap.servers=a:1\nsecurity.protocol=SSL\nssl.truststore.location=/t.jks\nssl.truststore.password=hunter2\n"
-            "ssl.truststore.type=JKS\nssl.keystore.location=/k.p12\nssl.keystore.password=hunter3\n"
-            "ssl.key.password=hunter3\nssl.endpoint.identification.algorithm=\n",
-            {
-                "tls": True,
-                "tls_ca": Path("/t.jks"),
-                "tls_ca_password": "hunter2",
-                "tls_cert": Path("/k.p12"),
-                "tls_key_password": "hunter3",
-                "tls_server_name": "*",
-            },
-        ),
-        (
-            PLAIN.replace("SASL_PLAINTEXT", "sasl_ssl") + "ssl.ca.location=ca.pem\nssl.certificate.location=me.pem\n"
-            "ssl.key.location=me.key\nssl.endpoint.identification.algorithm=https\n",
-            {
-                "sasl": "PLAIN",
-                "sasl_username": "u",
-                "sasl_password": "hunter2",
-                "tls": True,
-                "tls_ca": Path("ca.pem"),
-                "tls_cert": Path("me.pem"),
-                "tls_key": Path("me.key"),
-            },
-        ),
-        (
-            "bootstrap.servers=a:1\nsecurity.protocol=ssl\nenable.ssl.certificate.verification=false\n",
-            {"tls": True, "tls_insecure": True},
-        ),
-        (
-            f"{START}sasl.kerberos.service.name=broker\nsasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule "
-            'required useKeyTab=true keyTab="/etc/a.keytab" principal="alice@EXAMPLE.COM";\n',
-            {
-                "sasl": "GSSAPI",
-                "sasl_username": "alice@EXAMPLE.COM",
-                "kerberos_service": "broker",
-                "kerberos_keytab": Path("/etc/a.keytab"),
-            },
-        ),
-        (
-            f"{START}sasl.mechanism=AWS_MSK_IAM\nsasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required "
-            'awsProfileName="dev";\nsasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler\n',
-            {"sasl": "AWS_MSK_IAM", "aws_profile": "dev"},
-        ),
-    ],
-)
-def test_what_it_gives(file: Path, text: str, options: dict[str, object]) -> None:
-    assert given(cluster(file, text)) == options
+# Lines of a file, then the options that it gives.
+GIVES = """
+bootstrap.servers=a:1
+key.serializer=x
+acks=all
+===
+metadata.broker.list=a:1
+security.protocol=plaintext
+===
+{PLAIN}> sasl=PLAIN sasl_username=u sasl_password=hunter2
+===
+{START}sasl.mechanisms=SCRAM-SHA-512
+sasl.username=u
+sasl.password=hunter2
+> sasl=SCRAM-SHA-512 sasl_username=u sasl_password=hunter2
+===
+{OAUTH} clientId="u" clientSecret="hunter2" scope="a b" extension_logicalCluster="lkc-1";
+{TOKEN_URL}> sasl=OAUTHBEARER sasl_username=u sasl_password=hunter2 oauth_scope='a b' oauth_token_url=https://idp/token
+> oauth_extensions=logicalCluster=lkc-1
+===
+{OAUTH};
+sasl.oauthbearer.token.endpoint.url=file:///run/token
+> sasl=OAUTHBEARER oauth_token_file=/run/token
+===
+{START}sasl.mechanism=OAUTHBEARER
+sasl.oauthbearer.method=oidc
+{TOKEN_URL}sasl.oauthbearer.client.id=u
+sasl.oauthbearer.client.secret=hunter2
+sasl.oauthbearer.extensions=a=1,b=2
+> sasl=OAUTHBEARER sasl_username=u sasl_password=hunter2 oauth_token_url=https://idp/token oauth_extensions=a=1,b=2
+===
+bootstrap.servers=a:1
+security.protocol=SSL
+ssl.truststore.location=/t.jks
+ssl.truststore.password=hunter2
+ssl.truststore.type=JKS
+ssl.keystore.location=/k.p12
+ssl.keystore.password=hunter3
+ssl.key.password=hunter3
+ssl.endpoint.identification.algorithm=
+> tls=yes tls_ca=/t.jks tls_ca_password=hunter2 tls_cert=/k.p12 tls_key_password=hunter3 tls_server_name=*
+===
+{PLAIN_SSL}ssl.ca.location=ca.pem
+ssl.certificate.location=me.pem
+ssl.key.location=me.key
+ssl.endpoint.identification.algorithm=https
+> sasl=PLAIN sasl_username=u sasl_password=hunter2 tls=yes tls_ca=ca.pem tls_cert=me.pem tls_key=me.key
+===
+bootstrap.servers=a:1
+security.protocol=ssl
+enable.ssl.certificate.verification=false
+> tls=yes tls_insecure=yes
+===
+{START}sasl.kerberos.service.name=broker
+sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule \\
+  required useKeyTab=true keyTab="/etc/a.keytab" principal="alice@EXAMPLE.COM";
+> sasl=GSSAPI sasl_username=alice@EXAMPLE.COM kerberos_service=broker kerberos_keytab=/etc/a.keytab
+===
+{START}sasl.mechanism=AWS_MSK_IAM
+sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="dev";
+sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler
+> sasl=AWS_MSK_IAM aws_profile=dev
+"""
+
+
+@pytest.mark.parametrize("case", GIVES.strip().split("\n===\n"))
+def test_what_it_gives(file: Path, case: str) -> None:
+    case = case.format(**globals(), PLAIN_SSL=PLAIN.replace("SASL_PLAINTEXT", "sasl_ssl"))
+    text = "".join(line for line in case.splitlines(keepends=True) if not line.startswith("> "))
+    words = " ".join(line[2:] for line in case.splitlines() if line.startswith("> "))
+    settings = {setting.name: setting for setting in cluster_settings().values()}
+    expected: dict[str, object] = {}
+    for name, _, value in (word.partition("=") for word in shlex.split(words)):
+        expected[name] = tuple(value.split(",")) if settings[name].repeatable else settings[name].kind.read(value)
+    assert given(cluster(file, text)) == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-8-sig"])

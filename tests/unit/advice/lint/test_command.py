@@ -53,6 +53,7 @@ def test_exit_codes(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("empty", "is empty"),
         ("blank", "is empty"),
         ("binary", "is not UTF-8 text"),
+        ("utf-16", "is not UTF-8 text"),
         ("prose", "is no file that kproxy knows; with --as you can say what it is"),
         ("large", "is larger than 4 MiB"),
         ("loop", "too many levels of symbolic links"),
@@ -65,6 +66,7 @@ def test_a_file_that_cannot_be_linted_is_one_line(
 ) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "utf-16").write_text(GOOD, encoding="utf-16")
     for content, named in ((b"", "empty"), (b" \n\t\n", "blank"), (b"\x7fELF\0\0", "binary"), (b"hello\n", "prose")):
         (tmp_path / named).write_bytes(content)
     (tmp_path / "large").write_bytes(b"#" * (4 * 1024 * 1024 + 1))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.compose import parse_short_ports
 from kproxy.advice.lint.endpoint import host_kind
-from kproxy.advice.lint.model import Setup
 from kproxy.advice.lint.source import SourceFile
 from kproxy.advice.lint.value import ConfigValue, LineLayout, ValueStyle
 from kproxy.advice.lint.variables import interpolate, parse_env
@@ -221,7 +220,3 @@ def test_who_can_connect() -> None:
         ("HOST", "no", "yes", "no"),
         ("LAN", "yes", "yes", "yes"),
     ]
-
-
-def test_a_setup_is_empty_at_first() -> None:
-    assert Setup([]).brokers == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from kproxy.advice.lint import fixes, output
 from kproxy.advice.lint.filekinds import FileKind
 from kproxy.advice.lint.linter import LintOptions, lint
-from kproxy.advice.lint.source import MAX_BYTES, UnreadableError, decode_source, read_source
-from kproxy.cli import invoke
+from kproxy.advice.lint.source import UnreadableError, decode_source, read_source
 from tests.unit.advice.lint import examples
 from tests.unit.advice.lint.helpers import printed, report, shown
 
@@ -69,29 +67,6 @@ PROPERTIES = [
 def test_properties_that_java_reads_otherwise(name: str, text: str, rule: str, line: int) -> None:
     found = report({"server.properties": text}, kind=FileKind.SERVER)
     assert (rule, line) in {(finding.rule, finding.line) for finding in found.findings}, shown(found)
-
-
-UNREADABLE: list[tuple[str, Callable[[Path], object], str]] = [
-    ("nothing there", lambda path: None, "does not exist"),
-    ("a directory", lambda path: path.mkdir(), "is a directory; name the files in it"),
-    ("a loop of links", lambda path: path.symlink_to(path), "too many levels of symbolic links"),
-    ("too large", lambda path: path.write_bytes(b"#" * (MAX_BYTES + 1)), "is larger than 4 MiB"),
-    ("UTF-16", lambda path: path.write_text(GOOD, encoding="utf-16"), "is not UTF-8 text"),
-    ("binary", lambda path: path.write_bytes(b"listeners=\0"), "is not UTF-8 text"),
-    ("empty", lambda path: path.write_text("\n \n"), "is empty"),
-    ("something else", lambda path: path.write_text("hello world\n"), "is no file that kproxy knows"),
-]
-
-
-@pytest.mark.parametrize(("name", "make", "said"), UNREADABLE, ids=[name for name, *_ in UNREADABLE])
-def test_files_that_cannot_be_read(
-    name: str, make: Callable[[Path], object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make(tmp_path / "file")
-    assert invoke(["lint", str(tmp_path / "file")]) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert captured.err.count("\n") == 1
 
 
 def test_a_device_that_never_ends() -> None:

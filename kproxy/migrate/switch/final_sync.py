@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -38,7 +38,7 @@ EndOffsets = Mapping[TopicPartition, int]
 _RETRY_INTERVAL = 0.1
 # How long an end that does not move may be behind the last record: followers that have not got it, transactions that
 # have just been ended.
-_SETTLE_TIMEOUT = 5.0
+_SETTLE_TIMEOUT, _SETTLE_INTERVAL = 5.0, 0.05
 # How many things are named.
 _NAMED = 3
 
@@ -315,26 +315,10 @@ class FinalSync:
     def _read_final_ends(self, until: float) -> EndOffsets:
         """Return the ends of the logs, when no transaction is open in them."""
         patience = min(until, time.monotonic() + _SETTLE_TIMEOUT)
-        while True:
-            high = self._read_offsets(requests.LATEST, False, patience)
-            stable = self._read_offsets(requests.LATEST, True, patience)
-            behind = sorted(partition_id for partition_id in high if stable[partition_id] != high[partition_id])
-            if not behind:
-                return stable
-            topic, partition = behind[0]
-            self._check_deadline(
-                patience,
-                f"partition {partition} of {topic} on the source has an open transaction{_more_text(behind)}:"
-                " kafka-transactions.sh find-hanging names it",
-            )
-            time.sleep(_RETRY_INTERVAL)
+        return read_settled_ends(self._source_cluster, self.partitions, patience, "on the source")
 
-    def _read_offsets(self, timestamp: int, committed: bool, until: float) -> EndOffsets:
-        offsets = self._source_cluster.list_offsets_until(self.partitions, timestamp, until, committed=committed)
-        for topic, partition in self.partitions:
-            if (topic, partition) not in offsets:
-                raise FinalSyncError(f"no broker of the source returned offsets for {topic}-{partition}")
-        return offsets
+    def _read_offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
+        return read_offsets(self._source_cluster, self.partitions, which, until, committed=committed)
 
     def _read_states(self) -> dict[TopicPartition, PartitionState]:
         retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
@@ -357,6 +341,39 @@ class FinalSync:
                 until, f"partition {partition} of {topic} was not copied to its end in time{_more_text(behind)}"
             )
             time.sleep(_RETRY_INTERVAL)
+
+
+def read_offsets(
+    cluster: ClusterClient, partitions: Collection[TopicPartition], which: int, until: float, *, committed: bool = True
+) -> dict[TopicPartition, int]:
+    """Return what `list_offsets` does, of all partitions. Raises FinalSyncError if one is missing at `until`."""
+    offsets = cluster.list_offsets_until(partitions, which, until, committed=committed)
+    for topic, partition in partitions:
+        if (topic, partition) not in offsets:
+            raise FinalSyncError(f"no broker at {cluster.bootstrap} returned offsets for {topic}-{partition}")
+    return offsets
+
+
+def read_settled_ends(
+    cluster: ClusterClient, partitions: Collection[TopicPartition], until: float, side: str
+) -> dict[TopicPartition, int]:
+    """Return the ends of logs, when no transaction is open in them.
+
+    The markers of a transaction are written after its end is acknowledged: an end that was read before is too early,
+    and the marker would be copied back. `side` is where the logs are, for the text of FinalSyncError.
+    """
+    while True:
+        high = read_offsets(cluster, partitions, requests.LATEST, until, committed=False)
+        stable = read_offsets(cluster, partitions, requests.LATEST, until)
+        if not (unsettled := sorted(place for place, end in high.items() if stable[place] != end)):
+            return stable
+        if time.monotonic() >= until:
+            topic, partition = unsettled[0]
+            raise FinalSyncError(
+                f"partition {partition} of {topic} {side} has an open transaction{_more_text(unsettled)}:"
+                " kafka-transactions.sh find-hanging names it"
+            )
+        time.sleep(_SETTLE_INTERVAL)
 
 
 def list_topics(bootstrap: str) -> set[str]:

@@ -8,7 +8,7 @@ target: such records were not copied back, and would be missing on the source.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from kproxy.migrate.switch import preflight
 from kproxy.migrate.switch.client_effects import check_clients
 from kproxy.migrate.switch.client_selection import ClientSelection
 from kproxy.migrate.switch.drive import DriveResult, HoldTask
-from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings
+from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings, read_offsets
 from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
 from kproxy.migrate.switch.members import GroupMembers, read_members
@@ -118,7 +118,7 @@ class TargetPositions:
                 count := count_beyond(self._target, copied_partitions[partition], end)
             ):
                 raise _foreign_records_error(*partition, count)
-        begins = self._read_offsets(self._source, ends.keys() - copied_partitions.keys(), requests.EARLIEST, until)
+        begins = read_offsets(self._source, ends.keys() - copied_partitions.keys(), requests.EARLIEST, until)
         with Admin(self.endpoints.target) as target, Admin(self.endpoints.source) as source:
             offsets = GroupOffsetSync(
                 self._reverse,
@@ -149,10 +149,10 @@ class TargetPositions:
         """Return the ends of the target's logs, when no transaction before them is open."""
         layout = self._target.refresh_metadata(list(self._reverse.topics.include))
         places = {(topic, partition.index) for topic, (_, leaders) in layout.topics.items() for partition in leaders}
-        ends = self._read_offsets(self._target, places, requests.LATEST, until, committed=False)
+        ends = read_offsets(self._target, places, requests.LATEST, until, committed=False)
         unsettled = set(ends)
         while unsettled:
-            stable = self._read_offsets(self._target, unsettled, requests.LATEST, until)
+            stable = read_offsets(self._target, unsettled, requests.LATEST, until)
             unsettled = {partition_id for partition_id in unsettled if stable[partition_id] < ends[partition_id]}
             if unsettled:
                 if time.monotonic() >= until:
@@ -160,20 +160,6 @@ class TargetPositions:
                     raise FinalSyncError(f"partition {partition} of {topic} on the target has an open transaction")
                 time.sleep(_RETRY_INTERVAL)
         return ends
-
-    def _read_offsets(
-        self,
-        cluster: ClusterClient,
-        places: Set[TopicPartition],
-        timestamp: int,
-        until: float,
-        *,
-        committed: bool = True,
-    ) -> dict[TopicPartition, int]:
-        offsets = cluster.list_offsets_until(places, timestamp, until, committed=committed)
-        for topic, partition in places - offsets.keys():
-            raise FinalSyncError(f"no broker returned offsets for {topic}-{partition}")
-        return offsets
 
 
 def _foreign_records_error(topic: str, partition: int, count: int) -> FinalSyncError:

@@ -16,7 +16,6 @@ from typing import Any
 from kproxy.base.diagnostic import ERROR, NOTE, Diagnostic
 from kproxy.base.errors import ConfigError, KproxyError
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
-from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.errorcodes import BrokerError
 from kproxy.migrate.copier.requests import TopicPartition
@@ -31,7 +30,7 @@ from kproxy.migrate.prepare.cluster_pair import ClusterPair
 from kproxy.migrate.prepare.preparation import Preparation
 from kproxy.migrate.prepare.undo import Undo
 from kproxy.migrate.spec.migration import Migration
-from kproxy.migrate.switch.final_sync import FinalSync, FinalSyncError, list_topics
+from kproxy.migrate.switch.final_sync import FinalSync, list_topics, read_settled_ends
 from kproxy.migrate.switch.inverse_offset_map import (
     SyncPoint,
     compose_maps,
@@ -83,7 +82,7 @@ class ReverseCopy:
     def begin_during_hold(self, sync: FinalSync, until: float) -> None:
         """Start the reverse copy while writes are held and everything is copied. Raises FinalSyncError."""
         sync.stop_copy(until)
-        equal = SyncPoint(read_settled_ends(self._endpoints_reversed.source, sync.source_ends, until), sync.source_ends)
+        equal = _read_sync_point(self._endpoints_reversed.source, sync.source_ends, until)
         write_once(self._endpoints_reversed.target, self.reverse.name, seed_records(equal, self._values), "seed")
         self.start(self._scope)
 
@@ -144,31 +143,11 @@ class ReverseCopy:
             self._log(f"reverse copy: stays: {text}")
 
 
-def read_settled_ends(bootstrap: str, like: Mapping[TopicPartition, int], until: float) -> dict[TopicPartition, int]:
-    """Return the ends of these partitions, when no transaction is open in them.
-
-    The markers of a transaction are written after its end is acknowledged: an end that was read before is too early,
-    and the marker would be copied back. Raises FinalSyncError.
-    """
+def _read_sync_point(bootstrap: str, source_ends: Mapping[TopicPartition, int], until: float) -> SyncPoint:
+    """Return the place where both sides are equal. Raises FinalSyncError."""
     with ClusterClient(bootstrap) as cluster:
-        while True:
-            high = cluster.list_offsets(like, requests.LATEST, committed=False)
-            stable = cluster.list_offsets(like, requests.LATEST)
-            unsettled = [
-                partition_id
-                for partition_id in like
-                if partition_id not in high or high[partition_id] != stable.get(partition_id)
-            ]
-            if not unsettled:
-                return stable
-            if time.monotonic() > until:
-                topic, partition = unsettled[0]
-                raise FinalSyncError(
-                    f"partition {partition} of {topic}, on the side to which clients are moved, has an open"
-                    " transaction or no leader"
-                )
-            time.sleep(0.05)
-            cluster.invalidate()
+        ends = read_settled_ends(cluster, source_ends, until, "on the side to which clients are moved")
+    return SyncPoint(ends, source_ends)
 
 
 class RollbackContinuation:
@@ -199,7 +178,7 @@ class RollbackContinuation:
         """Write the state with which the first migration continues. Raises FinalSyncError."""
         sync.stop_copy(until)
         self._forward_maps()
-        equal = SyncPoint(read_settled_ends(self._endpoints.source, sync.source_ends, until), sync.source_ends)
+        equal = _read_sync_point(self._endpoints.source, sync.source_ends, until)
         values = read_state(self._endpoints.source, self._reverse.name)
         timestamp = time.time_ns() // 1_000_000
         records: dict[bytes, dict[str, Any] | bytes | None] = {

@@ -119,28 +119,22 @@ def _versions(examination: Examination) -> Iterator[DoctorDiagnostic]:
         if conflict is not None:
             yield finding(conflict[0], about, conflict[1], CLIENT)
         return
+    checks = "--client NAME:VERSION checks yours."
     if client_versions.is_4_0(asked.versions):
         why = (
             "The brokers are Kafka 4.0 or newer. They refuse old clients (KIP-896), such as the Java client before 2.1."
-            " --client NAME:VERSION checks yours."
         )
-        yield finding(Fault.CLIENT_TOO_OLD, about, why, CLIENT, is_error=False)
+        yield finding(Fault.CLIENT_TOO_OLD, about, f"{why} {checks}", CLIENT, is_error=False)
     elif client_versions.is_before_2_1(asked.versions):
-        why = (
-            "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
-            " --client NAME:VERSION checks yours."
-        )
-        yield finding(Fault.BROKER_TOO_OLD, about, why, CLUSTER, is_error=False)
+        why = "The brokers are older than Kafka 2.1. The Java client 4.0 and newer cannot use them (KIP-896)."
+        yield finding(Fault.BROKER_TOO_OLD, about, f"{why} {checks}", CLUSTER, is_error=False)
 
 
 def _certificates(examination: Examination, now: datetime) -> Iterator[DoctorDiagnostic]:
     for contact in (*examination.bootstrap, *examination.nodes):
         certificate = contact.certificate
         if certificate is not None and not contact.reason and now < certificate.not_after < now + _SOON:
-            days = (certificate.not_after - now).days
-            why = (
-                f"The certificate of {contact.address} ends in {days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC."
-            )
-            about = (str(contact.address),)
-            yield finding(Fault.CERTIFICATE_EXPIRED, about, why, CERTIFICATE, is_error=False)
+            ends = f"ends in {(certificate.not_after - now).days} days, {certificate.not_after:%Y-%m-%d %H:%M} UTC"
+            why = f"The certificate of {contact.address} {ends}."
+            yield finding(Fault.CERTIFICATE_EXPIRED, (str(contact.address),), why, CERTIFICATE, is_error=False)
             return

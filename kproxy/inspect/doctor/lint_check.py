@@ -6,6 +6,7 @@ those about the changed settings that are new.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kproxy.advice.lint.filekinds import FileKind
@@ -13,29 +14,13 @@ from kproxy.advice.lint.linter import LintOptions, lint
 from kproxy.advice.lint.source import SourceFile
 from kproxy.base.diagnostic import Severity
 
-# The settings that its rules for listeners look at, beside those of a single listener.
-_LOOKED_AT = frozenset(
-    {
-        "listeners",
-        "advertised.listeners",
-        "listener.security.protocol.map",
-        "inter.broker.listener.name",
-        "security.inter.broker.protocol",
-        "controller.listener.names",
-        "control.plane.listener.name",
-        "process.roles",
-        "node.id",
-        "broker.id",
-        "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers",
-        "zookeeper.connect",
-        "sasl.enabled.mechanisms",
-        "sasl.mechanism.inter.broker.protocol",
-        "sasl.kerberos.service.name",
-        "ssl.keystore.location",
-        "ssl.keystore.certificate.chain",
-        "ssl.engine.factory.class",
-    }
+# The settings that its rules for listeners look at.
+_RELEVANT = re.compile(
+    r"listeners|advertised\.listeners|listener\.security\.protocol\.map|inter\.broker\.listener\.name|"
+    r"security\.inter\.broker\.protocol|controller\.listener\.names|control\.plane\.listener\.name|process\.roles|"
+    r"node\.id|broker\.id|controller\.quorum\.voters|controller\.quorum\.bootstrap\.servers|zookeeper\.connect|"
+    r"sasl\.enabled\.mechanisms|sasl\.mechanism\.inter\.broker\.protocol|sasl\.kerberos\.service\.name|"
+    r"ssl\.keystore\.location|ssl\.keystore\.certificate\.chain|ssl\.engine\.factory\.class|listener\.name\..*"
 )
 
 
@@ -69,5 +54,5 @@ def _found(brokers: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str,
 
 
 def _properties(values: Mapping[str, str]) -> str:
-    relevant = {key: value for key, value in values.items() if key in _LOOKED_AT or key.startswith("listener.name.")}
+    relevant = {key: value for key, value in values.items() if _RELEVANT.fullmatch(key)}
     return "".join(f"{key}={value}\n" for key, value in relevant.items()).replace("\\", "\\\\")

@@ -118,17 +118,17 @@ def text(report: DoctorReport, *, fancy: bool) -> Iterator[str]:
         for number, finding in enumerate(report.problems, 1):
             yield _wrapped(_headline(finding), "   ", f"{number}. ")
             if finding.line:
-                yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ", "   ")
+                yield _wrapped(f"The line that is wrong ({finding.responsible.value}):", "   ")
                 yield f"     {escaped(finding.line)}"
             else:
-                yield _wrapped(f"Where to fix it: {finding.responsible.value}.", "   ", "   ")
+                yield _wrapped(f"Where to fix it: {finding.responsible.value}.", "   ")
         yield from _section("What your client will say")
         yield from _messages(report.problems)
         yield from _working_line(report)
         yield from _permanent_fixes(report.problems)
     elif examination.answering is not None:
         yield from _section("Nothing is wrong")
-        yield _wrapped(_healthy_text(examination), "   ", "   ")
+        yield _wrapped(_healthy_text(examination), "   ")
         if report.trial is not None:
             yield from _working_line(report)
     if notes:
@@ -149,11 +149,8 @@ def _headline(finding: DoctorDiagnostic) -> str:
 
 def _not_checked(report: DoctorReport) -> list[str]:
     last = report.second_examination or report.examination
-    assumed = [
-        contact
-        for contact in last.nodes
-        if contact.is_right and (contact.identity is None or contact.identity.key is None)
-    ]
+    right = [contact for contact in last.nodes if contact.is_right]
+    assumed = [contact for contact in right if contact.identity is None or contact.identity.key is None]
     if not assumed:
         return list(last.not_checked)
     addresses = abbreviate([contact.advertised or contact.address for contact in assumed], _ALIKE)
@@ -164,16 +161,12 @@ def _not_checked(report: DoctorReport) -> list[str]:
 def _healthy_text(examination: Examination) -> str:
     brokers = format_count(len(examination.nodes), "broker")
     if examination.neighbour is not None:
-        words = [
-            "kproxy",
-            "doctor",
-            *examination.neighbour.bootstrap_servers,
-            *(f"--via={hop}" for hop in examination.neighbour.via),
-        ]
+        neighbour = examination.neighbour
+        words = ["kproxy", "doctor", *neighbour.bootstrap_servers, *(f"--via={hop}" for hop in neighbour.via)]
         return (
             f"A client on this machine reaches {brokers} through the kproxy that runs here already: all these addresses"
-            f" are its own, as its admin endpoint at {examination.neighbour.admin} says. Behind it, nothing was checked"
-            f": {shell(words)}"
+            f" are its own, as its admin endpoint at {neighbour.admin} says. Behind it, nothing was checked:"
+            f" {shell(words)}"
         )
     means = direct_access.option_names(examination)
     if examination.kproxy_options and direct_access.is_reached(examination) is None:
@@ -185,8 +178,7 @@ def _healthy_text(examination: Examination) -> str:
     without = f", also without {means}" if means else ""
     return (
         f"A client on this machine reaches {brokers} at the addresses that the cluster advertises{without}. It needs no"
-        " kproxy."
-        " If your client fails all the same, run this command where the client runs, with the client's own"
+        " kproxy. If your client fails all the same, run this command where the client runs, with the client's own"
         " configuration (--client-config FILE), and with --topic and --group."
     )
 
@@ -199,11 +191,11 @@ def _section(title: str) -> Iterator[str]:
 def _messages(problems: Sequence[DoctorDiagnostic]) -> Iterator[str]:
     """Yield the messages of the usual clients for the first problem."""
     if problems[0].fault is Fault.HOP_FAILED:
-        yield _wrapped("A client of kproxy is disconnected. kproxy's own message is above.", "   ", "   ")
+        yield _wrapped("A client of kproxy is disconnected. kproxy's own message is above.", "   ")
         return
     remedy = _symptom_of(problems[0])
     if remedy.behaviour:
-        yield _wrapped(remedy.behaviour, "   ", "   ")
+        yield _wrapped(remedy.behaviour, "   ")
         return
     for program, message in sorted(client_messages(problems[0]), key=lambda pair: pair[0]):
         yield _wrapped(message, " " * 16, f"   {program:<12} ")
@@ -232,37 +224,35 @@ def _working_line(report: DoctorReport) -> Iterator[str]:
     outcome = report.trial
     direct = next((problem.fix for problem in report.problems if problem.fault is Fault.WRONG_LISTENER), None)
     if direct is not None:
-        yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ", "   ")
+        yield _wrapped("without kproxy (tried: each broker answers at the address of this listener):", "   ")
         yield from (f"   {line}" for line in direct)
         if outcome is None or outcome.best is None or not outcome.best.works:
             return
         yield "   or with kproxy:"
     if outcome is None or outcome.best is None:
-        yield _wrapped(_no_line(outcome), "   ", "   ")
+        yield _wrapped(_no_line(outcome), "   ")
         return
     tried = outcome.best
     result = f"tried: through it, a client reached {tried.reached} of {tried.nodes} brokers"
-    yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ", "   ")
+    yield _wrapped(f"{result}." if tried.works else f"{result}. {tried.problem}", "   ")
     yield f"   {tried.line}"
     if tried.line.has_masked:
         yield "   (replace *** by the password)"
     if tried.line.options.get("tls_server_name") == ANY_NAME:
-        yield _wrapped(_ANY_NAME, "   ", "   ")
+        yield _wrapped(_ANY_NAME, "   ")
     if tried.listen is not None:
         use = f"In the client: bootstrap.servers={tried.listen}, security.protocol=PLAINTEXT, no credentials."
-        yield _wrapped(use, "   ", "   ")
+        yield _wrapped(use, "   ")
     if tried.unreachable:
         missing = " ".join(f"--map 'node:{key.label}=HOST:PORT'" for key in tried.unreachable)
-        yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ", "   ")
+        yield _wrapped(f"Not tried: other addresses for the others, which only you know: {missing}", "   ")
 
 
 def _no_line(outcome: TrialOutcome | None) -> str:
     if outcome is None or outcome.why_none:
         return f"kproxy tried no line: {outcome.why_none if outcome else 'nothing is wrong'}."
-    return (
-        f"kproxy tried {format_count(outcome.count, 'line')}, and reached no broker that way. Fix the"
-        " problems above, then run this command again."
-    )
+    tried = f"kproxy tried {format_count(outcome.count, 'line')}, and reached no broker that way."
+    return f"{tried} Fix the problems above, then run this command again."
 
 
 def _second_examination_text(report: DoctorReport) -> str:

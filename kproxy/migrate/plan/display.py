@@ -12,7 +12,6 @@ from rich.text import Text
 from kproxy.base.diagnostic import Severity, show
 from kproxy.base.format import format_count, format_duration, format_size
 from kproxy.base.printable import escaped
-from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.plan.estimate import COPY_CPU_SECONDS_PER_GB, CORES_PER_EXECUTOR, VERIFY_CPU_SECONDS_PER_GB
 from kproxy.migrate.plan.plan import MigrationPlan
 
@@ -62,17 +61,10 @@ def _cluster_table(plan: MigrationPlan) -> Table:
     for heading in ("", "cluster", "Kafka", "brokers", "topics", "groups", "ACLs"):
         table.add_column(heading, justify="right" if heading in ("brokers", "topics", "groups", "ACLs") else "left")
     for side, inventory in (("source", plan.source), ("target", plan.target)):
-        table.add_row(side, *_cluster_cells(inventory))
+        things = (inventory.brokers, inventory.topics, inventory.groups, inventory.acls)
+        counts = ("?" if thing is None else str(len(thing)) for thing in things)
+        table.add_row(side, escaped(inventory.cluster_id), ".".join(map(str, inventory.version)), *counts)
     return table
-
-
-def _cluster_cells(inventory: Inventory) -> Iterator[str]:
-    yield escaped(inventory.cluster_id)
-    yield ".".join(map(str, inventory.version))
-    yield str(len(inventory.brokers))
-    yield str(len(inventory.topics))
-    yield str(len(inventory.groups))
-    yield "?" if inventory.acls is None else str(len(inventory.acls))
 
 
 def _topic_table(plan: MigrationPlan) -> Table:
@@ -106,10 +98,8 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
     yield Padding(Text(_OFFSETS_NOTE, style="dim"), (0, 0, 0, 2))
     estimate = plan.estimate
     total = "of unknown size" if estimate.size is None else format_size(estimate.size)
-    heading = (
-        f"\n{total} in {format_count(len(plan.topics()), 'topic')}, {format_count(estimate.partitions, 'partition')}, "
-    )
-    yield Text(f"{heading}growing by {format_size(estimate.rate)}/s", style="bold")
+    counts = f"{format_count(len(plan.topics()), 'topic')}, {format_count(estimate.partitions, 'partition')}"
+    yield Text(f"\n{total} in {counts}, growing by {format_size(estimate.rate)}/s", style="bold")
     if estimate.size is not None:
         table = Table(box=None, pad_edge=False)
         table.add_column(f"executors of {CORES_PER_EXECUTOR} cores", justify="right")
@@ -118,11 +108,9 @@ def _estimate_section(plan: MigrationPlan) -> Iterator[RenderableType]:
             mark = "  <- advised" if count == estimate.advised_executors else ""
             table.add_row(str(count), _duration_text(seconds) + mark)
         yield Padding(table, (0, 0, 0, 2))
-    assumed = (
-        f"{COPY_CPU_SECONDS_PER_GB:g} CPU-seconds per GB to copy and {VERIFY_CPU_SECONDS_PER_GB:g} to verify, for each"
-        " side, both measured at 1 KB"
-    )
-    text = f"Assumed: {assumed}; the network and both clusters keep up; small batches and records cost more."
+    costs = f"{COPY_CPU_SECONDS_PER_GB:g} CPU-seconds per GB to copy and {VERIFY_CPU_SECONDS_PER_GB:g} to verify"
+    text = f"Assumed: {costs}, for each side, both measured at 1 KB; the network and both clusters keep up; small"
+    text += " batches and records cost more."
     yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
 
 

@@ -63,9 +63,9 @@ class Listeners:
         self._shared = shared
         self._listening = not shared
         self._loop = asyncio.get_running_loop()
-        self._host = listen
         self._on_accept = on_accept
-        self._hosts = _resolve(listen)
+        self._families = _resolve(listen)
+        self.hosts = [host for _, host in self._families]
         self._reserve = _open_reserve()
         self.bound: dict[NodeKey | None, Listener] = {}
         self._own_addresses = own_addresses or OwnAddresses()
@@ -75,7 +75,7 @@ class Listeners:
         """Bind `port` (0: any free one), and listen unless paused. Raises OSError if it cannot be bound."""
         sockets: list[socket.socket] = []
         try:
-            for family, host in self._hosts:
+            for family, host in self._families:
                 sock = _bind_socket(family, host, port, shared=self._shared)
                 sockets.append(sock)
                 port = port or sock.getsockname()[1]
@@ -94,11 +94,6 @@ class Listeners:
     def _watch(self, listener: Listener) -> None:
         for sock in listener.sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock, sock.getsockname()[0], listener)
-
-    @property
-    def hosts(self) -> list[str]:
-        """The IP addresses on which it listens."""
-        return [host for _, host in self._hosts]
 
     def resume(self) -> None:
         """Listen on all ports."""
@@ -142,7 +137,7 @@ class Listeners:
     @property
     def sockets(self) -> int:
         """The number of sockets that listen."""
-        return len(self.bound) * len(self._hosts)
+        return len(self.bound) * len(self.hosts)
 
     def _accept(self, sock: socket.socket, host: str, listener: Listener) -> None:
         for _ in range(_ACCEPT_AT_ONCE):

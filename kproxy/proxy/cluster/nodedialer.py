@@ -66,9 +66,6 @@ class Outages:
     def __init__(self) -> None:
         self._outages: dict[NodeKey | None, Outage] = {}
 
-    def __len__(self) -> int:
-        return len(self._outages)
-
     def begin(self, key: NodeKey | None) -> Outage:
         """Note that the node could not be reached; return its outage, which may have begun before."""
         outage = self._outages.get(key)
@@ -82,9 +79,9 @@ class Outages:
         if outage is not None:
             outage.ended.set()
 
-    def end_where(self, over: Callable[[NodeKey | None], bool]) -> None:
-        """End the outages of those nodes for which `over` returns True."""
-        for key in [key for key in self._outages if over(key)]:
+    def end_all(self) -> None:
+        """End all outages: a reload may have changed the routes."""
+        for key in list(self._outages):
             self.end(key)
 
 
@@ -140,7 +137,7 @@ class NodeDialer:
             for node_address in reachability.node_addresses.values()
             if self._in_use(node_address.address, node_address.key)
         }
-        self._outages.end_where(lambda key: True)
+        self._outages.end_all()
         reloads = {setting.reload for setting in changed_settings(before, config)}
         if Reload.DRAINS_ALL in reloads:
             return lambda key, dial: True
@@ -200,14 +197,11 @@ class NodeDialer:
             case BootstrapAnswer() | ExplorationState(answered=True, conflict=None):
                 self._outages.end(None)
         if self.reachability.note(fact):
-            self._wake()
+            if self.reachability.exploration.bootstrap_asked:
+                self.bootstrap_asked.set()
+            if self.reachability.exploration.searched:
+                self.searched.set()
             self._on_news(fact)
-
-    def _wake(self) -> None:
-        if self.reachability.exploration.bootstrap_asked:
-            self.bootstrap_asked.set()
-        if self.reachability.exploration.searched:
-            self.searched.set()
 
     async def connect(self, address: Address) -> socket.socket:
         """Connect to something that is no broker, through the same hops. Raises UpstreamError."""
@@ -223,14 +217,13 @@ class NodeDialer:
         except UpstreamError as error:
             if error.reason == "limit":
                 raise
-            raise Unreachable(error, self._outage_of(key)) from None
+            if key is None or key in self._topology.nodes:
+                outage = self._outages.begin(key)
+            else:  # it was forgotten meanwhile
+                outage = Outage(asyncio.get_running_loop().time())
+            raise Unreachable(error, outage) from None
         self._outages.end(key)
         return connection
-
-    def _outage_of(self, key: NodeKey | None) -> Outage:
-        if key is None or key in self._topology.nodes:
-            return self._outages.begin(key)
-        return Outage(asyncio.get_running_loop().time())  # it was forgotten meanwhile
 
     async def _dial(self, key: NodeKey | None) -> VerifiedConnection:
         # Until all bootstrap servers have been asked it is not known whether they are of one cluster.
@@ -311,11 +304,12 @@ class NodeDialer:
         unidentified = [server for server in self._config.bootstrap_servers if self.verifier.may_be_any_node(server)]
         routes = self.routes.candidates(key.label, self.verifier.advertised(key), learned, unidentified)
         worked = reachability.of_node(key).route
-        return sorted(routes, key=lambda route: (self._is_other_node(route.dial, key), route != worked))
 
-    def _is_other_node(self, address: Address, key: NodeKey) -> bool:
-        reachability = self.reachability.node_addresses.get(address)
-        return reachability is not None and reachability.key != key
+        def order(route: Route) -> tuple[bool, bool]:
+            known = reachability.node_addresses.get(route.dial)
+            return known is not None and known.key != key, route != worked
+
+        return sorted(routes, key=order)
 
     async def try_node(self, key: NodeKey) -> None:
         """Check whether a node can be reached; `reachability` has the outcome."""

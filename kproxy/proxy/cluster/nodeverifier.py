@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, perf_counter, time
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kproxy.base.address import Address
 from kproxy.base.errors import UpstreamError, WireError
@@ -23,11 +23,9 @@ from kproxy.proxy.cluster.identity import BrokerIdentifier, BrokerIdentity, Clos
 from kproxy.proxy.cluster.reachability import (
     BootstrapAnswer,
     DialOutcome,
-    Fact,
     NodeAddress,
     NodeReachability,
     Proof,
-    ReachabilityState,
 )
 from kproxy.proxy.cluster.topology import NodeKey, Topology
 from kproxy.proxy.cluster.upstreamconnector import UpstreamConnection, UpstreamConnector
@@ -37,6 +35,7 @@ from kproxy.proxy.switching.logins import LoginMode
 
 if TYPE_CHECKING:
     from kproxy.client.sasl.login import LoginContext
+    from kproxy.proxy.cluster.nodedialer import NodeDialer
 
 log = logging.getLogger(__name__)
 
@@ -71,19 +70,8 @@ class VerifiedConnection:
         return BOOTSTRAP if self.key is None else self.key.label
 
 
-class FactRecorder(Protocol):
-    """The part of `NodeDialer` that the verifier uses: it records facts."""
-
-    @property
-    def reachability(self) -> ReachabilityState: ...
-    @property
-    def searched(self) -> asyncio.Event: ...
-    def note(self, fact: Fact) -> None: ...
-    def claim_cluster_id(self, cluster_id: str, reported_by: Address) -> str: ...
-
-
 class NodeVerifier:
-    """The verifier of one upstream's connections."""
+    """The verifier of one upstream's connections. The facts that it finds go to the dialer."""
 
     def __init__(
         self,
@@ -91,13 +79,13 @@ class NodeVerifier:
         topology: Topology,
         metrics: Metrics,
         connector: UpstreamConnector,
-        recorder: FactRecorder,
+        dialer: NodeDialer,
     ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = metrics
         self._connector = connector
-        self._recorder = recorder
+        self._dialer = dialer
         self._identifier = BrokerIdentifier(topology)
         self._assumed: set[NodeKey] = set()  # nodes whose warning was logged
         self._identified_at: dict[Address, float] = {}  # when a bootstrap server was last identified
@@ -200,7 +188,7 @@ class NodeVerifier:
         self, connection: UpstreamConnection, address: Address, expected: NodeKey | None = None
     ) -> BrokerIdentity:
         """Ask who answers at a new connection. Raises UpstreamError."""
-        before = self._recorder.reachability.node_addresses.get(address)
+        before = self._dialer.reachability.node_addresses.get(address)
         expected_key = before.key if expected is None and before is not None else expected
         identifying = self._identifier.identify(
             connection.channel, expected_key, connection.names, logged_in=self._connector.logs_in
@@ -215,11 +203,11 @@ class NodeVerifier:
         except UpstreamError as error:
             if key is not None:
                 problem = NodeReachability(problem=str(error), reason=error.reason, since=time())
-                self._recorder.note(DialOutcome(key, problem))
+                self._dialer.note(DialOutcome(key, problem))
             else:  # the client's next attempt begins with the next server
                 servers = self._config.bootstrap_servers
                 if route.dial in servers:  # else a reload has taken it away meanwhile
-                    self._recorder.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
+                    self._dialer.note(BootstrapAnswer((servers.index(route.dial) + 1) % len(servers)))
             raise
 
     async def _identify(
@@ -248,10 +236,10 @@ class NodeVerifier:
         address = route.dial
         if (
             identity.cluster_id is not None
-            and self._recorder.claim_cluster_id(identity.cluster_id, address) != identity.cluster_id
+            and self._dialer.claim_cluster_id(identity.cluster_id, address) != identity.cluster_id
         ):
             raise UpstreamError(
-                "wrong-cluster", self._recorder.reachability.other_cluster_text(address, identity.cluster_id)
+                "wrong-cluster", self._dialer.reachability.other_cluster_text(address, identity.cluster_id)
             )
         self.note_identity(address, identity)
         if key is None:
@@ -274,19 +262,19 @@ class NodeVerifier:
         if key is not None and proof is not None:
             if address in self._config.bootstrap_servers:
                 self._identified_at[address] = monotonic()
-            before = self._recorder.reachability.node_addresses.get(address)
+            before = self._dialer.reachability.node_addresses.get(address)
             if before is None or before.key != key or before.proof is not proof:
-                self._recorder.note(NodeAddress(address, key, proof))
+                self._dialer.note(NodeAddress(address, key, proof))
 
     def _note_reached(self, key: NodeKey, route: Route, proof: Proof) -> None:
-        before = self._recorder.reachability.of_node(key)
+        before = self._dialer.reachability.of_node(key)
         if route.kind is RouteKind.UNIDENTIFIED and proof.checked:
             route = Route(route.dial, RouteKind.LEARNED)
         if before.problem is None and before.proof is proof and before.route == route:
             return
-        if before.route != route and route.kind is not RouteKind.ADVERTISED and self._recorder.searched.is_set():
+        if before.route != route and route.kind is not RouteKind.ADVERTISED and self._dialer.searched.is_set():
             log.info("%s is reached through %s (%s)", key, route.dial, route.kind.value)
-        self._recorder.note(DialOutcome(key, NodeReachability(route, proof)))
+        self._dialer.note(DialOutcome(key, NodeReachability(route, proof)))
 
     def _warn_assumed(self, key: NodeKey, route: Route) -> None:
         if key not in self._assumed:

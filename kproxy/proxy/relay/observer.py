@@ -85,16 +85,6 @@ class Exchange:
         return str(self.key) if api is None else api.name
 
 
-@dataclass(slots=True)
-class _PendingRequest:
-    at: float
-    key: int
-    version: int
-    correlation_id: int
-    size: int
-    group: str
-
-
 @dataclass(frozen=True, slots=True)
 class ObserverStart:
     """The state of a session from which an observer begins."""
@@ -113,6 +103,30 @@ class ObserverStart:
     """The names that the client has sent."""
 
 
+class _Frames:
+    """The frames of one direction. `left` bytes of a frame pass first; `head` is the beginning of a frame.
+
+    `read` takes a frame that begins at an index, and returns the index behind it, or None if too little of it has come.
+    """
+
+    def __init__(self, left: int, head: bytes, read: Callable[[Buffer, int, int, float], int | None]) -> None:
+        self._left, self._head, self._read = left, head, read
+
+    def feed(self, chunk: Buffer, now: float) -> None:
+        at, end = self._left, len(chunk)
+        data: Buffer = chunk
+        if self._head and at < end:
+            data = self._head + bytes(chunk[at:])
+            at, end, self._head = 0, len(data), b""
+        while at < end:
+            after = self._read(data, at, end, now)
+            if after is None:
+                self._head, self._left = bytes(data[at:end]), 0
+                return
+            at = after
+        self._left = at - end
+
+
 class Observer:
     """The observer of both sides of one session.
 
@@ -121,11 +135,9 @@ class Observer:
 
     def __init__(self, emit: Callable[[Exchange], None], start: ObserverStart = ObserverStart()) -> None:
         self._emit = emit
-        self._request_left = start.request_left
-        self._request_head = start.request_head
-        self._response_left = start.response_left
-        self._response_head = start.response_head
-        self._waiting: deque[_PendingRequest] = deque()
+        self._requests = _Frames(start.request_left, start.request_head, self._request)
+        self._responses = _Frames(start.response_left, start.response_head, self._response)
+        self._waiting: deque[tuple[int, Exchange]] = deque()  # requests, with their correlation ids
         self._rewritten: tuple[tuple[str, str], ...] = ()
         self._current: Exchange | None = None  # whose response may still be rewritten
         self._stopped = start.tokens
@@ -138,47 +150,13 @@ class Observer:
 
     def from_client(self, chunk: Buffer, now: float) -> None:
         """Observe what the client has sent."""
-        if self._stopped:
-            return
-        at, end = self._request_left, len(chunk)
-        if at >= end:
-            self._request_left = at - end
-            return
-        data: Buffer = chunk
-        if self._request_head:
-            data = self._request_head + bytes(chunk[at:])
-            at, end = 0, len(data)
-            self._request_head = b""
-        while at < end:
-            after = self._request(data, at, end, now)
-            if after is None:
-                self._request_head = bytes(data[at:end])
-                self._request_left = 0
-                return
-            at = after
-        self._request_left = at - end
+        if not self._stopped:
+            self._requests.feed(chunk, now)
 
     def from_upstream(self, chunk: Buffer, now: float) -> None:
         """Observe what the broker has sent."""
-        if self._stopped:
-            return
-        at, end = self._response_left, len(chunk)
-        if at >= end:
-            self._response_left = at - end
-            return
-        data: Buffer = chunk
-        if self._response_head:
-            data = self._response_head + bytes(chunk[at:])
-            at, end = 0, len(data)
-            self._response_head = b""
-        while at < end:
-            after = self._response(data, at, end, now)
-            if after is None:
-                self._response_head = bytes(data[at:end])
-                self._response_left = 0
-                return
-            at = after
-        self._response_left = at - end
+        if not self._stopped:
+            self._responses.feed(chunk, now)
 
     def wrap_localise(self, localise: Localise) -> Localise:
         """Return the same function, which also notes the addresses for the exchange whose response is rewritten."""
@@ -224,9 +202,10 @@ class Observer:
         if key == ApiKey.SASL_HANDSHAKE and version == 0:
             self._stopped = True  # tokens without headers follow: the observer stops
             return end
-        self._waiting.append(_PendingRequest(now, key, version, correlation_id, size, group))
+        exchange = Exchange(now, key, version, self.client_id, self.software, size, group=group)
+        self._waiting.append((correlation_id, exchange))
         if len(self._waiting) > _MOST_WAITING:
-            self._emit_unanswered(self._waiting.popleft())
+            self._emit_unanswered()
         return after
 
     def _response(self, data: Buffer, at: int, end: int, now: float) -> int | None:
@@ -240,17 +219,21 @@ class Observer:
         wanted = min(after, at + _RESPONSE_HEAD + _ERROR_WITHIN)
         if end < wanted:
             return None
-        waiting = self._find(correlation_id)
+        exchange = self._find(correlation_id)
         self.flush()
-        if waiting is not None:
+        if exchange is not None:
             head = bytes(data[at + _RESPONSE_HEAD : min(after, end, at + _RESPONSE_HEAD + LONGEST)])
-            error = error_code(waiting.key, waiting.version, head)
-            seconds = max(0.0, now - waiting.at)
             metadata = b""
-            if waiting.key == ApiKey.METADATA and self._asks_too_often(waiting.at) and after <= end:
+            if exchange.key == ApiKey.METADATA and self._asks_too_often(exchange.at) and after <= end:
                 metadata = self._metadata(data, at, after, now)
             self._rewritten = ()  # of a response that took longer than its exchange
-            self._current = self._exchange(waiting, size, seconds, error, metadata)
+            self._current = replace(
+                exchange,
+                response_size=size,
+                seconds=max(0.0, now - exchange.at),
+                error=error_code(exchange.key, exchange.version, head),
+                metadata=metadata,
+            )
         return after
 
     def _asks_too_often(self, now: float) -> bool:
@@ -264,39 +247,21 @@ class Observer:
         self._metadata_at = now
         return bytes(data[at + _RESPONSE_HEAD : after])
 
-    def _find(self, correlation_id: int) -> _PendingRequest | None:
+    def _find(self, correlation_id: int) -> Exchange | None:
         """Return the request that this response answers; None: it answers kproxy, or an earlier request.
 
         A broker answers in order, so the requests before it have no response (acks=0, or kproxy has answered).
         """
-        for position, request in enumerate(self._waiting):
-            if request.correlation_id == correlation_id:
+        for position, (waiting_id, _) in enumerate(self._waiting):
+            if waiting_id == correlation_id:
                 for _ in range(position):
-                    self._emit_unanswered(self._waiting.popleft())
-                return self._waiting.popleft()
+                    self._emit_unanswered()
+                return self._waiting.popleft()[1]
         return None
 
-    def _emit_unanswered(self, waiting: _PendingRequest) -> None:
+    def _emit_unanswered(self) -> None:
         self.flush()
-        self._emit(self._exchange(waiting, 0, None, None))
-
-    def _exchange(
-        self, waiting: _PendingRequest, size: int, seconds: float | None, error: int | None, metadata: bytes = b""
-    ) -> Exchange:
-        return Exchange(
-            waiting.at,
-            waiting.key,
-            waiting.version,
-            self.client_id,
-            self.software,
-            waiting.size,
-            size,
-            seconds,
-            error,
-            (),
-            waiting.group,
-            metadata,
-        )
+        self._emit(self._waiting.popleft()[1])
 
 
 @cache

@@ -94,7 +94,7 @@ def test_a_node_whose_port_is_a_connection_s_says_so(caplog: pytest.LogCaptureFi
         assert one.port == before
         await door.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
 
 
 def test_ports_next_to_a_port_of_the_system_cause_no_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,12 +102,12 @@ def test_ports_next_to_a_port_of_the_system_cause_no_warning(caplog: pytest.LogC
 
     async def scenario(selector: RelaySelector) -> None:
         door = Doorway(selector, "nowhere.invalid:1")
-        with taken(door.gateway.topology.first + 1):
+        with taken(door.gateway.topology.ports.first + 1):
             door.learn((1, "nowhere.invalid:1"))
         assert [r.levelname for r in caplog.records if "instead of" in r.getMessage()] == ["INFO"]
         await door.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
 
 
 @linux
@@ -122,7 +122,7 @@ def test_a_listen_port_that_is_a_connection_s_says_so() -> None:
             " choose another with --listen HOST:PORT"
         )
 
-    in_loop(scenario)
+    in_loop(scenario)()
 
 
 @linux

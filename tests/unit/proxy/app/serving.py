@@ -33,7 +33,7 @@ def served(file: Path, scenario: Callable[[App], Awaitable[None]]) -> None:
         app = App(source.read()[0], selector, ConnectionLimit(), None, source)
         assert await app.run(errand) == 0
 
-    in_loop(run)
+    in_loop(run)()
 
 
 def client_of(running: App, name: str, node: int | None = None) -> socket.socket:

@@ -55,7 +55,7 @@ def serve(config: Config, scenario: Callable[[App], Awaitable[None]]) -> None:
     async def main(selector: RelaySelector) -> None:
         assert await App(config, selector, ConnectionLimit()).run(errand) == 0
 
-    in_loop(main)
+    in_loop(main)()
 
 
 def naming(peer: Peer, behave: FakeBroker) -> None:
@@ -120,7 +120,7 @@ def test_what_to_do_next_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
         async def main(selector: RelaySelector) -> None:
             assert await App(config, selector, ConnectionLimit(), typed).run(errand) == 0
 
-        in_loop(main)
+        in_loop(main)()
     line = "to find out why: kproxy doctor -b x"
     assert said() == [f"cluster dark: {line}", f"cluster lost: {line}"]
 

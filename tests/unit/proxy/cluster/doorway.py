@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import logging
 import os
 import socket
@@ -14,6 +16,7 @@ from typing import Any
 from kproxy.base.address import Address
 from kproxy.base.repeats import RepeatFilter
 from kproxy.config import ClusterConfig
+from kproxy.config.values import PortRange
 from kproxy.protocol.rewrite.endpoints import Endpoint, Endpoints, ListenersPending, NodeKind
 from kproxy.proxy.cluster.allsessions import AllSessions
 from kproxy.proxy.cluster.connectionslots import ConnectionLimit
@@ -24,6 +27,7 @@ from kproxy.proxy.cluster.tasks import SupervisedTaskGroup
 from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.selector import RelaySelector
+from tests.harness.process import free_window
 
 API_VERSIONS = b"\0\0\0\x0d\0\x12\0\0\0\0\0\x01\0\x03raw"
 METADATA = b"\0\0\0\x11\0\x03\0\x01\0\0\0\x02\0\x03raw\0\0\0\0"
@@ -91,11 +95,40 @@ def localised(gateway: Gateway, host: str, endpoints: Endpoints) -> Sequence[Add
             list(not_yet.steps)
 
 
-def in_loop(scenario: Callable[[RelaySelector], Coroutine[Any, Any, None]]) -> None:
-    """Run it on a loop with the data plane's selector."""
-    selector = RelaySelector()
-    with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
-        runner.run(scenario(selector))
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on a loop with the data plane's selector, which it is given if its first argument is `selector`."""
+    wants_selector = next(iter(inspect.signature(test).parameters), "") == "selector"
+
+    def run(*args: Any, **kwargs: Any) -> None:
+        selector = RelaySelector()
+        with asyncio.Runner(loop_factory=lambda: RelayLoop(selector)) as runner:
+            runner.run(test(*(selector,) * wants_selector, *args, **kwargs))
+
+    return shown_without_first(run, test) if wants_selector else functools.wraps(test)(run)
+
+
+def shown_without_first(run: Callable[..., None], test: Callable[..., Any]) -> Callable[..., None]:
+    """Let pytest take `run` for `test` without its first argument, which `run` adds."""
+    functools.update_wrapper(run, test)
+    signature = inspect.signature(test)
+    _, *parameters = signature.parameters.values()
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def alone(**options: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test with a gateway whose broker is nowhere, which is the test's first argument."""
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        async def run(selector: RelaySelector, *args: Any, **kwargs: Any) -> None:
+            first = free_window(40)
+            door = Doorway(selector, "nowhere.invalid:1", **{"node_ports": PortRange(first, first + 39), **options})
+            test(door, *args, **kwargs)
+            await door.close()
+
+        return shown_without_first(in_loop(run), test)
+
+    return decorated
 
 
 async def until(reached: Callable[[], Any], what: str) -> Any:

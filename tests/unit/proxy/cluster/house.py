@@ -23,7 +23,7 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import RelaySelector
 from tests.harness.tls import connected
-from tests.unit.proxy.cluster.doorway import in_loop, until
+from tests.unit.proxy.cluster.doorway import in_loop, shown_without_first, until
 
 NODE = NodeKey(NodeKind.BROKER, 1)
 NOBODY = Address("kafka", 9092)
@@ -158,12 +158,14 @@ class House:
             assert cluster.held == 0
 
 
-def in_house(scenario: Callable[[House], Coroutine[Any, Any, None]]) -> None:
-    async def run(selector: RelaySelector) -> None:
+def in_house(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test with a process, which is its first argument."""
+
+    async def run(selector: RelaySelector, *args: Any, **kwargs: Any) -> None:
         house = House(selector)
         try:
-            await scenario(house)
+            await test(house, *args, **kwargs)
         finally:
             await house.close()
 
-    in_loop(run)
+    return shown_without_first(in_loop(run), test)

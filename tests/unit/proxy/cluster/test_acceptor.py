@@ -152,13 +152,11 @@ def defects(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("visit", BEFORE_A_SESSION.values(), ids=BEFORE_A_SESSION)
-def test_a_client_that_resets_before_its_session(visit: Visit, listen: str) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(silent) as broker:
-            async with opened(Doorway(selector, broker.address, listen=Address(listen, 0))) as door:
-                await holds_nothing_after(door, visit)
-
-    in_loop(scenario)
+@in_loop
+async def test_a_client_that_resets_before_its_session(selector: RelaySelector, visit: Visit, listen: str) -> None:
+    with Peer(silent) as broker:
+        async with opened(Doorway(selector, broker.address, listen=Address(listen, 0))) as door:
+            await holds_nothing_after(door, visit)
 
 
 def answering() -> FakeBroker:
@@ -185,32 +183,30 @@ def resetting_at_once(connection: socket.socket) -> None:
 
 @pytest.mark.parametrize("behave", [silent, closing, resetting, resetting_at_once])
 @pytest.mark.parametrize("visit", [while_dialling, with_the_words(API_VERSIONS)], ids=["later", "at once"])
-def test_a_client_and_a_broker_that_go(behave: Callable[[socket.socket], None], visit: Visit) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(behave) as broker:
-            async with opened(Doorway(selector, broker.address)) as door:
-                await holds_nothing_after(door, visit)
+@in_loop
+async def test_a_client_and_a_broker_that_go(
+    selector: RelaySelector, behave: Callable[[socket.socket], None], visit: Visit
+) -> None:
+    with Peer(behave) as broker:
+        async with opened(Doorway(selector, broker.address)) as door:
+            await holds_nothing_after(door, visit)
 
-    in_loop(scenario)
 
-
-def test_a_client_that_resets_its_session() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(answering()) as broker:
-            async with opened(Doorway(selector, broker.address)) as door:
-                await holds_nothing_after(door, in_the_session)
-
-    in_loop(scenario)
+@in_loop
+async def test_a_client_that_resets_its_session(selector: RelaySelector) -> None:
+    with Peer(answering()) as broker:
+        async with opened(Doorway(selector, broker.address)) as door:
+            await holds_nothing_after(door, in_the_session)
 
 
 @pytest.mark.parametrize("where", [black_hole, refused])
-def test_a_client_that_resets_while_kproxy_dials(where: Callable[[], contextlib.AbstractContextManager[str]]) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with where() as address:
-            async with opened(Doorway(selector, address)) as door:
-                await holds_nothing_after(door, while_dialling)
-
-    in_loop(scenario)
+@in_loop
+async def test_a_client_that_resets_while_kproxy_dials(
+    selector: RelaySelector, where: Callable[[], contextlib.AbstractContextManager[str]]
+) -> None:
+    with where() as address:
+        async with opened(Doorway(selector, address)) as door:
+            await holds_nothing_after(door, while_dialling)
 
 
 # TLS
@@ -265,31 +261,26 @@ HANDSHAKES = {
 
 
 @pytest.mark.parametrize("visit", HANDSHAKES.values(), ids=HANDSHAKES)
-def test_a_client_that_resets_its_handshake(visit: Visit, tmp_path: Path) -> None:
+@in_loop
+async def test_a_client_that_resets_its_handshake(selector: RelaySelector, visit: Visit, tmp_path: Path) -> None:
     cert, key = Authority(tmp_path).files("localhost")
-
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(answering()) as broker:
-            door = Doorway(selector, broker.address, client_tls_cert=cert, client_tls_key=key)
-            async with opened(door):
-                await holds_nothing_after(door, visit)
-
-    in_loop(scenario)
+    with Peer(answering()) as broker:
+        door = Doorway(selector, broker.address, client_tls_cert=cert, client_tls_key=key)
+        async with opened(door):
+            await holds_nothing_after(door, visit)
 
 
-def test_two_hundred_who_reset_lock_nobody_out() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(answering()) as broker:
-            async with opened(Doorway(selector, broker.address, max_connections=200)) as door:
-                for number in range(200):
-                    await list(BEFORE_A_SESSION.values())[3 + number % 6](door)
-                await until(lambda: not door.connection_limit.in_use, "all have gone")
-                client = door.connect()
-                client.send(API_VERSIONS)
-                await until(lambda: door.gateway.slots.sessions == 1, "a real client has its session")
-                client.close()
-
-    in_loop(scenario)
+@in_loop
+async def test_two_hundred_who_reset_lock_nobody_out(selector: RelaySelector) -> None:
+    with Peer(answering()) as broker:
+        async with opened(Doorway(selector, broker.address, max_connections=200)) as door:
+            for number in range(200):
+                await list(BEFORE_A_SESSION.values())[3 + number % 6](door)
+            await until(lambda: not door.connection_limit.in_use, "all have gone")
+            client = door.connect()
+            client.send(API_VERSIONS)
+            await until(lambda: door.gateway.slots.sessions == 1, "a real client has its session")
+            client.close()
 
 
 # Those who say nothing
@@ -301,105 +292,98 @@ def spoken(door: Doorway, node: int | None = None) -> socket.socket:
     return client
 
 
-def test_silent_connections_yield_to_new_ones_oldest_first() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(silent) as broker:
-            async with opened(Doorway(selector, broker.address, max_connections=3)) as door:
-                crowd = [door.connect() for _ in range(10)]
-                await until(lambda: sum(map(is_closed, crowd)) == 7, "the oldest have given way")
-                assert not any(is_closed(client) for client in crowd[7:])
-                assert door.gateway.slots.full_reason() == ""
-                clients = []
-                for number in range(1, 4):
-                    clients.append(spoken(door))
-                    await until(lambda number=number: door.gateway.slots.sessions == number, "a client has its session")
-                assert all(is_closed(client) for client in crowd)
-                assert "3 connections, the limit of --max-connections" in door.gateway.slots.full_reason()
-                for client in (*crowd, *clients):
-                    client.close()
-                await until(lambda: not door.gateway.slots.full_reason(), "there are places again")
-
-    in_loop(scenario)
+@in_loop
+async def test_silent_connections_yield_to_new_ones_oldest_first(selector: RelaySelector) -> None:
+    with Peer(silent) as broker:
+        async with opened(Doorway(selector, broker.address, max_connections=3)) as door:
+            crowd = [door.connect() for _ in range(10)]
+            await until(lambda: sum(map(is_closed, crowd)) == 7, "the oldest have given way")
+            assert not any(is_closed(client) for client in crowd[7:])
+            assert door.gateway.slots.full_reason() == ""
+            clients = []
+            for number in range(1, 4):
+                clients.append(spoken(door))
+                await until(lambda number=number: door.gateway.slots.sessions == number, "a client has its session")
+            assert all(is_closed(client) for client in crowd)
+            assert "3 connections, the limit of --max-connections" in door.gateway.slots.full_reason()
+            for client in (*crowd, *clients):
+                client.close()
+            await until(lambda: not door.gateway.slots.full_reason(), "there are places again")
 
 
-def test_silent_connections_yield_to_clients_of_another_cluster() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
-        with Peer(silent) as broker:
-            async with (
-                opened(Doorway(selector, broker.address, connection_limit)) as one,
-                opened(Doorway(selector, broker.address, connection_limit)) as other,
-            ):
-                crowd = [one.connect() for _ in range(6)]
-                await until(lambda: sum(map(is_closed, crowd)) == 2, "the oldest have given way")
-                clients = [spoken(other) for _ in range(4)]
-                await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
-                assert connection_limit.in_use == 4
-                assert other.gateway.slots.full_reason() == one.gateway.slots.full_reason() != ""
-                for client in (*crowd, *clients):
-                    client.close()
-
-    in_loop(scenario)
+@in_loop
+async def test_silent_connections_yield_to_clients_of_another_cluster(selector: RelaySelector) -> None:
+    connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
+    with Peer(silent) as broker:
+        async with (
+            opened(Doorway(selector, broker.address, connection_limit)) as one,
+            opened(Doorway(selector, broker.address, connection_limit)) as other,
+        ):
+            crowd = [one.connect() for _ in range(6)]
+            await until(lambda: sum(map(is_closed, crowd)) == 2, "the oldest have given way")
+            clients = [spoken(other) for _ in range(4)]
+            await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
+            assert connection_limit.in_use == 4
+            assert other.gateway.slots.full_reason() == one.gateway.slots.full_reason() != ""
+            for client in (*crowd, *clients):
+                client.close()
 
 
-def test_clients_waiting_for_a_node_yield_to_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_clients_waiting_for_a_node_yield_to_another_cluster(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
-
-    async def scenario(selector: RelaySelector) -> None:
-        connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
-        with Peer(silent) as broker, refused() as nobody:
-            async with (
-                opened(Doorway(selector, nobody, connection_limit)) as one,
-                opened(Doorway(selector, broker.address, connection_limit, connect_timeout=LONG)) as other,
-            ):
-                one.gateway.dialer._outages.begin(None).since -= 100
-                crowd = [spoken(one) for _ in range(4)]
-                await until(lambda: connection_limit.in_use == len(connection_limit.evictable) == 4, "they are kept")
-                clients = [spoken(other) for _ in range(4)]
-                await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
-                await until(lambda: all(map(is_closed, crowd)), "they have given way")
-                assert connection_limit.in_use == 4
-                assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
-                for client in (*crowd, *clients):
-                    client.close()
-
-    in_loop(scenario)
+    connection_limit = ConnectionLimit(128 + 2 + 4 * 2)  # two listeners
+    with Peer(silent) as broker, refused() as nobody:
+        async with (
+            opened(Doorway(selector, nobody, connection_limit)) as one,
+            opened(Doorway(selector, broker.address, connection_limit, connect_timeout=LONG)) as other,
+        ):
+            one.gateway.dialer._outages.begin(None).since -= 100
+            crowd = [spoken(one) for _ in range(4)]
+            await until(lambda: connection_limit.in_use == len(connection_limit.evictable) == 4, "they are kept")
+            clients = [spoken(other) for _ in range(4)]
+            await until(lambda: other.gateway.slots.sessions == 4, "the clients have their sessions")
+            await until(lambda: all(map(is_closed, crowd)), "they have given way")
+            assert connection_limit.in_use == 4
+            assert one.metrics.refusals["default", "client", "too-many-connections"] == 4
+            for client in (*crowd, *clients):
+                client.close()
 
 
-def test_clients_waiting_for_a_node_yield_to_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_clients_waiting_for_a_node_yield_to_another_node(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pendingconnections, "_LONGEST_WAIT", 60.0)
-
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(silent) as broker, refused() as nobody:
-            async with opened(Doorway(selector, nobody, max_connections=3, connect_timeout=LONG)) as door:
-                door.learn((1, broker.address), (2, nobody))
-                door.gateway.dialer._outages.begin(NodeKey(NodeKind.BROKER, 2)).since -= 100
-                crowd = [spoken(door, 2) for _ in range(3)]
-                await until(lambda: len(door.connection_limit.evictable) == 3, "they are kept")
-                clients = [spoken(door, 1) for _ in range(2)]
-                await until(lambda: sum(map(is_closed, crowd)) == 2, "two have given way")
-                assert door.gateway.slots.sessions == 3
-                for client in (*crowd, *clients):
-                    client.close()
-
-    in_loop(scenario)
+    with Peer(silent) as broker, refused() as nobody:
+        async with opened(Doorway(selector, nobody, max_connections=3, connect_timeout=LONG)) as door:
+            door.learn((1, broker.address), (2, nobody))
+            door.gateway.dialer._outages.begin(NodeKey(NodeKind.BROKER, 2)).since -= 100
+            crowd = [spoken(door, 2) for _ in range(3)]
+            await until(lambda: len(door.connection_limit.evictable) == 3, "they are kept")
+            clients = [spoken(door, 1) for _ in range(2)]
+            await until(lambda: sum(map(is_closed, crowd)) == 2, "two have given way")
+            assert door.gateway.slots.sessions == 3
+            for client in (*crowd, *clients):
+                client.close()
 
 
-def test_silence_has_a_limit_while_places_are_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_silence_has_a_limit_while_places_are_scarce(
+    selector: RelaySelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connectionslots, "_SILENCE", 0.02)
-
-    async def scenario(selector: RelaySelector) -> None:
-        with Peer(silent) as broker:
-            async with opened(Doorway(selector, broker.address, max_connections=5)) as door:
-                crowd = [door.connect() for _ in range(4)]
-                await until(lambda: any(map(is_closed, crowd)), "one had to go")
-                # Now there are places enough.
-                await until(lambda: door.connection_limit.in_use == 3, "and only one")
-                assert [is_closed(client) for client in crowd] == [True, False, False, False]
-                for client in crowd:
-                    client.close()
-
-    in_loop(scenario)
+    with Peer(silent) as broker:
+        async with opened(Doorway(selector, broker.address, max_connections=5)) as door:
+            crowd = [door.connect() for _ in range(4)]
+            await until(lambda: any(map(is_closed, crowd)), "one had to go")
+            # Now there are places enough.
+            await until(lambda: door.connection_limit.in_use == 3, "and only one")
+            assert [is_closed(client) for client in crowd] == [True, False, False, False]
+            for client in crowd:
+                client.close()
 
 
 # The log
@@ -437,7 +421,7 @@ def test_a_client_does_not_fill_the_log(kind: str, tmp_path: Path, caplog: pytes
                     client.close()
 
     with Lines() as log:
-        in_loop(scenario)
+        in_loop(scenario)()
         assert len([text for text in caplog.messages if words in text]) == 20
         assert len([text for text in log.texts if words in text]) == 1
         log.once.write_suppressed(at_the_end=True)

@@ -103,8 +103,9 @@ class Client:
 
 
 @pytest.mark.parametrize(("state", "event", "after"), rows())
-def test_each_row_of_the_table(
-    state: str, event: str, after: str, monkeypatch: pytest.MonkeyPatch, authority: Authority
+@in_house
+async def test_each_row_of_the_table(
+    house: House, state: str, event: str, after: str, monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
     if event == "timeout":
         monkeypatch.setattr(connectionslots, "_SILENCE", SOON)
@@ -114,31 +115,27 @@ def test_each_row_of_the_table(
     options: dict[str, Path] = {}
     if state == "handshaking":
         options["client_tls_cert"], options["client_tls_key"] = authority.files("localhost")
-
-    async def scenario(house: House) -> None:
-        cluster = house.cluster(switches=True, max_connections=1, **options)  # type: ignore[arg-type]
-        client = Client(cluster)
-        connection = await client.reach(state, SOON if event == "timeout" else LONG)
-        await client.suffer(event, connection)
-        wanted = ConnectionState[after.upper()]
-        if after == state:
-            await asyncio.sleep(2 * SOON if event == "timeout" else SOON / 5)
-            assert connection.state is wanted
-            assert cluster.held == 1
-        else:
-            await until(lambda: connection.state is wanted, f"{state}, {event}: {after}, not {connection.state}")
-        if wanted is ConnectionState.CLOSED:
-            assert connection.sock.fileno() == -1
-            assert cluster.held == 0
-            assert not cluster.slots._limit.evictable
-            assert cluster.sessions._pending._dial_queue.in_use == 0
-        if event == "hold":
-            cluster.sessions.unit().release_writes()  # type: ignore[union-attr]
-        client.refused = True
-        client.go.set()
-        connection.close()
-
-    in_house(scenario)
+    cluster = house.cluster(switches=True, max_connections=1, **options)  # type: ignore[arg-type]
+    client = Client(cluster)
+    connection = await client.reach(state, SOON if event == "timeout" else LONG)
+    await client.suffer(event, connection)
+    wanted = ConnectionState[after.upper()]
+    if after == state:
+        await asyncio.sleep(2 * SOON if event == "timeout" else SOON / 5)
+        assert connection.state is wanted
+        assert cluster.held == 1
+    else:
+        await until(lambda: connection.state is wanted, f"{state}, {event}: {after}, not {connection.state}")
+    if wanted is ConnectionState.CLOSED:
+        assert connection.sock.fileno() == -1
+        assert cluster.held == 0
+        assert not cluster.slots._limit.evictable
+        assert cluster.sessions._pending._dial_queue.in_use == 0
+    if event == "hold":
+        cluster.sessions.unit().release_writes()  # type: ignore[union-attr]
+    client.refused = True
+    client.go.set()
+    connection.close()
 
 
 def test_the_table_has_each_state_and_event() -> None:
@@ -148,16 +145,14 @@ def test_the_table_has_each_state_and_event() -> None:
     assert len(table) == 35
 
 
-def test_closing_twice_frees_one_slot() -> None:
-    async def scenario(house: House) -> None:
-        cluster = house.cluster()
-        client, connection = cluster.accept()
-        other, _ = cluster.accept()
-        for _ in range(2):
-            connection.close()
-        assert cluster.held == 1
-        await client.ended()
-        assert other.has_heard_nothing()
-        cluster.slots._connections.copy().pop().close()
-
-    in_house(scenario)
+@in_house
+async def test_closing_twice_frees_one_slot(house: House) -> None:
+    cluster = house.cluster()
+    client, connection = cluster.accept()
+    other, _ = cluster.accept()
+    for _ in range(2):
+        connection.close()
+    assert cluster.held == 1
+    await client.ended()
+    assert other.has_heard_nothing()
+    cluster.slots._connections.copy().pop().close()

@@ -64,40 +64,37 @@ async def forwarded(selector: RelaySelector, serve: Serve | None, **options: Any
             server.close()
 
 
-def test_bytes_and_ends_pass_in_both_directions() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo) as there:
-            reader, writer = await there.connect()
-            sent = os.urandom(3_000_000)
-            writer.write(sent)
-            writer.write_eof()
-            assert await reader.read() == sent + b"that was all", "the server has heard the end, and could still speak"
-            writer.close()
-            await there.all_gone()
-            (shown,) = report(there.doorway.gateway).forwards
-            assert (shown.problem, shown.connections, shown.accepted) == (None, 0, 1)
-
-    in_loop(scenario)
+@in_loop
+async def test_bytes_and_ends_pass_in_both_directions(selector: RelaySelector) -> None:
+    async with forwarded(selector, echo) as there:
+        reader, writer = await there.connect()
+        sent = os.urandom(3_000_000)
+        writer.write(sent)
+        writer.write_eof()
+        assert await reader.read() == sent + b"that was all", "the server has heard the end, and could still speak"
+        writer.close()
+        await there.all_gone()
+        (shown,) = report(there.doorway.gateway).forwards
+        assert (shown.problem, shown.connections, shown.accepted) == (None, 0, 1)
 
 
-def test_a_server_may_speak_first() -> None:
+@in_loop
+async def test_a_server_may_speak_first(selector: RelaySelector) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 ready")
         await writer.drain()
         await reader.read()
         writer.close()
 
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, greet) as there:
-            reader, writer = await there.connect()
-            assert await reader.readexactly(9) == b"220 ready"
-            writer.close()
-            await there.all_gone()
-
-    in_loop(scenario)
+    async with forwarded(selector, greet) as there:
+        reader, writer = await there.connect()
+        assert await reader.readexactly(9) == b"220 ready"
+        writer.close()
+        await there.all_gone()
 
 
-def test_many_at_once_do_not_mix() -> None:
+@in_loop
+async def test_many_at_once_do_not_mix(selector: RelaySelector) -> None:
     async def one(there: Forwarded, number: int) -> None:
         reader, writer = await there.connect()
         for _ in range(20):
@@ -105,12 +102,9 @@ def test_many_at_once_do_not_mix() -> None:
             assert await reader.readline() == b"%d\n" % number
         writer.close()
 
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo) as there:
-            await asyncio.gather(*(one(there, number) for number in range(50)))
-            await there.all_gone()
-
-    in_loop(scenario)
+    async with forwarded(selector, echo) as there:
+        await asyncio.gather(*(one(there, number) for number in range(50)))
+        await there.all_gone()
 
 
 def test_nobody_is_there() -> None:
@@ -126,40 +120,39 @@ def test_nobody_is_there() -> None:
             assert "refused" in shown.problem
 
     with Lines() as log:
-        in_loop(scenario)
+        in_loop(scenario)()
     assert len([one for one in log.texts if "cannot reach its target" in one]) == 1, "said once, not for each client"
 
 
 @pytest.mark.parametrize("who", ["client", "server"])
 @pytest.mark.parametrize("how", ["reset", "close"])
-def test_a_side_that_breaks_off_ends_the_other(who: str, how: str) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        served: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+@in_loop
+async def test_a_side_that_breaks_off_ends_the_other(selector: RelaySelector, who: str, how: str) -> None:
+    served: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await served.put((reader, writer))
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await served.put((reader, writer))
 
-        async with forwarded(selector, serve) as there:
-            client = await there.connect()
-            client[1].write(b"x")
-            server = await served.get()
-            assert await server[0].read(1) == b"x"
-            (_, leaves), (stays, writer) = (client, server) if who == "client" else (server, client)
-            if how == "reset":
-                sock = leaves.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                leaves.transport.abort()
-            else:
-                leaves.close()
-            with contextlib.suppress(ConnectionError):
-                assert await stays.read() == b""
-            writer.close()
-            await there.all_gone()
-
-    in_loop(scenario)
+    async with forwarded(selector, serve) as there:
+        client = await there.connect()
+        client[1].write(b"x")
+        server = await served.get()
+        assert await server[0].read(1) == b"x"
+        (_, leaves), (stays, writer) = (client, server) if who == "client" else (server, client)
+        if how == "reset":
+            sock = leaves.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            leaves.transport.abort()
+        else:
+            leaves.close()
+        with contextlib.suppress(ConnectionError):
+            assert await stays.read() == b""
+        writer.close()
+        await there.all_gone()
 
 
-def test_a_side_that_does_not_read_costs_little() -> None:
+@in_loop
+async def test_a_side_that_does_not_read_costs_little(selector: RelaySelector) -> None:
     """The other one waits."""
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -170,19 +163,15 @@ def test_a_side_that_does_not_read_costs_little() -> None:
                 await writer.drain()
 
     passed = [0]
-
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, flood) as there:
-            sock = socket.create_connection((there.forward.listen.host, there.forward.listen.port))
-            before = -1
-            while passed[0] != before or not before:
-                before = passed[0]
-                await asyncio.sleep(0.3)
-            assert before < 64 * 1024 * 1024, "what the system keeps, and a few chunks"
-            reset(sock)
-            await there.all_gone()
-
-    in_loop(scenario)
+    async with forwarded(selector, flood) as there:
+        sock = socket.create_connection((there.forward.listen.host, there.forward.listen.port))
+        before = -1
+        while passed[0] != before or not before:
+            before = passed[0]
+            await asyncio.sleep(0.3)
+        assert before < 64 * 1024 * 1024, "what the system keeps, and a few chunks"
+        reset(sock)
+        await there.all_gone()
 
 
 def test_no_place_is_left(caplog: pytest.LogCaptureFixture) -> None:
@@ -201,50 +190,43 @@ def test_no_place_is_left(caplog: pytest.LogCaptureFixture) -> None:
                 writer.close()
             await there.all_gone()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert "no room for a connection" in caplog.text
 
 
-def test_a_forward_to_itself_is_no_loop() -> None:
+@in_loop
+async def test_a_forward_to_itself_is_no_loop(selector: RelaySelector) -> None:
     """The name resolves to the port itself, which no check of the configuration can see."""
-
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo) as there:
-            there.forward.to = Address("127.0.0.1", there.forward.listen.port)
-            reader, writer = await there.connect()
-            assert await reader.read() == b""
-            writer.close()
-            await there.all_gone()
-            assert there.forward.accepted == 1
-            assert "kproxy" in there.forward.problem
-
-    in_loop(scenario)
+    async with forwarded(selector, echo) as there:
+        there.forward.to = Address("127.0.0.1", there.forward.listen.port)
+        reader, writer = await there.connect()
+        assert await reader.read() == b""
+        writer.close()
+        await there.all_gone()
+        assert there.forward.accepted == 1
+        assert "kproxy" in there.forward.problem
 
 
-def test_the_port_is_taken() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            files = len(os.listdir("/proc/self/fd"))
-            ends = Address("a", 1)
-            with pytest.raises(ConfigError, match=f"--forward {port}=a:1: the port is taken"):
-                Doorway(selector, NOBODY, forward=(Forward(None, 0, ends), Forward(None, port, ends)))
-            assert len(os.listdir("/proc/self/fd")) == files, "nothing is left open"
-
-    in_loop(scenario)
+@in_loop
+async def test_the_port_is_taken(selector: RelaySelector) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        files = len(os.listdir("/proc/self/fd"))
+        ends = Address("a", 1)
+        with pytest.raises(ConfigError, match=f"--forward {port}=a:1: the port is taken"):
+            Doorway(selector, NOBODY, forward=(Forward(None, 0, ends), Forward(None, port, ends)))
+        assert len(os.listdir("/proc/self/fd")) == files, "nothing is left open"
 
 
-def test_the_end_of_a_cluster_is_the_end_of_its_connections() -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        async with forwarded(selector, echo) as there:
-            reader, writer = await there.connect()
-            writer.write(b"x")
-            assert await reader.read(1) == b"x"
-            there.doorway.gateway.end(0.01)
-            assert await reader.read() == b""
-            writer.close()
-            await until(lambda: not there.forward.open, "no connection is open")
-            with pytest.raises(ConnectionRefusedError):
-                await there.connect()
-
-    in_loop(scenario)
+@in_loop
+async def test_the_end_of_a_cluster_is_the_end_of_its_connections(selector: RelaySelector) -> None:
+    async with forwarded(selector, echo) as there:
+        reader, writer = await there.connect()
+        writer.write(b"x")
+        assert await reader.read(1) == b"x"
+        there.doorway.gateway.end(0.01)
+        assert await reader.read() == b""
+        writer.close()
+        await until(lambda: not there.forward.open, "no connection is open")
+        with pytest.raises(ConnectionRefusedError):
+            await there.connect()

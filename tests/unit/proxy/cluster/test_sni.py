@@ -89,63 +89,56 @@ def test_a_name_for_nodes_reads_its_own_print(text: str) -> None:
     assert str(Sni.parse(text)) == text
 
 
-def test_clients_are_led_by_name(authority: Authority) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        asked = Asked(selector, authority)
-        assert await asked.led("b1.kafka.example") == broker(1)
-        assert await asked.led("B20.KAFKA.example") == broker(20)
-        assert await asked.led("kafka.example") is None, "the bootstrap server"
-        assert await asked.led(None) is None, "no name at all"
-        assert await asked.led("b7.kafka.example") is None, "a bootstrap server tells it which there are"
-        labels = {node for _, node in asked.door.metrics.nodes} | {node for _, node, *_ in asked.door.metrics.dials}
-        assert "7" not in labels, "no label comes from a client"
-        await until(lambda: asked.sessions() == (0, 0), "they are over")
-        assert asked.counted == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 0)]
-        await asked.door.close()
-
-    in_loop(scenario)
+@in_loop
+async def test_clients_are_led_by_name(selector: RelaySelector, authority: Authority) -> None:
+    asked = Asked(selector, authority)
+    assert await asked.led("b1.kafka.example") == broker(1)
+    assert await asked.led("B20.KAFKA.example") == broker(20)
+    assert await asked.led("kafka.example") is None, "the bootstrap server"
+    assert await asked.led(None) is None, "no name at all"
+    assert await asked.led("b7.kafka.example") is None, "a bootstrap server tells it which there are"
+    labels = {node for _, node in asked.door.metrics.nodes} | {node for _, node, *_ in asked.door.metrics.dials}
+    assert "7" not in labels, "no label comes from a client"
+    await until(lambda: asked.sessions() == (0, 0), "they are over")
+    assert asked.counted == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 0)]
+    await asked.door.close()
 
 
-def test_nobody_is_led_by_name_before_the_nodes_are_known(authority: Authority) -> None:
+@in_loop
+async def test_nobody_is_led_by_name_before_the_nodes_are_known(selector: RelaySelector, authority: Authority) -> None:
     """Else a client that comes right after a start would have a bootstrap server in place of its node."""
-
-    async def scenario(selector: RelaySelector) -> None:
-        asked = Asked(selector, authority)
-        reach = asked.door.gateway.dialer
-        reach.bootstrap_asked.clear()
-        async with asyncio.TaskGroup() as tasks:
-            led = tasks.create_task(asked.led("b7.kafka.example"))
-            await until(lambda: asked.door.gateway.slots.sessions == 1, "it has come")
-            await asyncio.sleep(0.05)
-            assert asked.keys == []
-            asked.door.learn((7, "kafka-7:9092"))
-            reach.bootstrap_asked.set()
-        assert led.result() == broker(7)
-        await asked.door.close()
-
-    in_loop(scenario)
+    asked = Asked(selector, authority)
+    reach = asked.door.gateway.dialer
+    reach.bootstrap_asked.clear()
+    async with asyncio.TaskGroup() as tasks:
+        led = tasks.create_task(asked.led("b7.kafka.example"))
+        await until(lambda: asked.door.gateway.slots.sessions == 1, "it has come")
+        await asyncio.sleep(0.05)
+        assert asked.keys == []
+        asked.door.learn((7, "kafka-7:9092"))
+        reach.bootstrap_asked.set()
+    assert led.result() == broker(7)
+    await asked.door.close()
 
 
-def test_clients_are_told_names_at_one_port(authority: Authority) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        asked = Asked(selector, authority)
-        gateway = asked.door.gateway
-        named = Endpoints(
-            (Endpoint(NodeKind.BROKER, 20, Address("kafka-20", 9092)), Endpoint(NodeKind.BROKER, 1, Address("x", 1)))
-        )
-        told = tuple(Address(f"b{number}.kafka.example", gateway.listen.port) for number in (20, 1))
-        assert gateway.localise("127.0.0.1", named) == told
-        shown = report(gateway)
-        assert [node.local for node in shown.nodes] == [str(one) for one in reversed(told)]
-        assert all(node.bound for node in shown.nodes)
-        assert len(gateway._listeners.bound) == 1, "one port for all"
-        assert asked.door.metrics.listeners_bound == {"default": 1}
-        list(gateway.bind_missing())
-        list(gateway.retire())
-        assert len(gateway._listeners.bound) == 1
-        await asked.door.close()
-
-    in_loop(scenario)
+@in_loop
+async def test_clients_are_told_names_at_one_port(selector: RelaySelector, authority: Authority) -> None:
+    asked = Asked(selector, authority)
+    gateway = asked.door.gateway
+    named = Endpoints(
+        (Endpoint(NodeKind.BROKER, 20, Address("kafka-20", 9092)), Endpoint(NodeKind.BROKER, 1, Address("x", 1)))
+    )
+    told = tuple(Address(f"b{number}.kafka.example", gateway.listen.port) for number in (20, 1))
+    assert gateway.localise("127.0.0.1", named) == told
+    shown = report(gateway)
+    assert [node.local for node in shown.nodes] == [str(one) for one in reversed(told)]
+    assert all(node.bound for node in shown.nodes)
+    assert len(gateway._listeners.bound) == 1, "one port for all"
+    assert asked.door.metrics.listeners_bound == {"default": 1}
+    list(gateway.bind_missing())
+    list(gateway.retire())
+    assert len(gateway._listeners.bound) == 1
+    await asked.door.close()
 
 
 def test_a_published_port(authority: Authority) -> None:
@@ -184,22 +177,20 @@ def test_a_certificate_for_which_clients_need_one(tmp_path: Path, caplog: pytest
     assert "kafka.example, and not for b1.kafka.example" in caplog.text
 
 
-def test_names_that_are_not_text_end_only_the_handshake(authority: Authority) -> None:
-    async def scenario(selector: RelaySelector) -> None:
-        asked = Asked(selector, authority)
-        to, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = authority.client_context()
-        context.check_hostname = False
-        client = context.wrap_bio(back, to, server_hostname="b1.kafka.example")
-        with pytest.raises(ssl.SSLWantReadError):
-            client.do_handshake()
-        hello = to.read()
-        for changed in (b"b1.kafka\xff\xfeexample", b"b1.kafka\0example\0", b"................"):
-            reader, writer = await asyncio.open_connection("127.0.0.1", asked.door.gateway.listen.port)
-            writer.write(hello.replace(b"b1.kafka.example", changed))
-            await reader.read(5)
-            writer.close()
-        assert await asked.led("b1.kafka.example") == broker(1)
-        await asked.door.close()
-
-    in_loop(scenario)
+@in_loop
+async def test_names_that_are_not_text_end_only_the_handshake(selector: RelaySelector, authority: Authority) -> None:
+    asked = Asked(selector, authority)
+    to, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = authority.client_context()
+    context.check_hostname = False
+    client = context.wrap_bio(back, to, server_hostname="b1.kafka.example")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = to.read()
+    for changed in (b"b1.kafka\xff\xfeexample", b"b1.kafka\0example\0", b"................"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", asked.door.gateway.listen.port)
+        writer.write(hello.replace(b"b1.kafka.example", changed))
+        await reader.read(5)
+        writer.close()
+    assert await asked.led("b1.kafka.example") == broker(1)
+    await asked.door.close()

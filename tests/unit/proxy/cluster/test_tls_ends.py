@@ -132,7 +132,7 @@ def test_an_end_is_nobody_s_fault(
                 client.close()
                 await door.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -161,6 +161,6 @@ def test_a_record_that_cannot_be_decrypted_is_its_sender_s_fault(
                 client.close()
                 await door.close()
 
-    in_loop(scenario)
+    in_loop(scenario)()
     (message,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert message.startswith("closed a connection to the bootstrap server: TLS: ")

@@ -20,7 +20,7 @@ from tests.harness.clusters.switchable import NAME, Switchable, listening
 from tests.harness.compiled import replaces_a_method
 from tests.harness.process import wait_until
 from tests.unit.kafka_frames import request, response, string
-from tests.unit.proxy.relay.talking import receive
+from tests.unit.proxy.relay.talking import passes, receive
 
 FETCH_REQUEST = request(ApiKey.FETCH, 4, 8, bytes(50))
 FETCHED = response(ApiKey.FETCH, 4, struct.pack(">ii", 0, 0), 8)
@@ -87,10 +87,8 @@ def test_a_hold_without_writes_settles_at_once_and_reads_pass(lab: Lab) -> None:
     assert receive(broker, len(FETCH_REQUEST)) == FETCH_REQUEST
     lab.hold()
     assert lab.settled.wait(30), "an unanswered Fetch is no write"
-    broker.sendall(FETCHED)
-    assert receive(client, len(FETCHED)) == FETCHED
-    client.sendall(FETCH_REQUEST)
-    assert receive(broker, len(FETCH_REQUEST)) == FETCH_REQUEST
+    passes(broker, client, FETCHED)
+    passes(client, broker, FETCH_REQUEST)
     assert lab.writes == WriteStatus(0, 0, ())
 
 
@@ -184,8 +182,7 @@ def test_whose_first_write_was_refused_is_not_in_doubt(lab: Lab, monkeypatch: py
             assert receive(broker, len(produce(1))) == produce(1)
             partition = struct.pack(">iihqqq", 1, 0, 6, -1, -1, -1)  # NOT_LEADER_OR_FOLLOWER
             refused = response(ApiKey.PRODUCE, 7, struct.pack(">i", 1) + string("t") + partition + bytes(4), 1)
-            broker.sendall(refused)
-            assert receive(client, len(refused)) == refused
+            passes(broker, client, refused)
             assert broker.recv(1) == b"", "the second one has not followed"
         lab.wait(lambda writes: writes == WriteStatus(), "nobody is in doubt")
 
@@ -274,8 +271,7 @@ def test_a_write_from_before_switching_was_possible_counts(plain_lab: Lab) -> No
     lab.hold()
     lab.wait(lambda writes: writes.unanswered == 1, "it is under way")
     client.sendall(produce(2))
-    broker.sendall(produced(1))
-    assert receive(client, len(produced(1))) == produced(1)
+    passes(broker, client, produced(1))
     with contextlib.suppress(ConnectionResetError):  # what it has said last was not read
         assert client.recv(1) == b"", "the next one was not passed on: it comes on a connection that is noted"
     assert receive_all(broker) == b""
@@ -308,8 +304,7 @@ def test_clients_renegotiate_when_switching_becomes_possible(plain_lab: Lab) -> 
     lab.kproxy.begin_to_switch()
     assert idle.recv(1) == b""
     answer = response(ApiKey.FETCH, 13, bytes(20), 1)
-    broker.sendall(answer)
-    assert receive(client, len(answer)) == answer
+    passes(broker, client, answer)
     assert client.recv(1) == b""
     again, _ = lab.connect(fetch)
     assert again.recv(1) == b""
@@ -323,8 +318,7 @@ def test_a_pending_answer_is_no_doubt_when_switching_begins(plain_lab: Lab, monk
     looks = itertools.count()
     client, broker = lab.connect(FETCH_REQUEST)
     receive(broker, len(FETCH_REQUEST))
-    broker.sendall(FETCHED)
-    assert receive(client, len(FETCHED)) == FETCHED
+    passes(broker, client, FETCHED)
     monkeypatch.setattr(Side, "unacked_bytes", property(lambda _: 60 if next(looks) < 5 else 0))
     lab.kproxy.begin_to_switch()
     assert client.recv(1) == b""

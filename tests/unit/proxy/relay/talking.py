@@ -22,7 +22,7 @@ from kproxy.proxy.relay.loop import RelayLoop
 from kproxy.proxy.relay.pump import Pump
 from kproxy.proxy.relay.selector import PortablePoller, RelaySelector
 from kproxy.proxy.relay.session import Session
-from tests.harness.tls import connected
+from tests.harness.tls import connected, in_thread
 
 FETCH_V4 = 1 << 16 | 4
 METADATA_V1 = 3 << 16 | 1
@@ -122,6 +122,13 @@ def receive(sock: socket.socket, count: int) -> bytes:
         assert more, f"the connection ended after {len(data)} of {count} bytes"
         data += more
     return bytes(data)
+
+
+def passes(source: socket.socket, sink: socket.socket, sent: bytes, received: bytes = b"") -> None:
+    """Send bytes at one end of a session, and receive them at the other; or `received`, with what was sent before."""
+    sending = in_thread(lambda: source.sendall(sent))
+    assert receive(sink, len(received or sent)) == (received or sent)
+    sending.join(30)
 
 
 @pytest.fixture(params=["fast", "portable"])

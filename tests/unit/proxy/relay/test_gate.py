@@ -17,7 +17,7 @@ from kproxy.protocol.wire.api import ApiKey
 from kproxy.proxy.relay.pump import CHUNK
 from kproxy.proxy.relay.selector import PortablePoller
 from tests.unit.kafka_frames import CHUNKINGS, Talk, chunks, frame, request, response, string
-from tests.unit.proxy.relay.talking import FETCH_V4, Relay, receive, relay
+from tests.unit.proxy.relay.talking import FETCH_V4, Relay, passes, receive, relay
 from tests.unit.proxy.relay.talking import request as short_request
 from tests.unit.proxy.relay.talking import response as short_response
 
@@ -167,8 +167,7 @@ class Gated:
 def test_a_session_waits_once_between_login_and_first_request(relay: Relay) -> None:
     gate = Gated(relay)
     client, broker = gate.client, gate.broker
-    client.sendall(HANDSHAKE_1)
-    assert receive(broker, len(HANDSHAKE_1)) == HANDSHAKE_1
+    passes(client, broker, HANDSHAKE_1)
     assert not gate.held.is_set()
     first = short_request(FETCH_V4, 8, b"first")
     client.sendall(AUTHENTICATE + first)
@@ -182,8 +181,7 @@ def test_a_session_waits_once_between_login_and_first_request(relay: Relay) -> N
     relay.call(gate.session.release)
     assert receive(broker, len(first)) == first
     second = short_request(FETCH_V4, 9)
-    client.sendall(second)
-    assert receive(broker, len(second)) == second
+    passes(client, broker, second)
 
 
 def test_who_asks_at_once_asks_behind_the_login(relay: Relay) -> None:
@@ -213,11 +211,8 @@ def test_a_client_that_is_held_is_not_read(relay: Relay) -> None:
     assert sent < len(everything)
     assert relay.call(lambda: gate.session.conversation.buffered) <= CHUNK
     gate.client.settimeout(30)
-    rest = threading.Thread(target=gate.client.sendall, args=(everything[sent:],))
-    rest.start()
     relay.call(gate.session.release)
-    assert receive(gate.broker, len(everything)) == everything
-    rest.join(30)
+    passes(gate.client, gate.broker, everything[sent:], everything)
 
 
 def test_a_held_client_that_half_closes_still_gets_its_answer(relay: Relay) -> None:

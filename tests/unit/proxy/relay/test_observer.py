@@ -164,5 +164,5 @@ def test_garbage(said: list[bytes], answered: list[bytes]) -> None:
     for piece in answered:
         observer.from_upstream(piece, 1.5)
     observer.flush()
-    assert len(observer._request_head) <= HEAD
-    assert len(observer._response_head) <= HEAD
+    assert len(observer._requests._head) <= HEAD
+    assert len(observer._responses._head) <= HEAD

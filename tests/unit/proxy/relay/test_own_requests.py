@@ -14,7 +14,7 @@ from kproxy.proxy.metrics import Metrics
 from kproxy.proxy.relay.calls import Calls
 from kproxy.proxy.relay.conversation import Conversation
 from tests.unit.kafka_frames import CHUNKINGS, chunks
-from tests.unit.proxy.relay.talking import FETCH_V4, Relay, receive, relay, request, response
+from tests.unit.proxy.relay.talking import FETCH_V4, Relay, passes, receive, relay, request, response
 
 __all__ = ["relay"]
 
@@ -129,8 +129,7 @@ def test_requests_wait_while_kproxy_asks(relay: Relay) -> None:
     assert receive(broker, len(second)) == second
     broker.sendall(response(2, b"two"))
     assert receive(client, 11) == response(2, b"two")
-    client.sendall(request(FETCH_V4, 3))
-    assert receive(broker, len(request(FETCH_V4, 3))) == request(FETCH_V4, 3)
+    passes(client, broker, request(FETCH_V4, 3))
 
 
 def test_a_client_that_leaves_while_kproxy_asks(relay: Relay) -> None:

@@ -19,6 +19,7 @@ from tests.unit.proxy.relay.talking import (
     METADATA_V1,
     Relay,
     metadata_body,
+    passes,
     pending,
     receive,
     relay,
@@ -34,8 +35,7 @@ __all__ = ["relay"]
 def test_a_request_passes_and_its_response_is_rewritten(relay: Relay) -> None:
     client, broker, _ = relay.connect()
     sent = request(METADATA_V1, 5, struct.pack(">i", 0))
-    client.sendall(sent)
-    assert receive(broker, len(sent)) == sent
+    passes(client, broker, sent)
     broker.sendall(response(5, metadata_body("unreachable.internal")))
     expected = response(5, struct.pack(">iih", 1, 7, 9) + b"127.0.0.1" + struct.pack(">ihii", 19093, -1, 7, 0))
     assert receive(client, len(expected)) == expected
@@ -59,14 +59,10 @@ def test_a_client_that_stops_reading_later_gets_every_byte(relay: Relay) -> None
     # The others do not notice.
     client2, broker2, _ = relay.connect()
     ping = request(METADATA_V1, 2, struct.pack(">i", 0))
-    client2.sendall(ping)
-    assert receive(broker2, len(ping)) == ping
+    passes(client2, broker2, ping)
 
     broker.settimeout(30)
-    rest = threading.Thread(target=broker.sendall, args=(frame[at:],))
-    rest.start()
-    assert receive(client, len(frame)) == frame
-    rest.join(30)
+    passes(broker, client, frame[at:], frame)
 
 
 def test_a_broker_that_reads_nothing_stops_the_client(relay: Relay) -> None:
@@ -80,10 +76,7 @@ def test_a_broker_that_reads_nothing_stops_the_client(relay: Relay) -> None:
     assert at < len(frame)
     assert relay.call(lambda: pending(session)) <= CHUNK
     client.settimeout(30)
-    rest = threading.Thread(target=client.sendall, args=(frame[at:],))
-    rest.start()
-    assert receive(broker, len(frame)) == frame
-    rest.join(30)
+    passes(client, broker, frame[at:], frame)
 
 
 def test_many_stalled_clients_hold_one_chunk_each_at_most(relay: Relay) -> None:
@@ -109,10 +102,7 @@ def test_many_stalled_clients_hold_one_chunk_each_at_most(relay: Relay) -> None:
     assert held <= len(ends) * CHUNK
     for at, (client, broker, _) in enumerate(ends):
         broker.settimeout(30)
-        rest = threading.Thread(target=broker.sendall, args=(frame[sent[at] :],))
-        rest.start()
-        assert receive(client, len(frame)) == frame
-        rest.join(30)
+        passes(broker, client, frame[sent[at] :], frame)
 
 
 def test_a_broker_may_answer_after_the_clients_half_close(relay: Relay) -> None:
@@ -136,10 +126,8 @@ def test_a_half_close_without_pending_responses_ends_the_session(relay: Relay) -
     client, broker, session = relay.connect()
     for correlation_id in (1, 2):
         asked, answer = request(FETCH_V4, correlation_id), response(correlation_id, b"records")
-        client.sendall(asked)
-        assert receive(broker, len(asked)) == asked
-        broker.sendall(answer)
-        assert receive(client, len(answer)) == answer
+        passes(client, broker, asked)
+        passes(broker, client, answer)
     unanswered = request(PRODUCE_V3, 3, struct.pack(">hhi", -1, 0, 1000))  # acks=0
     client.sendall(unanswered)
     client.shutdown(socket.SHUT_WR)
@@ -202,8 +190,7 @@ def test_a_broker_that_dies_ends_only_its_clients_connections(relay: Relay) -> N
     assert isinstance(relay.end_of(session), OSError)
     assert session.ended_by == "upstream"
     sent = request(FETCH_V4, 9)
-    other_client.sendall(sent)
-    assert receive(other_broker, len(sent)) == sent
+    passes(other_client, other_broker, sent)
 
 
 def test_a_hang_up_while_the_other_side_is_slow_does_not_spin(relay: Relay) -> None:
@@ -249,8 +236,7 @@ def test_bytes_that_are_not_kafka_end_one_session_with_its_error(relay: Relay) -
     assert error.reason == "client-speaks-http"
     assert session.ended_by == "client"
     sent = request(FETCH_V4, 9)
-    other_client.sendall(sent)
-    assert receive(other_broker, len(sent)) == sent
+    passes(other_client, other_broker, sent)
 
 
 def test_a_response_that_cannot_be_rewritten_is_not_passed_on(relay: Relay) -> None:
@@ -276,11 +262,8 @@ def test_drain_closes_idle_sessions_and_lets_busy_ones_finish(relay: Relay) -> N
     assert idle_client.recv(1) == b""
     assert not relay.ended[busy].done()
     frame = response(1, bytes(2 * 1024 * 1024))
-    sender = threading.Thread(target=broker.sendall, args=(frame,))
-    sender.start()
-    assert receive(client, len(frame)) == frame
+    passes(broker, client, frame)
     assert client.recv(1) == b""
-    sender.join(30)
     assert relay.end_of(busy) is None
 
 
@@ -289,8 +272,7 @@ def test_a_drain_waits_until_a_slow_client_has_everything(relay: Relay) -> None:
     answers, body = 0, bytes(64 * 1024)
     while not relay.call(lambda: pending(session)):
         sent = request(FETCH_V4, answers)
-        client.sendall(sent)
-        assert receive(broker, len(sent)) == sent
+        passes(client, broker, sent)
         broker.sendall(response(answers, body))
         answers += 1
         while relay.call(lambda: session.conversation.in_flight and not pending(session)):
@@ -349,8 +331,7 @@ def test_a_client_that_ignores_kproxys_answers_is_not_read(relay: Relay) -> None
     assert [number for _, number, _ in struct.iter_unpack(">ii12s", answers)] == list(range(count))
     rest.join(30)
     sent = request(FETCH_V4, 8)
-    client.sendall(sent)
-    assert receive(broker, len(sent)) == sent
+    passes(client, broker, sent)
 
 
 def test_answers_of_kproxy_and_broker_keep_their_order(relay: Relay) -> None:
@@ -468,5 +449,4 @@ def test_a_defect_in_a_send_ends_one_session_only(relay: Relay, caplog: pytest.L
     client.sendall(request(FETCH_V4, 1))
     assert isinstance(relay.end_of(session), RuntimeError)
     assert "defect in the data plane" in caplog.text
-    other.sendall(request(FETCH_V4, 2))
-    assert receive(broker, len(request(FETCH_V4, 2))) == request(FETCH_V4, 2)
+    passes(other, broker, request(FETCH_V4, 2))

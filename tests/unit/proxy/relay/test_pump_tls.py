@@ -21,6 +21,7 @@ from tests.unit.proxy.relay.talking import (
     METADATA_V1,
     Relay,
     metadata_body,
+    passes,
     pending,
     receive,
     request,
@@ -68,8 +69,7 @@ def test_requests_pass_and_responses_are_rewritten(relay: Relay) -> None:
     client, broker, _ = relay.connect()
     for number in range(1000):
         sent = request(METADATA_V1, number, struct.pack(">i", 0))
-        client.sendall(sent)
-        assert receive(broker, len(sent)) == sent
+        passes(client, broker, sent)
         broker.sendall(response(number, metadata_body("unreachable.internal")))
         expected = response(
             number, struct.pack(">iih", 1, 7, 9) + b"127.0.0.1" + struct.pack(">ihii", LOCAL.port, -1, 7, 0)
@@ -171,10 +171,8 @@ def test_drain(relay: Relay) -> None:
     receive(broker, 16)
     relay.call(session.drain)
     frame = response(1, bytes(2 * MB))
-    thread = in_thread(lambda: broker.sendall(frame))
-    assert receive(client, len(frame)) == frame
+    passes(broker, client, frame)
     assert client.recv(1) == b""
-    thread.join(30)
     assert relay.end_of(session) is None
 
 

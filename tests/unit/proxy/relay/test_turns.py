@@ -20,7 +20,7 @@ from kproxy.protocol.wire.primitives import uvarint
 from kproxy.proxy.relay.guard import _GuardedResponse
 from kproxy.proxy.relay.observer import Exchange
 from tests.unit.kafka_frames import asked, chunks, frame
-from tests.unit.proxy.relay.talking import LOCAL, Relay, receive, relay, request, response
+from tests.unit.proxy.relay.talking import LOCAL, Relay, passes, receive, relay, request, response
 
 __all__ = ["relay"]
 
@@ -199,10 +199,8 @@ def test_other_sessions_go_on_while_nodes_get_their_listeners(relay: Relay) -> N
     broker.sendall(few + behind)
     assert begun.wait(30)
     sent, answer = request(FETCH_V4, 1), response(1, b"to the other one")
-    other.sendall(sent)
-    assert receive(others_broker, len(sent)) == sent
-    others_broker.sendall(answer)
-    assert receive(other, len(answer)) == answer
+    passes(other, others_broker, sent)
+    passes(others_broker, other, answer)
     answered.set()
     local = response(7, coordinators(3, 3, LOCAL.host.encode(), LOCAL.port))
     assert receive(client, len(local) + len(behind)) == local + behind
@@ -230,6 +228,7 @@ def test_a_session_that_closes_takes_no_more_steps(relay: Relay) -> None:
     assert begun.wait(30)
     relay.call(session.close)
     relay.ended.clear()
+    relay.sessions.clear()
     del session
     assert ended.wait(30)
     assert client.recv(1) == b""
@@ -241,11 +240,7 @@ def test_a_long_response_arrives_whole_and_what_stands_behind_it(relay: Relay) -
     relay.call(partial(session.observe, seen.append))
     client.sendall(request(FIND_COORDINATOR_V4, 7) + request(FETCH_V4, 8))
     behind = response(8, b"behind it" * 20_000)
-    sending = threading.Thread(target=broker.sendall, args=(RESPONSE + behind,))
-    sending.start()
-    assert receive(client, len(REWRITTEN)) == REWRITTEN
-    assert receive(client, len(behind)) == behind
-    sending.join()
+    passes(broker, client, RESPONSE + behind, REWRITTEN + behind)
     assert [exchange.api for exchange in seen] == ["FindCoordinator", "Fetch"]
     assert not session.closed
 
@@ -268,10 +263,8 @@ def test_other_sessions_go_on_meanwhile(relay: Relay, monkeypatch: pytest.Monkey
     receive(broker, 4)
     sending = threading.Thread(target=broker.sendall, args=(RESPONSE,))
     sending.start()
-    other.sendall(sent)
-    assert receive(others_broker, len(sent)) == sent
-    others_broker.sendall(answer)
-    assert receive(other, len(answer)) == answer
+    passes(other, others_broker, sent)
+    passes(others_broker, other, answer)
     assert receive(client, len(REWRITTEN)) == REWRITTEN
     sending.join()
     assert turns > 10
@@ -281,11 +274,8 @@ def test_a_drain_waits_for_a_long_response(relay: Relay) -> None:
     client, broker, session = relay.connect()
     client.sendall(request(FIND_COORDINATOR_V4, 7))
     receive(broker, 16)
-    sending = threading.Thread(target=broker.sendall, args=(RESPONSE,))
-    sending.start()
     relay.call(session.drain)
-    assert receive(client, len(REWRITTEN)) == REWRITTEN
-    sending.join()
+    passes(broker, client, RESPONSE, REWRITTEN)
     assert relay.end_of(session) is None
     assert client.recv(1) == b""
 

@@ -61,7 +61,7 @@ class ConsumeResult:
     rate: float
 
 
-def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
+def fail_directly(bootstrap: str) -> DirectFailure | None:
     """Try to create the topic without kproxy; return None if that works, which would end the story."""
     errors: list[KafkaError] = []
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "error_cb": errors.append}
@@ -69,7 +69,7 @@ def fail_directly(bootstrap: str, seconds: int = 3) -> DirectFailure | None:
     started = time.monotonic()
     try:
         brokers = len(client.list_topics(timeout=_TIMEOUT_S).brokers)
-        _create(client, seconds)
+        _create(client, 3)
     except KafkaException as error:
         took = time.monotonic() - started
         client.poll(0)
@@ -135,15 +135,8 @@ def produce(bootstrap: str, single: int, records: int) -> ProduceResult:
 
 def consume(bootstrap: str, records: int) -> ConsumeResult:
     """Read the topic to its end as a group, and check that each number came exactly once."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-        },
-        logger=_silent,
-    )
+    config = {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.partition.eof": True}
+    consumer = Consumer({**config, "auto.offset.reset": "earliest"}, logger=_silent)
     seen: list[str] = []
     ended: set[int | None] = set()
     started = first = latest = last_received = time.monotonic()

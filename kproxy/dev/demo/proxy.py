@@ -24,7 +24,7 @@ _POLL_S = 0.05
 
 
 class ProxyProcess:
-    """One `kproxy run` as a child process; a context manager that stops it."""
+    """One `kproxy run` as a child process."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.listen, self.admin = _addresses()
@@ -78,11 +78,7 @@ class ProxyProcess:
         """Wait until the process ends by itself, and raise UpstreamError then."""
         while True:
             self.check()
-            if self._process is not None:
-                try:
-                    self._process.wait(1)
-                except subprocess.TimeoutExpired:
-                    continue
+            time.sleep(1)
 
     def stop(self, timeout: float = 15) -> None:
         """End the process cleanly, or by SIGKILL if that takes more than `timeout` seconds."""
@@ -93,14 +89,7 @@ class ProxyProcess:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            self._process = None
         self._watchdog.close()
-
-    def __enter__(self) -> ProxyProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _is_ready(self) -> bool:
         try:

@@ -27,20 +27,21 @@ from kproxy.net.blocking import resolve
 if TYPE_CHECKING:
     from kproxy.dev.demo.proxy import ProxyProcess
 
+_BROKERS = 3
 _RECORDS = 5000
 _SINGLES = 100
 _LOOKUP_S = 5.0
 
 
-def run_demo(*, once: bool, brokers: int = 3, version: str = DEFAULT_VERSION, console: Console | None = None) -> int:
+def run_demo(*, once: bool) -> int:
     """Tell the story; then, unless `once`, keep everything running until Ctrl-C.
 
     Returns the exit code: 0 at the end, 1 if something in the story failed (with a message), 130 if Ctrl-C came before
     its end. Raises ConfigError if Java, Maven or the demo's client is missing. No process is left running in any case.
     """
-    _check(version)
-    screen = Screen(console or Console(highlight=False))
-    story = _Story(screen, brokers, version)
+    _check()
+    screen = Screen(Console(highlight=False))
+    story = _Story(screen)
     with terminated_like_ctrl_c():
         try:
             story.tell()
@@ -59,13 +60,13 @@ def run_demo(*, once: bool, brokers: int = 3, version: str = DEFAULT_VERSION, co
             story.close()
 
 
-def _check(version: str) -> None:
+def _check() -> None:
     """Before anything is fetched or started. Raises ConfigError with all that is missing."""
     problems: list[str] = []
     if importlib.util.find_spec("confluent_kafka") is None:
         problems.append(f"the demo needs the client confluent-kafka: {install_command('confluent-kafka')}")
     try:
-        jars.check_requirements(version)
+        jars.check_requirements()
     except ConfigError as error:
         problems += error.problems
     if problems:
@@ -75,12 +76,10 @@ def _check(version: str) -> None:
 class _Story:
     """The parts of the story, in order, and what must be stopped after it."""
 
-    def __init__(self, screen: Screen, brokers: int, version: str) -> None:
+    def __init__(self, screen: Screen) -> None:
         self.complete = False
         self._screen = screen
-        self._version = version
-        self._replicas = min(3, brokers)
-        self._cluster = DevCluster(brokers, version=version, progress=screen.progress)
+        self._cluster = DevCluster(_BROKERS, progress=screen.progress)
         self._proxy: ProxyProcess | None = None
 
     def tell(self) -> None:
@@ -117,7 +116,7 @@ class _Story:
 
     def _start_cluster(self) -> None:
         screen = self._screen
-        screen.step(f"A real cluster: Apache Kafka {self._version}, on this machine")
+        screen.step(f"A real cluster: Apache Kafka {DEFAULT_VERSION}, on this machine")
         started = time.monotonic()
         with screen.waiting("looking for Java and Kafka"):
             self._cluster.start()
@@ -166,8 +165,8 @@ class _Story:
         screen, bootstrap = self._screen, str(proxy.listen)
         screen.step(f"The same client, with bootstrap.servers={bootstrap}")
         with screen.waiting("creating a topic"):
-            client.create_topic(bootstrap, self._replicas)
-        screen.good(f"created topic 'demo': {client.PARTITIONS} partitions, {self._replicas} replicas each")
+            client.create_topic(bootstrap, _BROKERS)
+        screen.good(f"created topic 'demo': {client.PARTITIONS} partitions, {_BROKERS} replicas each")
         with screen.waiting("producing"):
             produced = client.produce(bootstrap, _SINGLES, _RECORDS)
         median = format_duration(produced.one_by_one)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -121,10 +120,6 @@ class Clusters:
         if key in self._exploring:
             self._exploring[key].cancel()
         self._exploring[key] = gateway.tasks.create_task(self._explore(gateway, upstream))
-
-    def add_own_sockets(self, sockets: Iterable[socket.socket]) -> None:
-        """Never dial these sockets, on which the process listens for something else than clients."""
-        self.own_addresses.add(sockets)
 
     def gateway(self, name: str) -> Gateway | None:
         """Return the gateway of the cluster with this name, if it is served."""

@@ -181,7 +181,7 @@ class App:
                     may_switch=lambda: self._switching is not None,
                 )
                 admin = await start_admin(self._config.admin, pages, self._admin_tls)
-                clusters.add_own_sockets(admin.sockets)
+                clusters.own_addresses.add(admin.sockets)
             log.info("kproxy %s", __version__)
             for gateway in clusters.gateways:
                 clusters.start(gateway)

@@ -583,7 +583,7 @@ def test_the_demo_says_what_it_needs_before_it_starts_anything(
     assert "Java 17, Maven and the Python package confluent-kafka" in " ".join(capsys.readouterr().out.split())
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "confluent" in name else find_spec(name))
-    monkeypatch.setattr(story.jars, "check_requirements", lambda version: None)
+    monkeypatch.setattr(story.jars, "check_requirements", lambda: None)
     assert invoke(["demo"]) == 2
     assert capsys.readouterr().err == (
         f"kproxy: the demo needs the client confluent-kafka: {install_command('confluent-kafka')}\n"

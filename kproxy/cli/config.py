@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kproxy.cli.findings import format_option, print_findings
-from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, servers_argument
+from kproxy.cli.flags import ConfiguredCommand, given_options, servers_argument
 from kproxy.cli.group import kproxy
 
 
@@ -76,8 +76,7 @@ def show(servers: tuple[str, ...], **values: object) -> int:
     from kproxy.config import read
     from kproxy.config.presentation import show as show_config
 
-    file, flags = given_options(values)
-    add_servers(flags, servers)
+    file, flags = given_options(values, servers)
     loaded = read(flags, os.environ, file)
     click.echo(show_config(loaded.config, loaded.origins), nl=False)
     return 0

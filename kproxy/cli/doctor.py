@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, servers_argument
+from kproxy.cli.flags import ConfiguredCommand, given_options, servers_argument
 from kproxy.cli.group import kproxy, needs_unix
 
 # A client's own limits are longer; here, a cluster that drops packets must be recognised within seconds.
@@ -48,8 +48,7 @@ def doctor(
     could be checked.
     """
     needs_unix(click.get_current_context())
-    file, flags = given_options(values)
-    add_servers(flags, servers)
+    file, flags = given_options(values, servers)
     from kproxy.config.commandline import CommandLine
     from kproxy.inspect.doctor.client_versions import ClientVersion
     from kproxy.inspect.doctor.examiner import ExtraChecks

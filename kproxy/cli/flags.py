@@ -149,8 +149,11 @@ def _options(setting: Setting, default_text: str | None) -> list[click.Parameter
     return options
 
 
-def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, object]]:
-    """Return the file and the flags that were given, as `kproxy.config.load` takes them."""
+def given_options(values: Mapping[str, object], servers: Sequence[str] = ()) -> tuple[Path | None, dict[str, object]]:
+    """Return the file and the flags that were given, as `kproxy.config.load` takes them.
+
+    `servers` count as `-b`. Raises UsageError if they are given twice, or are no servers.
+    """
     flags: dict[str, object] = {}
     for name, value in values.items():
         if name == _FILE or value is None or value == () or (name.endswith(_OFF) and not value):
@@ -161,6 +164,8 @@ def given_options(values: Mapping[str, object]) -> tuple[Path | None, dict[str, 
                 flag = "--" + name.replace("_", "-")
                 raise click.UsageError(f"{flag} is given together with the flag that turns it off")
         flags[name] = value
+    if servers:
+        _add_servers(flags, servers)
     file = values.get(_FILE)
     return (file if isinstance(file, Path) else None), flags
 
@@ -176,14 +181,11 @@ def is_connection_option(setting: Setting) -> bool:
 
 
 def servers_argument(command: Command) -> Command:
-    """Add the argument `[HOST:PORT[,...]]...`, for `add_servers`."""
+    """Add the argument `[HOST:PORT[,...]]...`, for `given_options`."""
     return click.argument("servers", nargs=-1, metavar="[HOST:PORT[,...]]")(command)
 
 
-def add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
-    """Put the arguments into the flags, as `-b` does. Raises UsageError if they are given twice, or are no servers."""
-    if not servers:
-        return
+def _add_servers(flags: dict[str, object], servers: Sequence[str]) -> None:
     if "bootstrap_servers" in flags:
         raise click.UsageError("the bootstrap servers are given twice: HOST:PORT and -b")
     for word in servers:

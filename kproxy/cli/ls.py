@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.admin_access import ca_option, trusting_context, without_scheme
-from kproxy.cli.flags import ConfiguredCommand, add_servers, given_options, is_connection_option, servers_argument
+from kproxy.cli.flags import ConfiguredCommand, given_options, is_connection_option, servers_argument
 from kproxy.cli.group import kproxy, show_tracebacks
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def ls(
         raise click.UsageError("--through is for --compare")
     if compare and (groups or listeners or partitions):
         raise click.UsageError("--compare shows neither groups nor listeners nor each partition")
-    file, flags = given_options(values)
-    add_servers(flags, servers)
+    file, flags = given_options(values, servers)
     assert isinstance(ctx.command, ConfiguredCommand)
     environment = dict(os.environ)
     https = _take_https(flags, environment)

@@ -9,7 +9,6 @@ import click
 from kproxy.cli.flags import (
     BeforeCommand,
     ConfiguredCommand,
-    add_servers,
     given_options,
     is_connection_option,
     servers_argument,
@@ -39,8 +38,7 @@ def run(ctx: click.Context, /, servers: tuple[str, ...], **values: object) -> in
     from kproxy.config import load
     from kproxy.config.commandline import option_words
 
-    file, flags = given_options(values)
-    add_servers(flags, servers)
+    file, flags = given_options(values, servers)
     config = load(flags, os.environ, file)
     show_tracebacks(ctx, config)
     from kproxy.proxy.app.main import run as run_app
@@ -84,8 +82,7 @@ def exec_(
     needs_unix(ctx)
     from kproxy.config import load
 
-    file, flags = given_options(values)
-    add_servers(flags, servers)
+    file, flags = given_options(values, servers)
     assert isinstance(ctx.command, ConfiguredCommand)
     config = load(flags, os.environ, file, ctx.command.defaults)
     show_tracebacks(ctx, config)

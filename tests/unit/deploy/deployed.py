@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from kproxy.base.address import Address
-from kproxy.cli.flags import add_servers, given_options
+from kproxy.cli.flags import given_options
 from kproxy.cli.group import kproxy
 from kproxy.config import Config, load
 
@@ -42,8 +42,8 @@ def run_config(
     command = kproxy.get_command(click.Context(kproxy), words[0])
     assert command is not None
     with command.make_context(words[0], list(words[1:])) as context:
-        file, flags = given_options({name: value for name, value in context.params.items() if name not in NO_OPTIONS})
-        add_servers(flags, context.params["servers"])
+        options = {name: value for name, value in context.params.items() if name not in NO_OPTIONS}
+        file, flags = given_options(options, context.params["servers"])
     here = {CONTAINER_FILE: IMAGE_FILE, **(files or {})}
     if "client_config" in flags:
         flags["client_config"] = str(here.get(str(flags["client_config"]), flags["client_config"]))

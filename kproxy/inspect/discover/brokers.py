@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind, parse_endpoints
+from kproxy.advice.lint.endpoint import HostKind, ListenerEndpoint, host_kind
+from kproxy.advice.lint.model import BrokerConfig, ImageFamily
+from kproxy.advice.lint.source import SourceFile, SourceLocation
 from kproxy.base.address import Address
 from kproxy.inspect.discover.results import ClusterCandidate
 
@@ -56,20 +58,23 @@ def broker_from_properties(
     name: str, settings: Mapping[str, str], published: Sequence[ContainerPort], address: str = ""
 ) -> ContainerBroker | None:
     """Return a broker from its properties; None if it has no listener for clients."""
-    listens, advertises = (
-        _endpoints(settings.get("listeners", "")),
-        _endpoints(settings.get("advertised.listeners", "")),
-    )
-    controllers = {item.strip().upper() for item in settings.get("controller.listener.names", "").split(",")}
-    all_endpoints = {**listens, **advertises}
-    ports = {name: endpoint.port for name, endpoint in all_endpoints.items() if endpoint.port is not None}
-    ports |= {name: endpoint.port for name, endpoint in listens.items() if endpoint.port is not None}
-    ports = {name: port for name, port in ports.items() if name not in controllers}
-    if not ports:
+    settings = {"listeners": settings.get("advertised.listeners", ""), **settings}
+    if not settings["listeners"]:
         return None
-    pairs = (item.partition(":") for item in settings.get("listener.security.protocol.map", "").split(","))
-    protocols = {name.strip().upper(): protocol.strip().upper() for name, sign, protocol in pairs if sign}
-    return ContainerBroker(name, ports, advertises, protocols, published, address)
+    location = SourceLocation(SourceFile(name, ""), 0)
+    return broker_from_config(BrokerConfig(name, ImageFamily.PROPERTIES, location, {}, settings), published, address)
+
+
+def broker_from_config(
+    config: BrokerConfig, published: Sequence[ContainerPort], address: str = ""
+) -> ContainerBroker | None:
+    """Return a broker from its configuration; None if it has no listener for clients."""
+    advertised = {endpoint.name: endpoint for endpoint in config.client_endpoints}
+    ports = {endpoint.name: endpoint.port for endpoint in config.for_clients(config.listeners)}
+    ports |= {name: endpoint.port for name, endpoint in advertised.items() if name not in ports}
+    listens = {name: port for name, port in ports.items() if port is not None}
+    protocols = {name: config.protocol(name) for name in listens}
+    return ContainerBroker(config.name, listens, advertised, protocols, published, address) if listens else None
 
 
 def broker_with_port(name: str, published: Sequence[ContainerPort], address: str, port: int) -> ContainerBroker:
@@ -96,29 +101,18 @@ def cluster_candidate(description: str, brokers: Sequence[ContainerBroker]) -> C
     return ClusterCandidate(description, ("run", "-b", servers), tuple(notes))
 
 
-def _endpoints(text: str) -> dict[str, ListenerEndpoint]:
-    return {endpoint.name: endpoint for endpoint in parse_endpoints(text)[0]}
-
-
 def _best(broker: ContainerBroker) -> _ReachableAddress | None:
     """Return the address with which clients need no kproxy, else a published port, else the container's own address."""
     addresses = []
     for name, port in broker.listens.items():
-        protocol = broker.protocols.get(name, name if name in (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "")
-        advertised = broker.advertised_endpoint.get(name)
+        protocol, advertised = broker.protocols.get(name, ""), broker.advertised_endpoint.get(name)
         for published in broker.published:
             if published.private == port:
-                works_directly = (
-                    advertised is not None
-                    and host_kind(advertised.host) is HostKind.LOOPBACK
-                    and advertised.port == published.public
-                )
-                host = (
-                    _LOCAL
-                    if host_kind(published.host or "0.0.0.0") in (HostKind.WILDCARD, HostKind.LOOPBACK)
-                    else published.host
-                )
-                addresses.append(_ReachableAddress(Address(host, published.public), protocol, works_directly))
+                is_loopback = advertised is not None and advertised.kind is HostKind.LOOPBACK
+                works_directly = is_loopback and advertised is not None and advertised.port == published.public
+                is_local = host_kind(published.host or "0.0.0.0") in (HostKind.WILDCARD, HostKind.LOOPBACK)
+                public = Address(_LOCAL if is_local else published.host, published.public)
+                addresses.append(_ReachableAddress(public, protocol, works_directly))
     if not addresses and broker.address:
         addresses = [
             _ReachableAddress(Address(broker.address, port), broker.protocols.get(name, ""), works_directly=False)

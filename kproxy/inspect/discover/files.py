@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from kproxy.advice.lint import compose, properties
@@ -59,38 +60,23 @@ def _of_compose(source: SourceFile, directory: Path) -> Iterator[ClusterCandidat
         compose.add_services(YamlNode(source, roots[0]), variables, setup)
     except (OSError, UnreadableError, MalformedError):
         return  # `kproxy lint` says what is wrong with it
-    found_brokers = [container for broker in setup.brokers if (container := _broker(broker)) is not None]
-    name = one_line(Path(source.name).name, 70)
-    candidate = (
-        brokers.cluster_candidate(f"{name}: {', '.join(one.name for one in found_brokers)}", found_brokers)
-        if found_brokers
-        else None
-    )
-    if candidate is not None:
-        yield ClusterCandidate(
-            candidate.description,
-            candidate.words,
-            (*candidate.notes, "from the file; kproxy has not checked that it runs"),
-        )
+    found = [container for broker in setup.brokers if (container := _broker(broker)) is not None]
+    description = f"{one_line(Path(source.name).name, 70)}: {', '.join(broker.name for broker in found)}"
+    if (candidate := brokers.cluster_candidate(description, found)) is not None:
+        notes = (*candidate.notes, "from the file; kproxy has not checked that it runs")
+        yield replace(candidate, notes=notes)
 
 
 def _broker(broker: BrokerConfig) -> brokers.ContainerBroker | None:
     if broker.service is None or broker.family is ImageFamily.PROPERTIES or not broker.client_endpoints:
         return None
     published = [
-        ContainerPort(endpoint.container_port, endpoint.host_port, endpoint.host_ip)
-        for endpoint in broker.service.published_ports
-        if endpoint.container_port is not None and endpoint.host_port is not None
+        ContainerPort(port.container_port, port.host_port, port.host_ip)
+        for port in broker.service.published_ports
+        if port.container_port is not None and port.host_port is not None
     ]
-    names = {endpoint.name for endpoint in broker.client_endpoints}
-    listens = {
-        listener.name: listener.port
-        for listener in broker.listeners
-        if listener.port is not None and listener.name in names
-    }
-    protocols = {name: broker.protocol(name) for name in names}
-    advertised = {endpoint.name: endpoint for endpoint in broker.client_endpoints}
-    return brokers.ContainerBroker(one_line(broker.name, 70), listens, advertised, protocols, published)
+    container = brokers.broker_from_config(broker, published)
+    return container and replace(container, name=one_line(broker.name, 70))
 
 
 def client_candidates(source: SourceFile, path: str, at: str) -> Iterator[ClusterCandidate]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -27,25 +28,23 @@ _NOT_THESE = ("docker-proxy", "rootlessport")
 def search_sockets(proc: Path = Path("/proc")) -> PlaceResult:
     """Search this machine for ports on which a broker may listen."""
     inodes = _listening(proc)
-    if not inodes:
-        return PlaceResult("this machine")
-    owners = _owners(proc, inodes)
-    forwards: dict[str, list[int]] = {}
-    kafkas: dict[tuple[str, ...], list[int]] = {}
-    plain: list[int] = []
-    for inode, port in sorted(inodes.items(), key=lambda item: item[1]):
+    owners = _owners(proc, inodes) if inodes else {}
+    forwards: dict[str, set[int]] = defaultdict(set)
+    kafkas: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    plain: set[int] = set()
+    for inode, port in inodes.items():
         words = owners.get(inode, ())
         if any(item in " ".join(words[:3]) for item in (*_NOT_THESE, "kproxy")):
             continue
         program = os.path.basename(words[0]) if words else ""
         if program in _FORWARDS and any(word.startswith(_FORWARDS[program]) for word in words):
             if _is_kafka(words, port):
-                forwards.setdefault(program, []).append(port)
+                forwards[program].add(port)
         elif _KAFKA in words:
-            kafkas.setdefault(words, []).append(port)
+            kafkas[words].add(port)
         elif port in _USUAL:
-            plain.append(port)
-    return PlaceResult("this machine", [*_of_forwards(forwards), *_of_kafkas(kafkas), *_of_ports(sorted(set(plain)))])
+            plain.add(port)
+    return PlaceResult("this machine", tuple(_candidates(forwards, kafkas, plain)))
 
 
 def _is_kafka(words: Sequence[str], port: int) -> bool:
@@ -55,34 +54,21 @@ def _is_kafka(words: Sequence[str], port: int) -> bool:
     return "kafka" in command.lower() or port in _USUAL or bool(ports & set(_USUAL))
 
 
-def _of_forwards(forwards: Mapping[str, Sequence[int]]) -> Iterator[ClusterCandidate]:
-    for program, ports in forwards.items():
-        servers = ",".join(f"localhost:{port}" for port in sorted(set(ports)))
-        yield ClusterCandidate(
-            f"port-forwards of {program}: {servers}",
-            ("run", "-b", servers),
-            ("kproxy finds out which broker is behind each",),
-        )
-
-
-def _of_kafkas(kafkas: Mapping[tuple[str, ...], Sequence[int]]) -> Iterator[ClusterCandidate]:
-    for ports in kafkas.values():
-        shown = ", ".join(str(port) for port in sorted(set(ports)))
+def _candidates(
+    forwards: Mapping[str, set[int]], kafkas: Mapping[tuple[str, ...], set[int]], plain: set[int]
+) -> Iterator[ClusterCandidate]:
+    for program, ports in sorted(forwards.items(), key=lambda item: min(item[1])):
+        servers = ",".join(f"localhost:{port}" for port in sorted(ports))
+        note = "kproxy finds out which broker is behind each"
+        yield ClusterCandidate(f"port-forwards of {program}: {servers}", ("run", "-b", servers), (note,))
+    for ports in sorted(kafkas.values(), key=min):
+        description = f"Apache Kafka: a process with the ports {', '.join(str(port) for port in sorted(ports))}"
         first = min(ports, key=lambda port: (port not in _USUAL, port))
-        yield ClusterCandidate(
-            f"Apache Kafka: a process with the ports {shown}",
-            ("doctor", f"localhost:{first}"),
-            ("kproxy has not checked which of them is for clients, or for another broker, a controller or JMX",),
-        )
-
-
-def _of_ports(ports: Sequence[int]) -> Iterator[ClusterCandidate]:
-    for port in ports:
-        yield ClusterCandidate(
-            f"port {port}, which Kafka often has",
-            ("doctor", f"localhost:{port}"),
-            ("kproxy has not checked what listens there",),
-        )
+        note = "kproxy has not checked which of them is for clients, or for another broker, a controller or JMX"
+        yield ClusterCandidate(description, ("doctor", f"localhost:{first}"), (note,))
+    for port in sorted(plain):
+        note = "kproxy has not checked what listens there"
+        yield ClusterCandidate(f"port {port}, which Kafka often has", ("doctor", f"localhost:{port}"), (note,))
 
 
 def _listening(proc: Path) -> dict[str, int]:

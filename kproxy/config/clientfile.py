@@ -6,8 +6,8 @@ The keys are Java's (Kafka's CommonClientConfigs, SaslConfigs), and librdkafka's
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import javaproperties
@@ -135,14 +135,20 @@ class _File:
     def _problem(self, line: int, key: str, text: str) -> None:
         self._problems.append(mistake(DiagnosticPlace(str(self.path), line), key, text))
 
+    def _mistake(self, property: _Property, text: str) -> None:
+        self._problem(property.line, property.name, text)
+
+    def _refuse(self, names: Iterable[str], text: str) -> None:
+        """Report these properties, where they are given."""
+        for name in names:
+            if name in self._properties:
+                self._mistake(self._properties[name], text)
+
     def options(self) -> dict[str, _Property]:
         """Return kproxy's options, by key."""
         options: dict[str, _Property] = {}
-        if "config.providers" in self._properties:
-            line = self._properties["config.providers"].line
-            self._problem(
-                line, "config.providers", "kproxy does not support config providers; write the values themselves"
-            )
+        text = "kproxy does not support config providers; write the values themselves"
+        self._refuse(("config.providers",), text)
         self._take(options, _SERVERS, self._properties)
         protocol = self._protocol()
         if protocol.endswith("SSL"):
@@ -153,38 +159,35 @@ class _File:
 
     def _encryption(self, options: dict[str, _Property]) -> None:
         protocol = self._properties["security.protocol"]
-        options["tls"] = _Property("true", protocol.name, protocol.line)
+        options["tls"] = replace(protocol, value="true")
         self._take(options, _TLS, self._properties)
         names = self._properties.get("ssl.endpoint.identification.algorithm")
         if names is not None and names.value.lower() in ("", "none"):
-            options["tls-server-name"] = _Property("*", names.name, names.line)
+            options["tls-server-name"] = replace(names, value="*")
         checks = self._properties.get("enable.ssl.certificate.verification")
         if checks is not None and checks.value.lower() == "false":
-            options["tls-insecure"] = _Property("true", checks.name, checks.line)
-        for name in _INLINE:
-            if name in self._properties:
-                text = "kproxy reads PEM only from files; allowed: a PEM file in ssl.truststore.location"
-                self._problem(self._properties[name].line, name, f"{text} or ssl.keystore.location")
+            options["tls-insecure"] = replace(checks, value="true")
+        text = (
+            "kproxy reads PEM only from files; allowed: a PEM file in ssl.truststore.location or ssl.keystore.location"
+        )
+        self._refuse(_INLINE, text)
 
     def _protocol(self) -> str:
         property = self._properties.get("security.protocol")
         protocol = "PLAINTEXT" if property is None else property.value.upper()
         if property is not None and protocol not in PROTOCOLS:
-            self._problem(property.line, property.name, f"is unknown; allowed: {', '.join(PROTOCOLS)}")
+            self._mistake(property, f"is unknown; allowed: {', '.join(PROTOCOLS)}")
         elif not protocol.startswith("SASL_"):
-            for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config"):
-                if name in self._properties:
-                    text = (
-                        f"is given, but with security.protocol {protocol} a client does not log in; allowed: SASL_SSL"
-                    )
-                    self._problem(self._properties[name].line, name, f"{text}, SASL_PLAINTEXT")
+            text = f"is given, but with security.protocol {protocol} a client does not log in"
+            names = ("sasl.mechanism", "sasl.mechanisms", "sasl.jaas.config")
+            self._refuse(names, f"{text}; allowed: SASL_SSL, SASL_PLAINTEXT")
         return protocol
 
     def _login(self, options: dict[str, _Property]) -> None:
         self._take(options, {"sasl.mechanism": "sasl", "sasl.mechanisms": "sasl"}, self._properties)
         protocol = self._properties["security.protocol"]
         # Java's default.
-        mechanism = options.setdefault("sasl", _Property("GSSAPI", protocol.name, protocol.line)).value
+        mechanism = options.setdefault("sasl", replace(protocol, value="GSSAPI")).value
         if mechanism not in MECHANISMS:
             return  # said by the option itself
         login: dict[str, _Property] = {}
@@ -194,31 +197,31 @@ class _File:
         url = login.get("oauth-token-url")
         if url is not None and url.value.startswith("file:"):
             path = "/" + url.value.removeprefix("file:").lstrip("/")
-            login["oauth-token-file"] = _Property(path, url.name, url.line)
+            login["oauth-token-file"] = replace(url, value=path)
             del login["oauth-token-url"]
         options.update((key, property) for key, property in login.items() if is_for(key, mechanism))
 
     def _jaas(self, property: _Property, mechanism: str, login: dict[str, _Property]) -> dict[str, _Property]:
         """Return the options of the login module, by their names there."""
         try:
-            entry = parse_entry(property.value)
+            module, given = parse_entry(property.value)
         except ValueError as error:
-            self._problem(property.line, property.name, str(error))
+            self._mistake(property, str(error))
             return {}
-        module = entry.module.rpartition(".")[2]
+        module = module.rpartition(".")[2]
         if mechanism not in _MODULES.get(module, ()):
-            self._problem(property.line, property.name, f"{module[:60]} is not the login module of {mechanism}")
+            self._mistake(property, f"{module[:60]} is not the login module of {mechanism}")
             return {}
-        for option in _NOT_THERE.keys() & entry.options:
+        for option in _NOT_THERE.keys() & given:
             self._problem(property.line, f"{property.name}: {option}", _NOT_THERE[option])
         extensions = [
             f"{name.removeprefix('extension_')}={value}"
-            for name, value in entry.options.items()
+            for name, value in given.items()
             if name.startswith("extension_")
         ]
         if extensions:
-            login["oauth-extensions"] = _Property(",".join(extensions), property.name, property.line)
-        return {name: _Property(value, property.name, property.line) for name, value in entry.options.items()}
+            login["oauth-extensions"] = replace(property, value=",".join(extensions))
+        return {name: replace(property, value=value) for name, value in given.items()}
 
     def _take(self, options: dict[str, _Property], keys: Mapping[str, str], source: Mapping[str, _Property]) -> None:
         """Put the values of `source` under the keys of options; report two values for one option."""
@@ -228,7 +231,7 @@ class _File:
                 continue
             before = options.setdefault(key, property)
             if before.value != property.value:
-                self._problem(property.line, property.name, f"contradicts {before.name} on line {before.line}")
+                self._mistake(property, f"contradicts {before.name} on line {before.line}")
 
 
 # One JAAS entry, as in `sasl.jaas.config` (`MODULE required key="value" …;`), read as Kafka does.
@@ -245,16 +248,8 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LoginModule:
-    """The class of a login module and its options, which may be secrets."""
-
-    module: str
-    options: Mapping[str, str]
-
-
-def parse_entry(text: str) -> LoginModule:
-    """Parse an entry.
+def parse_entry(text: str) -> tuple[str, dict[str, str]]:
+    """Return the class of the login module and its options, which may be secrets.
 
     Raises ValueError with the reason, which repeats no part of the text.
     """
@@ -267,7 +262,7 @@ def parse_entry(text: str) -> LoginModule:
             raise ValueError('has an option that is not KEY="VALUE" (several entries are not allowed either)')
         options[rest[0][1]] = rest[2][1]
         del rest[:3]
-    return LoginModule(tokens[0][1], options)
+    return tokens[0][1], options
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

@@ -28,9 +28,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
     ],
 )
 def test_an_entry(text: str, options: dict[str, str]) -> None:
-    entry = parse_entry(text.replace("{}", MODULE))
-    assert (entry.module, entry.options) == (MODULE, options)
-    assert "secret" not in repr(entry)
+    assert parse_entry(text.replace("{}", MODULE)) == (MODULE, options)
 
 
 @pytest.mark.parametrize(

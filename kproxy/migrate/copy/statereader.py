@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kproxy.base.errors import KproxyError
 from kproxy.migrate.clusters.topic_identities import is_topic_record
-from kproxy.migrate.copier.clusterclient import ClusterClient
+from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState, state_key, state_partition
 from kproxy.migrate.copier.statetopic import StateTopic, parse_states, read_state_topic
@@ -40,24 +40,28 @@ class StateReader:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._lock = threading.Lock()
 
-    def read(self) -> StateSnapshot:
-        """Read what is new, and return the snapshot; only changed states are parsed."""
+    def _read_topic(self) -> StateTopic:
+        if self._topic is None:
+            self._topic = read_state_topic(self._cluster, self._name, _is_relevant_key)
+        self._topic.read()
+        return self._topic
+
+    def read(self, seconds: float = 0.0) -> StateSnapshot:
+        """Read what is new, and return the snapshot; only changed states are parsed. Retries for `seconds`."""
         with self._lock:
             try:
-                if self._topic is None:
-                    self._topic = read_state_topic(self._cluster, self._name, _is_relevant_key)
-                self._topic.read()
+                topic = retry(self._cluster, self._read_topic, seconds)
             except KproxyError:
                 self._cluster.invalidate()
                 raise
-            values = self._topic.values
+            values = topic.values
             changed = {key: value for key, value in values.items() if self._values.get(key) is not value}
             if self._values.keys() <= values.keys():
                 self._states = {**self._states, **parse_states(changed)}
             else:  # records were removed
                 self._states = parse_states(values)
             self._values = values
-            return StateSnapshot(values, self._states, tuple(log.resume_offset for log in self._topic.logs))
+            return StateSnapshot(values, self._states, tuple(log.resume_offset for log in topic.logs))
 
     def close(self) -> None:
         with self._lock:

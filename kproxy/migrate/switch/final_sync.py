@@ -22,9 +22,10 @@ from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient, retry
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.migrate.copier.state import PartitionState
-from kproxy.migrate.copier.statetopic import CopiedPartition, is_partition_key, parse_states, read_state_topic
+from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.copy.copyrun import CopyRun
 from kproxy.migrate.copy.scope import build_copy_spec
+from kproxy.migrate.copy.statereader import StateReader
 from kproxy.migrate.journal.driver import CopyAlreadyRunning
 from kproxy.migrate.offsets.duplicates import DuplicateRecords, find_duplicates
 from kproxy.migrate.offsets.groupsync import GroupOffsetSync, GroupResult, unwritten_positions
@@ -132,11 +133,12 @@ class FinalSync:
         self._source_admin = self._stack.enter_context(Admin(self.endpoints.source))
         self._target_admin = self._stack.enter_context(Admin(self.endpoints.target))
         self._source_cluster = self._stack.enter_context(ClusterClient(self.endpoints.source))
-        self._target_cluster = self._stack.enter_context(ClusterClient(self.endpoints.target))
+        self._state_reader = StateReader(self.endpoints.target, self.migration.name)
+        self._stack.callback(self._state_reader.close)
         scope = build_copy_spec(self.migration, self.endpoints, follow=True, take_over=take_over)
         layout = self._source_cluster.refresh_metadata(list(scope.topics))
         self.partitions = [(topic, partition.index) for topic in scope.topics for partition in layout.topics[topic][1]]
-        self._state_topic = read_state_topic(self._target_cluster, self.migration.name, is_partition_key)
+        self._state_reader.read()
         self._copy = CopyRun(self.spark, self.endpoints.source, self.endpoints.target, scope)
 
         def run() -> None:
@@ -320,9 +322,8 @@ class FinalSync:
     def _read_offsets(self, which: int, committed: bool, until: float) -> EndOffsets:
         return read_offsets(self._source_cluster, self.partitions, which, until, committed=committed)
 
-    def _read_states(self) -> dict[TopicPartition, PartitionState]:
-        retry(self._target_cluster, self._state_topic.read, _SETTLE_TIMEOUT)
-        return parse_states(self._state_topic.values)
+    def _read_states(self) -> Mapping[TopicPartition, PartitionState]:
+        return self._state_reader.read(_SETTLE_TIMEOUT).states
 
     def _wait_until_copied(self, ends: EndOffsets, until: float) -> None:
         begins = self._read_begins()

@@ -7,7 +7,7 @@ import logging
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
@@ -64,6 +64,12 @@ class Site:
         self.explorer = Explorer(config, self.topology, self.dialer, self.learn)
         return self.dialer
 
+    def one_broker(self) -> tuple[FakeBroker, Address, NodeDialer]:
+        """The only broker of a cluster, its address, and kproxy's way there."""
+        broker, address = self.broker(1)
+        broker.nodes = at((1, address))
+        return broker, address, self.cluster(address)
+
     def learn(self, endpoints: Endpoints) -> Iterator[None]:
         self.topology.learn(endpoints, 0.0)
         self.explorer.notify_change()
@@ -73,8 +79,8 @@ class Site:
         return self.metrics.dial_failures.get(("default", node, reason), 0)
 
 
-@asynccontextmanager
-async def site() -> AsyncIterator[Site]:
+@pytest.fixture
+async def here() -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
         held = stack.enter_context(ExitStack())
         yield Site(held, await stack.enter_async_context(SupervisedTaskGroup("a test")))
@@ -90,6 +96,13 @@ async def reaches(reach: NodeDialer, node: int | None) -> VerifiedConnection:
     return upstream
 
 
+async def verify(upstream: VerifiedConnection) -> None:
+    """Verify the connection as within a session, once the client has logged in; close it."""
+    assert upstream.verify is not None
+    with upstream.sock:
+        await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
+
+
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST_PAUSE", "_LONGEST_PAUSE", "_TRY_AGAIN", "_TRY_AGAIN_AT_MOST"):
@@ -99,45 +112,40 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 # Which route
 
 
-async def test_a_broker_without_a_cluster_id_is_refused_if_required() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1, None)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at, cluster_id="c")
-        with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
-            await reach.verifier.identify_bootstrap(one_at)
-        one.cluster_id = "c"
-        assert (await reach.verifier.identify_bootstrap(one_at)).cluster_id == "c"
+async def test_a_broker_without_a_cluster_id_is_refused_if_required(here: Site) -> None:
+    one, one_at = here.broker(1, None)
+    one.nodes = at((1, one_at))
+    reach = here.cluster(one_at, cluster_id="c")
+    with pytest.raises(UpstreamError, match="does not say which cluster it belongs to"):
+        await reach.verifier.identify_bootstrap(one_at)
+    one.cluster_id = "c"
+    assert (await reach.verifier.identify_bootstrap(one_at)).cluster_id == "c"
 
 
-async def test_an_address_that_says_more_than_it_was_asked() -> None:
+async def test_an_address_that_says_more_than_it_was_asked(here: Site) -> None:
     """What is left over would be taken for answers to the client's requests."""
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        one.adds = b"\0\0\0\x04more"
-        for node in (1, None):
-            with pytest.raises(UpstreamError) as error:
-                await reach.dial(None if node is None else key(node))
-            assert str(one_at) in str(error.value)
-        assert here.dials("1", "malformed") == 1
+    one, one_at, reach = here.one_broker()
+    await here.explorer.explore()
+    one.adds = b"\0\0\0\x04more"
+    for node in (1, None):
+        with pytest.raises(UpstreamError) as error:
+            await reach.dial(None if node is None else key(node))
+        assert str(one_at) in str(error.value)
+    assert here.dials("1", "malformed") == 1
 
 
-async def test_the_advertised_address_if_the_node_is_there() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(2)
-        one.nodes = two.nodes = at((1, one_at), (2, two_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        for node, address in ((1, one_at), (2, two_at)):
-            found = reach.reachability.of_node(key(node))
-            assert found.route is not None
-            assert (found.route.dial, found.route.kind, found.proof) == (address, RouteKind.ADVERTISED, Proof.OWN_WORD)
-            await reaches(reach, node)
-        assert reach.reachability.cluster_id == "c"
+async def test_the_advertised_address_if_the_node_is_there(here: Site) -> None:
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    one.nodes = two.nodes = at((1, one_at), (2, two_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    for node, address in ((1, one_at), (2, two_at)):
+        found = reach.reachability.of_node(key(node))
+        assert found.route is not None
+        assert (found.route.dial, found.route.kind, found.proof) == (address, RouteKind.ADVERTISED, Proof.OWN_WORD)
+        await reaches(reach, node)
+    assert reach.reachability.cluster_id == "c"
 
 
 @pytest.mark.parametrize(
@@ -158,69 +166,66 @@ async def test_the_advertised_address_if_the_node_is_there() -> None:
     ],
 )  # fmt: skip
 async def test_what_else_may_stand_at_the_advertised_address(
-    behave: Behaviour, reason: str, words: str, caplog: pytest.LogCaptureFixture
+    here: Site, behave: Behaviour, reason: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named, and the bootstrap server that turned out to be the node is taken."""
-    async with site() as here:
-        wrong_at = here.peer(behave)
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(2)
-        one.nodes = two.nodes = at((1, wrong_at), (2, two_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        upstream = await reaches(reach, 1)
-        assert upstream.verify is None
-        found = reach.reachability.of_node(key(1))
-        assert found.route is not None
-        assert (found.route.dial, found.route.kind, found.problem) == (one_at, RouteKind.LEARNED, None)
-        assert here.dials("1", reason) >= 1
-        reach.routes = type(reach.routes)([])  # now without the bootstrap server
-        reach.reachability.node_addresses.clear()
-        reach._config = reach.verifier._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
-        with pytest.raises(
-            UpstreamError, match="broker 2 of this cluster|" + words.replace("(", r"\(").replace(")", r"\)")
-        ):
-            await reaches(reach, 1)
-        assert words in str(reach.reachability.problems[key(1)])
+    wrong_at = here.peer(behave)
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    one.nodes = two.nodes = at((1, wrong_at), (2, two_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    upstream = await reaches(reach, 1)
+    assert upstream.verify is None
+    found = reach.reachability.of_node(key(1))
+    assert found.route is not None
+    assert (found.route.dial, found.route.kind, found.problem) == (one_at, RouteKind.LEARNED, None)
+    assert here.dials("1", reason) >= 1
+    reach.routes = type(reach.routes)([])  # now without the bootstrap server
+    reach.reachability.node_addresses.clear()
+    reach._config = reach.verifier._config = ClusterConfig(bootstrap_servers=(two_at,), connect_timeout=0.5)
+    with pytest.raises(
+        UpstreamError, match="broker 2 of this cluster|" + words.replace("(", r"\(").replace(")", r"\)")
+    ):
+        await reaches(reach, 1)
+    assert words in str(reach.reachability.problems[key(1)])
     assert reason not in ("wrong-cluster", "wrong-node") or any(words in r.getMessage() for r in caplog.records)
 
 
-async def test_one_address_for_all_nodes_identifies_only_its_own() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at), (2, one_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        await reaches(reach, 1)
-        with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
-            await reaches(reach, 2)
+async def test_one_address_for_all_nodes_identifies_only_its_own(here: Site) -> None:
+    one, one_at = here.broker(1)
+    one.nodes = at((1, one_at), (2, one_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    await reaches(reach, 1)
+    with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
+        await reaches(reach, 2)
 
 
 async def test_an_unverified_advertised_address_is_assumed_to_be_right(
+    here: Site,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with site() as here:
-        one, one_at = here.broker(1, tells=False)
-        with refused() as nobody:
-            one.nodes = at((1, one_at), (2, Address.parse(nobody)))
-            reach = here.cluster(one_at)
-            await here.explorer.explore()
-            assert reach.reachability.of_node(key(1)).proof is Proof.ASSUMED
-            with pytest.raises(UpstreamError, match="cannot tell which broker it is: give the user DescribeConfigs"):
-                await reaches(reach, 2)
+    one, one_at = here.broker(1, tells=False)
+    with refused() as nobody:
+        one.nodes = at((1, one_at), (2, Address.parse(nobody)))
+        reach = here.cluster(one_at)
+        await here.explorer.explore()
+        assert reach.reachability.of_node(key(1)).proof is Proof.ASSUMED
+        with pytest.raises(UpstreamError, match="cannot tell which broker it is: give the user DescribeConfigs"):
+            await reaches(reach, 2)
     assert len([r for r in caplog.records if "kproxy assumes that" in r.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("cluster_id", [None, ""])
-async def test_brokers_that_know_of_no_cluster_id(cluster_id: str | None) -> None:
-    async with site() as here:
-        one, one_at = here.broker(1, cluster_id)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        await reaches(reach, 1)
-        assert reach.reachability.cluster_id is None
+async def test_brokers_that_know_of_no_cluster_id(here: Site, cluster_id: str | None) -> None:
+    one, one_at = here.broker(1, cluster_id)
+    one.nodes = at((1, one_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    await reaches(reach, 1)
+    assert reach.reachability.cluster_id is None
 
 
 # When it is asked
@@ -239,79 +244,68 @@ class Thrifty(FakeBroker):
         )
 
 
-async def test_every_connection_is_asked_in_one_round_trip() -> None:
-    async with site() as here:
-        one = Thrifty(refusal="expected 1 or empty", cluster_id="c")
-        one_at = here.peer(one)
-        one.nodes = at((1, one_at), (2, one_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        asked = one.asked
-        await reaches(reach, 1)
+async def test_every_connection_is_asked_in_one_round_trip(here: Site) -> None:
+    one = Thrifty(refusal="expected 1 or empty", cluster_id="c")
+    one_at = here.peer(one)
+    one.nodes = at((1, one_at), (2, one_at))
+    reach = here.cluster(one_at)
+    await here.explorer.explore()
+    asked = one.asked
+    await reaches(reach, 1)
+    await reaches(reach, None)
+    assert one.asked == asked + 2
+
+
+async def test_a_cluster_that_is_replaced_while_nobody_is_connected(here: Site) -> None:
+    one, _one_at, reach = here.one_broker()
+    await here.explorer.explore()
+    await reaches(reach, 1)
+    one.cluster_id = "another"
+    for node in (1, None):
+        with pytest.raises(UpstreamError, match=r"another cluster \(id another\)"):
+            await reaches(reach, node)
+
+
+async def test_the_user_says_which_cluster_it_is(here: Site) -> None:
+    one, one_at = here.broker(1, "another")
+    one.nodes = at((1, one_at))
+    reach = here.cluster(one_at, cluster_id="the-right-one")
+    exploring = here.tasks.create_task(here.explorer.explore())
+    await reach.bootstrap_asked.wait()
+    text = (
+        f"{one_at} answers, but it is another cluster (id another): kproxy serves the cluster with the id the-right-one"
+    )
+    assert reach.reachability.exploration.problem == f"{text}, as --cluster-id says"
+    with pytest.raises(UpstreamError, match="as --cluster-id says"):
         await reaches(reach, None)
-        assert one.asked == asked + 2
+    one.cluster_id = "the-right-one"
+    await exploring
+    await reaches(reach, 1)
 
 
-async def test_a_cluster_that_is_replaced_while_nobody_is_connected() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at)
-        await here.explorer.explore()
-        await reaches(reach, 1)
-        one.cluster_id = "another"
-        for node in (1, None):
-            with pytest.raises(UpstreamError, match=r"another cluster \(id another\)"):
-                await reaches(reach, node)
-
-
-async def test_the_user_says_which_cluster_it_is() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1, "another")
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at, cluster_id="the-right-one")
-        exploring = here.tasks.create_task(here.explorer.explore())
-        await reach.bootstrap_asked.wait()
-        text = (
-            f"{one_at} answers, but it is another cluster (id another): kproxy serves the cluster with the id"
-            " the-right-one"
-        )
-        assert reach.reachability.exploration.problem == f"{text}, as --cluster-id says"
-        with pytest.raises(UpstreamError, match="as --cluster-id says"):
-            await reaches(reach, None)
-        one.cluster_id = "the-right-one"
-        await exploring
-        await reaches(reach, 1)
-
-
-async def test_identity_in_the_session_if_only_clients_can_log_in() -> None:
+async def test_identity_in_the_session_if_only_clients_can_log_in(here: Site) -> None:
     """Two bootstrap servers, each the other's node as far as anybody knows: two attempts, and all is known."""
-    async with site() as here:
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(2)
-        with refused() as nobody:
-            advertised = Address.parse(nobody)
-            one.nodes = two.nodes = at((1, advertised), (2, advertised))
-            login = {ApiKey.METADATA}
-            for broker in (one, two):
-                broker.deaf_to = login
-            reach = here.cluster(two_at, one_at)
-            exploring = here.tasks.create_task(here.explorer.explore())
-            await reach.searched.wait()
-            assert reach.verifier.verifies_in_session
-            upstream = await reach.dial(None)
-            login.clear()  # the client has logged in
-            here.learn(named_by(one))
-            await exploring
-            assert upstream.verify is not None
-            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-            upstream.sock.close()
-            assert [str(one.address) for one in reach.reachability.addresses_of(key(2))] == [str(two_at)]
-            upstream = await reach.dial(key(1))
-            assert upstream.verify is not None
-            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-            upstream.sock.close()
-            assert reach.reachability.of_node(key(1)).proof is Proof.OWN_WORD
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    with refused() as nobody:
+        advertised = Address.parse(nobody)
+        one.nodes = two.nodes = at((1, advertised), (2, advertised))
+        login = {ApiKey.METADATA}
+        for broker in (one, two):
+            broker.deaf_to = login
+        reach = here.cluster(two_at, one_at)
+        exploring = here.tasks.create_task(here.explorer.explore())
+        await reach.searched.wait()
+        assert reach.verifier.verifies_in_session
+        upstream = await reach.dial(None)
+        login.clear()  # the client has logged in
+        here.learn(named_by(one))
+        await exploring
+        await verify(upstream)
+        assert [str(one.address) for one in reach.reachability.addresses_of(key(2))] == [str(two_at)]
+        upstream = await reach.dial(key(1))
+        await verify(upstream)
+        assert reach.reachability.of_node(key(1)).proof is Proof.OWN_WORD
 
 
 def named_by(broker: FakeBroker) -> Endpoints:
@@ -322,189 +316,173 @@ def _endpoints(broker: FakeBroker) -> list[Endpoint]:
     return [Endpoint(NodeKind.BROKER, node, Address(host, port)) for node, host, port in broker.nodes]
 
 
-async def test_a_bootstrap_server_of_another_cluster_is_skipped() -> None:
-    async with site() as here:
-        other, other_at = here.broker(1, "other")
-        one, one_at = here.broker(1)
-        one.nodes = other.nodes = at((1, one_at))
-        login = {ApiKey.METADATA}
-        one.deaf_to = other.deaf_to = login
-        reach = here.cluster(other_at, one_at, cluster_id="c")
-        here.tasks.create_task(here.explorer.explore())
-        await reach.searched.wait()
-        login.clear()
-        upstream = await reach.dial(None)
-        assert upstream.verify is not None
-        with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
-            await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-        upstream.sock.close()
-        upstream = await reach.dial(None)  # the client comes again
-        assert upstream.verify is not None
-        await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-        upstream.sock.close()
+async def test_a_bootstrap_server_of_another_cluster_is_skipped(here: Site) -> None:
+    other, other_at = here.broker(1, "other")
+    one, one_at = here.broker(1)
+    one.nodes = other.nodes = at((1, one_at))
+    login = {ApiKey.METADATA}
+    one.deaf_to = other.deaf_to = login
+    reach = here.cluster(other_at, one_at, cluster_id="c")
+    here.tasks.create_task(here.explorer.explore())
+    await reach.searched.wait()
+    login.clear()
+    upstream = await reach.dial(None)
+    with pytest.raises(UpstreamError, match=r"another cluster \(id other\)"):
+        await verify(upstream)
+    upstream = await reach.dial(None)  # the client comes again
+    await verify(upstream)
 
 
 # Exploring
 
 
-async def test_bootstrap_servers_of_different_clusters_serve_no_client() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        other, other_at = here.broker(1, "other")
-        one.nodes = other.nodes = at((1, one_at))
-        reach = here.cluster(one_at, other_at)
-        async with asyncio.timeout(30):
-            exploring = here.tasks.create_task(here.explorer.explore())
-            await reach.bootstrap_asked.wait()
-            text = f"{one_at} (cluster id c), {other_at} (cluster id other); list those of one cluster only"
-            with pytest.raises(UpstreamError) as error:
-                await reach.dial(None)
-            assert text in str(error.value)
-            assert text in str(reach.reachability.exploration.problem)
-            other.cluster_id = "c"
-            await exploring
-        assert reach.reachability.exploration == ExplorationState(
-            bootstrap_asked=True, answered=True, searched=True, problem=None
-        )
-        await reaches(reach, None)
+async def test_bootstrap_servers_of_different_clusters_serve_no_client(here: Site) -> None:
+    one, one_at = here.broker(1)
+    other, other_at = here.broker(1, "other")
+    one.nodes = other.nodes = at((1, one_at))
+    reach = here.cluster(one_at, other_at)
+    async with asyncio.timeout(30):
+        exploring = here.tasks.create_task(here.explorer.explore())
+        await reach.bootstrap_asked.wait()
+        text = f"{one_at} (cluster id c), {other_at} (cluster id other); list those of one cluster only"
+        with pytest.raises(UpstreamError) as error:
+            await reach.dial(None)
+        assert text in str(error.value)
+        assert text in str(reach.reachability.exploration.problem)
+        other.cluster_id = "c"
+        await exploring
+    assert reach.reachability.exploration == ExplorationState(
+        bootstrap_asked=True, answered=True, searched=True, problem=None
+    )
+    await reaches(reach, None)
 
 
-async def test_a_silent_bootstrap_server_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_bootstrap_server_holds_nobody_up_for_long(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explorer, "_OTHERS_MAY_TAKE", 0.05)
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(here.peer(silent), one_at)
+    one, one_at = here.broker(1)
+    one.nodes = at((1, one_at))
+    reach = here.cluster(here.peer(silent), one_at)
+    await here.explorer.explore()
+    assert reach.reachability.exploration.answered
+    assert reach.reachability.bootstrap_index == 1  # it begins with the one that answers
+
+
+async def test_a_node_that_comes_back_is_found_in_the_background(here: Site) -> None:
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    with refused() as nobody:
+        one.nodes = at((1, one_at), (2, Address.parse(nobody)))
+        reach = here.cluster(one_at)
         await here.explorer.explore()
-        assert reach.reachability.exploration.answered
-        assert reach.reachability.bootstrap_index == 1  # it begins with the one that answers
-
-
-async def test_a_node_that_comes_back_is_found_in_the_background() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(2)
-        with refused() as nobody:
-            one.nodes = at((1, one_at), (2, Address.parse(nobody)))
-            reach = here.cluster(one_at)
-            await here.explorer.explore()
-            assert key(2) in reach.reachability.problems
-            watching = here.tasks.create_task(here.explorer.retry_nodes())
-            one.nodes = two.nodes = at((1, one_at), (2, two_at))
-            here.learn(named_by(one))
-            async with asyncio.timeout(30):
-                while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
-                    await asyncio.sleep(0.01)
-            watching.cancel()
+        assert key(2) in reach.reachability.problems
+        watching = here.tasks.create_task(here.explorer.retry_nodes())
+        one.nodes = two.nodes = at((1, one_at), (2, two_at))
+        here.learn(named_by(one))
+        async with asyncio.timeout(30):
+            while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
+                await asyncio.sleep(0.01)
+        watching.cancel()
 
 
 @pytest.mark.parametrize("wrong", [True, False])
-async def test_no_more_is_said_than_a_connection_shows(wrong: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_more_is_said_than_a_connection_shows(
+    here: Site, wrong: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Only the client has credentials. What accepts connections at the node's address may be another broker, as a
     client's session has shown: each new connection there says nothing new."""
     caplog.set_level(logging.INFO)
-    async with site() as here:
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(1 if wrong else 2)
-        with refused() as nobody:
-            at_first = two_at if wrong else Address.parse(nobody)
-            one.nodes = two.nodes = at((1, one_at), (2, at_first))
-            one.deaf_to = two.deaf_to = login = {ApiKey.METADATA}
-            reach = here.cluster(one_at)
-            exploring = here.tasks.create_task(here.explorer.explore())
-            await reach.searched.wait()
-            reach.verifier._identified_at[one_at] = float("inf")  # it is no candidate for node 2
-            list(here.learn(named_by(one)))
-            await exploring
-            if wrong:
-                upstream = await reach.dial(key(2))
-                login.clear()  # the client has logged in
-                assert upstream.verify is not None
-                with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
-                    await upstream.verify(ConnectionChannel(Stream(upstream.sock)))
-                login.add(ApiKey.METADATA)
-                upstream.sock.close()
-            assert key(2) in reach.reachability.problems
-            one.nodes = two.nodes = at((1, one_at), (2, two_at))
-            watching = here.tasks.create_task(here.explorer.retry_nodes())
-            list(here.learn(named_by(one)))
-            async with asyncio.timeout(30):
-                while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
-                    await asyncio.sleep(0.01)
-            await asyncio.sleep(0)
-            watching.cancel()
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(1 if wrong else 2)
+    with refused() as nobody:
+        at_first = two_at if wrong else Address.parse(nobody)
+        one.nodes = two.nodes = at((1, one_at), (2, at_first))
+        one.deaf_to = two.deaf_to = login = {ApiKey.METADATA}
+        reach = here.cluster(one_at)
+        exploring = here.tasks.create_task(here.explorer.explore())
+        await reach.searched.wait()
+        reach.verifier._identified_at[one_at] = float("inf")  # it is no candidate for node 2
+        list(here.learn(named_by(one)))
+        await exploring
+        if wrong:
+            upstream = await reach.dial(key(2))
+            login.clear()  # the client has logged in
+            with pytest.raises(UpstreamError, match="it is broker 1 of this cluster"):
+                await verify(upstream)
+            login.add(ApiKey.METADATA)
+        assert key(2) in reach.reachability.problems
+        one.nodes = two.nodes = at((1, one_at), (2, two_at))
+        watching = here.tasks.create_task(here.explorer.retry_nodes())
+        list(here.learn(named_by(one)))
+        async with asyncio.timeout(30):
+            while reach.reachability.problems:  # noqa: ASYNC110  # the outcome has no event
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        watching.cancel()
     assert "can be reached again" not in caplog.text
     assert ("accepts connections again" in caplog.text) != wrong
 
 
-async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bootstrap_server_that_led_elsewhere_is_tried_again(
+    here: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A port-forward that was mixed up is mended, and kproxy is not told."""
-    async with site() as here:
-        one, one_at = here.broker(1)
-        two, two_at = here.broker(2)
-        with refused() as nobody:
-            one.nodes = two.nodes = at((1, Address.parse(nobody)), (2, Address.parse(nobody)))
-            reach = here.cluster(one_at, two_at)
-            await here.explorer.explore()
-            await reaches(reach, 2)
-            right, two.refusal = two.refusal, one.refusal
-            with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
-                await reaches(reach, 2)
-            two.refusal = right
-            asked = two.asked
-            with pytest.raises(UpstreamError):  # not again and again
-                await reaches(reach, 2)
-            assert two.asked == asked
-            now = nodeverifier.monotonic()
-            monkeypatch.setattr(nodeverifier, "monotonic", lambda: now + 6)
-            await reaches(reach, 2)
-
-
-async def test_a_node_that_is_forgotten_meanwhile_is_out_of_reach() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at)
+    one, one_at = here.broker(1)
+    two, two_at = here.broker(2)
+    with refused() as nobody:
+        one.nodes = two.nodes = at((1, Address.parse(nobody)), (2, Address.parse(nobody)))
+        reach = here.cluster(one_at, two_at)
         await here.explorer.explore()
-        here.topology.nodes.clear()
-        with pytest.raises(UpstreamError, match="no longer in the metadata"):
-            await reaches(reach, 1)
+        await reaches(reach, 2)
+        right, two.refusal = two.refusal, one.refusal
+        with pytest.raises(UpstreamError, match="it is broker 1 of this cluster, not broker 2"):
+            await reaches(reach, 2)
+        two.refusal = right
+        asked = two.asked
+        with pytest.raises(UpstreamError):  # not again and again
+            await reaches(reach, 2)
+        assert two.asked == asked
+        now = nodeverifier.monotonic()
+        monkeypatch.setattr(nodeverifier, "monotonic", lambda: now + 6)
+        await reaches(reach, 2)
+
+
+async def test_a_node_that_is_forgotten_meanwhile_is_out_of_reach(here: Site) -> None:
+    _one, _one_at, reach = here.one_broker()
+    await here.explorer.explore()
+    here.topology.nodes.clear()
+    with pytest.raises(UpstreamError, match="no longer in the metadata"):
+        await reaches(reach, 1)
 
 
 @pytest.mark.parametrize("times", [1, 30])
-async def test_many_at_once_find_the_same(times: int) -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        reach = here.cluster(one_at)
-        await asyncio.gather(here.explorer.explore(), *(reaches(reach, None) for _ in range(times)))
-        found = await asyncio.gather(*(reaches(reach, 1) for _ in range(times)))
-        assert all(upstream.verify is None for upstream in found)
+async def test_many_at_once_find_the_same(here: Site, times: int) -> None:
+    _one, _one_at, reach = here.one_broker()
+    await asyncio.gather(here.explorer.explore(), *(reaches(reach, None) for _ in range(times)))
+    found = await asyncio.gather(*(reaches(reach, 1) for _ in range(times)))
+    assert all(upstream.verify is None for upstream in found)
 
 
-async def test_clients_begin_with_the_server_that_worked_last() -> None:
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        with refused() as nobody:
-            reach = here.cluster(Address.parse(nobody), one_at)
-            reach.bootstrap_asked.set()
-            for _ in range(2):
-                await reaches(reach, None)
-                assert here.dials("bootstrap", "refused") == 1
+async def test_clients_begin_with_the_server_that_worked_last(here: Site) -> None:
+    one, one_at = here.broker(1)
+    one.nodes = at((1, one_at))
+    with refused() as nobody:
+        reach = here.cluster(Address.parse(nobody), one_at)
+        reach.bootstrap_asked.set()
+        for _ in range(2):
+            await reaches(reach, None)
+            assert here.dials("bootstrap", "refused") == 1
 
 
-async def test_a_node_out_of_reach_at_the_start_is_tried_again() -> None:
+async def test_a_node_out_of_reach_at_the_start_is_tried_again(here: Site) -> None:
     """Once the search for routes is over, which may have found another one."""
-    async with site() as here:
-        one, one_at = here.broker(1)
-        one.nodes = at((1, one_at))
-        with refused() as nobody:
-            reach = here.cluster(one_at)
-            here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, Address.parse(nobody)),), complete=True))
-            reach.bootstrap_asked.set()
-            dialling = here.tasks.create_task(reaches(reach, 1))
-            await until(lambda: here.dials("1", "refused"), "it was tried")
-            here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, one_at),), complete=True))
-            reach.searched.set()
-            assert (await dialling).key == key(1)
+    one, one_at = here.broker(1)
+    one.nodes = at((1, one_at))
+    with refused() as nobody:
+        reach = here.cluster(one_at)
+        here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, Address.parse(nobody)),), complete=True))
+        reach.bootstrap_asked.set()
+        dialling = here.tasks.create_task(reaches(reach, 1))
+        await until(lambda: here.dials("1", "refused"), "it was tried")
+        here.learn(Endpoints((Endpoint(NodeKind.BROKER, 1, one_at),), complete=True))
+        reach.searched.set()
+        assert (await dialling).key == key(1)

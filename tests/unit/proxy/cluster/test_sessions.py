@@ -413,22 +413,6 @@ async def test_a_stop_during_a_drain_of_one_cluster(house: House) -> None:
 
 
 @in_house
-async def test_a_drain_closes_who_is_not_connected_yet(house: House) -> None:
-    one = house.cluster()
-
-    async def never(key: NodeKey | None) -> VerifiedConnection:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    one.dial = never
-    client = one.carry()
-    await asyncio.sleep(0)
-    one.sessions.drain()
-    await client.ended()
-    assert not one.held
-
-
-@in_house
 async def test_a_flip_leaves_no_way_to_the_former_cluster(house: House) -> None:
     """Neither for a session, nor for a client whose node was being dialled."""
     one, go = house.cluster(), asyncio.Event()

@@ -102,7 +102,8 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.flip(to, part)
         # Another kproxy at the same ports may know of clients what this one does not.
-        self._sessions.flip(gateway.upstream_of_part(part).config, part, everyone=everyone or gateway.sharing.is_shared)
+        everyone = everyone or gateway.sharing.is_shared
+        self._sessions.clusters[cluster].flip(gateway.upstream_of_part(part).config, part, everyone=everyone)
         self._accept_in_one_process(gateway)
 
     def guard_everyone(self, unit: str) -> None:
@@ -111,7 +112,7 @@ class ProcessEffects:
         self._accept_in_one_process(self._gateway(split_unit(unit)[0]))
 
     def _accept_in_one_process(self, gateway: Gateway) -> None:
-        gateway.sharing.accept_in_one_process(GIVEN_UP_LATE, partial(self._sessions.end_guards, gateway.config.name))
+        gateway.sharing.accept_in_one_process(GIVEN_UP_LATE, self._sessions.clusters[gateway.config.name].end_guards)
 
     def claim_route(self, cluster: str) -> str:
         """Claim the route among the kproxies at the same ports, unless a switch is under way.
@@ -166,11 +167,11 @@ class ProcessEffects:
         gateway = self._gateway(cluster)
         gateway.parts[part.name] = active
         dial, localise = partial(gateway.dial, part=part.name), partial(gateway.localise, part=part.name)
-        self._sessions.make_part(part, gateway.upstream_of_part(part.name).config, dial, localise)
+        self._sessions.clusters[cluster].make_part(part, gateway.upstream_of_part(part.name).config, dial, localise)
 
     def end_part(self, cluster: str, part: str) -> str:
         gateway = self._gateway(cluster)
-        if not (problem := self._sessions.end_part(cluster, part)):
+        if not (problem := self._sessions.clusters[cluster].end_part(part)):
             del gateway.parts[part]
         return problem
 

@@ -25,7 +25,6 @@ from kproxy.proxy.watch.frames import EmitFrame
 
 if TYPE_CHECKING:
     from kproxy.proxy.cluster.switchableunit import SwitchableUnit
-    from kproxy.proxy.switching.parts import Part
 
 MOST_SESSIONS = 10_000
 """The most sessions that are listed one by one; of a process that has more, some are left out."""
@@ -36,13 +35,13 @@ async def _no_node_exists(key: NodeKey) -> bool:
 
 
 class AllSessions:
-    """The sessions of every cluster, which share one pump."""
+    """The sessions of every cluster, which share one pump. `clusters` has those of the clusters that are served."""
 
     def __init__(self, selector: RelaySelector, metrics: Metrics, tasks: asyncio.TaskGroup) -> None:
         self._pump = Pump(selector)
         self._metrics = metrics
         self._tasks = tasks
-        self._sessions: dict[str, Sessions] = {}
+        self.clusters: dict[str, Sessions] = {}
         self._former: list[Sessions] = []  # of clusters that are no longer served
         self._emit: Emit | None = None  # while there is an observer
         self._emit_frame: EmitFrame | None = None  # while there is a capture
@@ -67,56 +66,36 @@ class AllSessions:
         sessions = Sessions(
             config, dial, localise, node_exists, self._pump, self._metrics, self._tasks, switches=switches
         )
-        self._sessions[config.name] = sessions
+        self.clusters[config.name] = sessions
         sessions.watch(self._emit)
         sessions.capture(self._emit_frame)
         return sessions
 
     def handle_client(self, name: str, connection: ClientConnection) -> None:
         """Open a session for a client of this cluster; see `Sessions.handle_client`."""
-        self._sessions[name].handle_client(connection)
+        self.clusters[name].handle_client(connection)
 
     def remove(self, config: Config, names: Sequence[str]) -> int:
         """Stop serving these clusters; return the number of sessions that are drained for that."""
-        ending = [self._sessions.pop(name) for name in names]
+        ending = [self.clusters.pop(name) for name in names]
         draining = sum(sessions.end(config.drain_timeout) for sessions in ending)
         self._former = [sessions for sessions in (*self._former, *ending) if not sessions.drained.is_set()]
         return draining
 
     def reconfigure(self, config: Config, updates: Sequence[ClusterUpdate]) -> int:
         """Apply new configurations; return the number of open sessions that they affect. These are drained."""
-        return sum(self._sessions[update.config.name].reconfigure(update, config.drain_timeout) for update in updates)
-
-    def flip(self, config: ClusterConfig, part: str = "", *, everyone: bool = False) -> None:
-        """Route a cluster, or a part of it, to another upstream, and close its sessions.
-
-        `everyone`: it is unknown which clients have fetched before.
-        """
-        self._sessions[config.name].flip(config, part, everyone=everyone)
-
-    def end_guards(self, cluster: str) -> None:
-        """End the guards of a cluster; see `Sessions.end_guards`."""
-        if cluster in self._sessions:
-            self._sessions[cluster].end_guards()
-
-    def make_part(self, part: Part, config: ClusterConfig, dial: DialNode, localise: LocaliseForHost) -> None:
-        """Route these clients of the cluster by themselves from now on."""
-        self._sessions[config.name].make_part(part, config, dial, localise)
-
-    def end_part(self, cluster: str, part: str) -> str:
-        """Route the clients of this part with the rest of the cluster again. Return why that is not possible, or ""."""
-        return self._sessions[cluster].end_part(part)
+        return sum(self.clusters[update.config.name].reconfigure(update, config.drain_timeout) for update in updates)
 
     def watch(self, emit: Emit | None) -> None:
         """Send each exchange of all sessions, present and future, to this observer; None: stop."""
         self._emit = emit
-        for sessions in self._sessions.values():
+        for sessions in self.clusters.values():
             sessions.watch(emit)
 
     def capture(self, emit: EmitFrame | None) -> None:
         """Send copies of all frames of all sessions, present and future, to this observer; None: stop."""
         self._emit_frame = emit
-        for sessions in self._sessions.values():
+        for sessions in self.clusters.values():
             sessions.capture(emit)
 
     def shown(self) -> Sequence[SessionStatus]:
@@ -126,7 +105,7 @@ class AllSessions:
     def unit(self, name: str) -> SwitchableUnit | None:
         """Return what a switch of this unit needs; None if the unit is not served, or cannot be switched."""
         cluster, part = split_unit(name)
-        return self._sessions[cluster].unit(part) if cluster in self._sessions else None
+        return self.clusters[cluster].unit(part) if cluster in self.clusters else None
 
     async def drain(self, seconds: float) -> int:
         """Close each session once nothing is in flight in it, and the rest after this many seconds.
@@ -143,7 +122,7 @@ class AllSessions:
         return sum(sessions.close() for sessions in every)
 
     def _all(self) -> list[Sessions]:
-        return [*self._sessions.values(), *self._former]
+        return [*self.clusters.values(), *self._former]
 
     def in_flight(self) -> Iterator[tuple[str, str, int]]:
         """Yield the number of requests without a response, as (cluster, node, number)."""

@@ -65,7 +65,7 @@ def _local(client: socket.socket) -> str:
 
 def session_status(session: Session, where: SessionLabels, since: float, login: str) -> SessionStatus:
     """Return the status of an open session."""
-    introduction, used = session.conversation.introduction, session.conversation.used_calls
+    conversation, introduction = session.conversation, session.conversation.introduction
     return SessionStatus(
         cluster=where.cluster,
         node=where.node,
@@ -73,9 +73,9 @@ def session_status(session: Session, where: SessionLabels, since: float, login: 
         client_id=introduction.client_id,
         software=introduction.software,
         since=since,
-        in_flight=session.conversation.in_flight,
-        reads=used is not None and used.has_used((ApiKey.FETCH,)),
-        writes=used is not None and used.has_used(HARMFUL_IF_REPEATED),
+        in_flight=conversation.in_flight,
+        reads=conversation.has_used((ApiKey.FETCH,)),
+        writes=conversation.has_used(HARMFUL_IF_REPEATED),
         login=login,
-        produces=str(session.conversation.produces),
+        produces=str(conversation.produces),
     )

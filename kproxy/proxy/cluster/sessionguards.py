@@ -71,7 +71,7 @@ class SessionGuards:
         guard = self._guards.pop(session, None)
         if guard is not None and guard.followed is not None:
             guard.followed.end()
-        if session.conversation.used_calls is not None and session.conversation.used_calls.has_used(_READS):
+        if session.conversation.has_used(_READS):
             self._note_fetched(ClientIdentity(address, session.conversation.introduction.client_id))
 
     @property

@@ -178,10 +178,9 @@ class WriteHold:
     def _review(self, session: Session) -> None:
         """Clear a doubt that this session clears."""
         identity = self._identity(session)
-        if self._doubts.is_in_doubt(identity):
-            used, writer = session.conversation.used_calls, self._writers[session]
-            if used is not None and used.has_used(HARMFUL_IF_REPEATED):
-                self._doubts.clear_if_repeated(identity, writer.node, writer.session_opened, _now())
+        if self._doubts.is_in_doubt(identity) and session.conversation.has_used(HARMFUL_IF_REPEATED):
+            writer = self._writers[session]
+            self._doubts.clear_if_repeated(identity, writer.node, writer.session_opened, _now())
 
     def _identity(self, session: Session) -> ClientIdentity:
         return ClientIdentity(self._writers[session].address, session.conversation.introduction.client_id)

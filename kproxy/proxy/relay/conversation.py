@@ -89,7 +89,8 @@ class Conversation:
 
     `on_handshake` receives the mechanism of each SaslHandshake, "" if it cannot be read, and may raise WireError.
     `requested`: the client has sent a Kafka request. `introduction`: what its first request says about the client.
-    `hold_count`: the number of holds on the client's requests.
+    `hold_count`: the number of holds on the client's requests. `used_calls`: the APIs that the client has used; None if
+    that is not recorded.
     """
 
     __slots__ = (
@@ -107,12 +108,12 @@ class Conversation:
         "_on_handshake",
         "_on_write",
         "_responses",
-        "_used_calls",
         "answers",
         "from_upstream",
         "hold_count",
         "introduction",
         "requested",
+        "used_calls",
     )
 
     def __init__(
@@ -125,7 +126,7 @@ class Conversation:
     ) -> None:
         self._all_calls = calls
         self._calls = calls  # those that pass no gate
-        self._used_calls = calls if isinstance(calls, SessionCalls) else None
+        self.used_calls = calls if isinstance(calls, SessionCalls) else None
         self._max_request = max_request
         self._on_handshake = on_handshake
         self._in_flight = InFlight()
@@ -165,11 +166,6 @@ class Conversation:
         return not self._in_flight.runs and not self._left_to_broker and self._responses.is_idle
 
     @property
-    def used_calls(self) -> SessionCalls | None:
-        """The APIs that the client has used; None if that is not recorded."""
-        return self._used_calls
-
-    @property
     def produces(self) -> str:
         """The way in which the client writes records (`switching.producers`), "" while no request has shown it."""
         return self._acks.produces
@@ -179,7 +175,7 @@ class Conversation:
 
         `unsure`: the client may have used all APIs that clients of this node have used.
         """
-        if self._used_calls is None:
+        if self.used_calls is None:
             used_calls = SessionCalls(self._all_calls)
             used_calls.software = self.introduction.software
             used_calls.update(
@@ -189,8 +185,12 @@ class Conversation:
                     if call and (unsure or self.unanswered((call.key,)))
                 }
             )
-            self._all_calls = self._used_calls = used_calls
+            self._all_calls = self.used_calls = used_calls
             self._choose_calls()
+
+    def has_used(self, keys: Collection[int]) -> bool:
+        """Check whether the client has used one of these APIs, as far as that is recorded."""
+        return self.used_calls is not None and self.used_calls.has_used(keys)
 
     def unanswered(self, keys: Collection[int]) -> int:
         """Return how many requests of these APIs are in flight: half sent, or without their whole response.
@@ -217,7 +217,7 @@ class Conversation:
 
         Where its use of APIs is recorded, the broker decides: until it closes, the client confirms what it was sent.
         """
-        return self._used_calls is None and self.is_idle and not self._in_flight.tokens
+        return self.used_calls is None and self.is_idle and not self._in_flight.tokens
 
     # For observers
 
@@ -472,8 +472,8 @@ class Conversation:
             self._in_flight.tokens = True
         else:
             self.introduction = read_introduction(chunk)
-            if self._used_calls is not None:
-                self._used_calls.software = self.introduction.software
+            if self.used_calls is not None:
+                self.used_calls.software = self.introduction.software
 
     def _answer(self, call: LocalCall, correlation_id: int) -> None:
         if self._in_flight.runs or self._responses.has_partial_response:

@@ -189,8 +189,7 @@ class Session:
         It is at least 1 if the client has used one, and has not taken all bytes that it was sent: the answer may be
         among these. It is 0 if the use of APIs is not recorded.
         """
-        used = self.conversation.used_calls
-        if used is None or not used.has_used(keys):
+        if not self.conversation.has_used(keys):
             return 0
         return self.conversation.unanswered(keys) or int(self._pending or self.client.unacked_bytes > 0)
 

@@ -66,7 +66,7 @@ class Switchable:
             self._ready.set()
             await self._ending.wait()
             self._loop.remove_reader(self._listener)
-            self.here.flip(self._config)
+            self.here.clusters[NAME].flip(self._config)
 
     def _accept(self) -> None:
         client, peer = self._listener.accept()
@@ -120,7 +120,7 @@ class Switchable:
 
         def flip() -> None:
             self.upstream = upstream
-            self.here.flip(self._config)
+            self.here.clusters[NAME].flip(self._config)
 
         self.call(flip)
 

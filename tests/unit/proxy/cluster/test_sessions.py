@@ -431,7 +431,7 @@ async def test_a_flip_leaves_no_way_to_the_former_cluster(house: House) -> None:
     waits = one.carry()
     await asyncio.sleep(0)
     one.dial = one._dial
-    house.here.flip(ClusterConfig(name="default", bootstrap_servers=(NOBODY,), upstream="green"))
+    house.here.clusters["default"].flip(ClusterConfig(name="default", bootstrap_servers=(NOBODY,), upstream="green"))
     go.set()
     for ended in (client, far, waits):
         await ended.ended()
@@ -467,7 +467,7 @@ async def test_a_brokers_endpoints_belong_to_the_current_upstream(house: House) 
 
     before = await one.session()
     await ask(*before, 1)
-    house.here.make_part(Part("some", ("me",)), config, dial, localise("some"))
+    house.here.clusters["default"].make_part(Part("some", ("me",)), config, dial, localise("some"))
     await ask(*before, 2)
     assert named == ["others", "some"]
     client, count = one.carry(), one.open
@@ -477,7 +477,7 @@ async def test_a_brokers_endpoints_belong_to_the_current_upstream(house: House) 
     await far.hear(request(METADATA_V1, 1))
     await far.say(response(1, metadata_body("kafka")))
     await client.hear(response(1, metadata_body("kafka")))
-    assert house.here.end_part("default", "some") == ""
+    assert house.here.clusters["default"].end_part("some") == ""
     await ask(client, far, 2)
     await ask(*before, 3)
     assert named == ["others", "some", "some", "others", "others"]
@@ -504,7 +504,7 @@ async def test_a_new_part_leaves_no_session_without_a_client_id(house: House) ->
     one = house.cluster(switches=True)
     named, nameless = await one.session(), await one.session()
     await passes(*named)
-    house.here.make_part(MINE, one.config, one._dial, one._localise)
+    house.here.clusters["default"].make_part(MINE, one.config, one._dial, one._localise)
     await nameless[0].ended()
     await passes(*named, 2)
 
@@ -520,10 +520,10 @@ async def test_a_part_stays_apart_once_one_of_the_two_was_switched(house: House,
         dialled += 1
         return one.upstream()
 
-    house.here.make_part(MINE, one.config, dial, one._localise)
+    house.here.clusters["default"].make_part(MINE, one.config, dial, one._localise)
     await session_in_part(one)
-    house.here.flip(one.config.replace(upstream="green"), flipped)
-    assert "was switched since the part was made" in house.here.end_part("default", "mine")
+    house.here.clusters["default"].flip(one.config.replace(upstream="green"), flipped)
+    assert "was switched since the part was made" in house.here.clusters["default"].end_part("mine")
     await session_in_part(one)
     assert dialled == 2
 
@@ -535,7 +535,7 @@ async def test_a_part_is_reconfigured_by_itself(house: House) -> None:
     others_request = large.replace(b"me", b"no")
     await other[0].say(others_request[:100])
     await other[1].hear(others_request[:100])
-    house.here.make_part(MINE, one.config, one._dial, one._localise)
+    house.here.clusters["default"].make_part(MINE, one.config, one._dial, one._localise)
     client, _ = await session_in_part(one)
     smaller = one.config.replace(max_request_size=1000)
     parts = {"mine": (smaller, lambda *_: True)}

@@ -13,13 +13,15 @@ import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from kproxy.advice.lint import properties
 from kproxy.advice.lint.findings import HIDDEN, LintDiagnostic, redact
 from kproxy.advice.lint.linter import LintOptions, LintReport, lint
-from kproxy.advice.lint.source import MAX_BYTES, SourceFile, overlap
+from kproxy.advice.lint.source import MAX_BYTES, SourceFile
+from kproxy.base import regularfile
 from kproxy.base.diagnostic import Severity
 from kproxy.base.errors import ConfigError
 
@@ -76,20 +78,15 @@ def fix(before: LintReport, options: LintOptions) -> FixResult:
 def _apply(now: LintReport, finding: LintDiagnostic, options: LintOptions) -> LintReport | None:
     """Return the report after this finding's edits; None if they do not remove it, or cause other mistakes."""
     edits = finding.edits
-    if any(overlap([edit], [other]) for number, edit in enumerate(edits) for other in edits[:number] if edit != other):
-        inserted = [edit for edit in edits if edit.start == edit.end]
-        if len(inserted) != len(edits):
-            return None
-    after = lint([source.with_edits(edits) for source in now.sources], replace(options))
+    pairs = ((edit, other) for edit, other in combinations(edits, 2) if edit != other)
+    if any(edit.start != edit.end for edit in edits) and any(edit.overlaps(other) for edit, other in pairs):
+        return None
+    after = lint([source.with_edits(edits) for source in now.sources], options)
     if finding.identity in {other.identity for other in after.findings}:
         return None
     existing = {(other.rule, other.subject) for other in now.findings}
-    worse = [
-        other
-        for other in after.findings
-        if other.severity is not Severity.NOTE and (other.rule, other.subject) not in existing
-    ]
-    return None if worse and finding.rule not in _REVEALING_RULES else after
+    found = {(other.rule, other.subject) for other in after.findings if other.severity is not Severity.NOTE}
+    return None if found - existing and finding.rule not in _REVEALING_RULES else after
 
 
 def diff_lines(fixed: FixResult) -> Iterator[str]:
@@ -140,25 +137,17 @@ def write_files(fixed: FixResult) -> None:
         _write(old, new)
 
 
-def _target_path(source: SourceFile) -> Path:
-    if source.path is None:
+def _check_unchanged(old: SourceFile) -> Path:
+    """Return the path of a file that has not changed since it was read. Raises ConfigError if it has."""
+    if old.path is None:
         raise ConfigError("standard input cannot be written: give the file's name")
     try:
-        target = source.path.resolve(strict=True)
-        if not stat.S_ISREG(target.stat().st_mode):
-            raise ConfigError(f"{redact(source.name)}: is not a regular file, so kproxy does not write it")
+        target = old.path.resolve(strict=True)
+        now = regularfile.read(target, MAX_BYTES)
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{redact(source.name)}: {_error_text(error)}") from None
-    return target
-
-
-def _check_unchanged(old: SourceFile) -> Path:
-    target = _target_path(old)
-    try:
-        with target.open("rb") as file:
-            now = file.read(MAX_BYTES + 1)
-    except OSError as error:
         raise ConfigError(f"{redact(old.name)}: {_error_text(error)}") from None
+    except ValueError as error:
+        raise ConfigError(f"{redact(old.name)}: {error}, so kproxy does not write it") from None
     if now != old.encode():
         raise ConfigError(f"{redact(old.name)}: changed while kproxy looked at it; kproxy did not write it: try again")
     return target

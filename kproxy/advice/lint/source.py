@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,10 @@ class Edit:
     end: int
     new: str
 
+    def overlaps(self, other: Edit) -> bool:
+        """Check whether both touch the same characters."""
+        return self.name == other.name and max(self.start, other.start) <= min(self.end, other.end)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
@@ -104,15 +108,6 @@ class SourceLocation:
     @property
     def column(self) -> int:
         return self.source.column(self.index)
-
-
-def overlap(edits: Sequence[Edit], others: Sequence[Edit]) -> bool:
-    """Check whether two groups of edits touch the same characters."""
-    return any(
-        edit.name == other.name and max(edit.start, other.start) <= min(edit.end, other.end)
-        for edit in edits
-        for other in others
-    )
 
 
 def read_source(name: str) -> SourceFile:

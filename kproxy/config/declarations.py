@@ -41,15 +41,15 @@ class Setting:
     group: str
     kind: ValueKind[Any]
     help: str
-    unset: str = ""
+    unset: str = "none"
     """The meaning of an empty default."""
     default: Any = None
     """MISSING for a required option."""
     repeatable: bool = False
     """It has several values."""
     short: str = ""
-    off: str = ""
-    """A flag without a value that means no."""
+    off_flag: str = ""
+    """A flag without a value that means no, if it is not --no- and the key of a switch."""
     secret: bool = False
     """The value is never shown, and no flag takes it: it comes from a variable or a file."""
     reload: Reload = Reload.RESTART
@@ -84,17 +84,22 @@ class Setting:
         return self.kind.native == (bool,)
 
     @property
+    def off(self) -> str:
+        """The flag without a value that means no; "" if there is none."""
+        return self.off_flag or (f"--no-{self.key}" if self.is_switch else "")
+
+    @property
     def default_text(self) -> str:
         """The default for people; "" for a required option."""
         if self.required:
             return ""
-        if self.unset and not self.default:
+        if self.default in (None, ()):
             return self.unset
         shown = self.kind.show(self.default)
         return str(shown).lower() if isinstance(shown, bool) else str(shown)
 
 
-def option(group: str, kind: Any, help: str, unset: str = "", *, factory: Any = None, **more: Any) -> Any:
+def option(group: str, kind: Any, help: str, unset: str = "none", *, factory: Any = None, **more: Any) -> Any:
     """Declare the field of an option. `more` are further fields of `Setting`.
 
     A repeatable option is empty by default, and a switch is off; `factory` makes a default that can be changed.

@@ -70,7 +70,6 @@ class ClusterConfig(TlsOptions, SaslOptions):
         FILE,
         "Read servers, SASL and TLS settings from this client.properties (Java or librdkafka). Flags, variables "
         "and the YAML file override it.",
-        "none",
         reload=Reload.LIVE,
     )
     listen: Address = _local(
@@ -100,7 +99,6 @@ class ClusterConfig(TlsOptions, SaslOptions):
         kinds.FORWARD,
         "Local port that leads to something else than a broker, through the same --via: 8081=schema-registry:8081. "
         "kproxy passes its bytes on unread.",
-        "none",
         repeatable=True,
     )
     map: tuple[Map, ...] = _reach(
@@ -108,7 +106,6 @@ class ClusterConfig(TlsOptions, SaslOptions):
         "Connect to another address than the advertised one: kafka0:29092=localhost:9092, "
         "'*.internal=gateway:{port}', node:2=10.0.0.7:9092. kproxy uses the first map that matches, and tries no "
         "other address.",
-        "none",
         repeatable=True,
         reload=Reload.DRAINS_ROUTES,
     )
@@ -116,7 +113,6 @@ class ClusterConfig(TlsOptions, SaslOptions):
         kinds.VIA,
         "Connect through a SOCKS5 proxy, an HTTP proxy, an SSH server or a Kubernetes API server, which also "
         "resolves host names. Several form a chain; name the one nearest to this machine first.",
-        "none",
         repeatable=True,
         reload=Reload.DRAINS_ALL,
     )
@@ -217,7 +213,7 @@ class Config(Options):
         kinds.LISTEN_OR_OFF,
         "Address of the HTTP endpoint: status page, metrics, health.",
         default=DEFAULT_ADMIN,
-        off="--no-admin",
+        off_flag="--no-admin",
     )
     admin_tls_cert: Path | None = _process(
         FILE,
@@ -228,41 +224,34 @@ class Config(Options):
         FILE, "Private key of admin-tls-cert, a PEM file.", "in the file of admin-tls-cert"
     )
     admin_tls_key_password: str | None = _process(
-        kinds.text("PASSWORD"), "Password of the private key or of the key store.", "none", secret=True
+        kinds.text("PASSWORD"), "Password of the private key or of the key store.", secret=True
     )
     admin_host: tuple[str, ...] = _process(
         kinds.HOST,
         "Additional name that the admin endpoint accepts in the Host header; * accepts any name. IP addresses, "
         "names without a dot and the host of --admin are always accepted.",
-        "none",
         repeatable=True,
     )
-    admin_quit: bool = _process(
-        BOOLEAN, "Let POST /quit on the admin endpoint stop kproxy, as SIGTERM does.", off="--no-admin-quit"
-    )
+    admin_quit: bool = _process(BOOLEAN, "Let POST /quit on the admin endpoint stop kproxy, as SIGTERM does.")
     admin_reload: bool = _process(
         BOOLEAN,
         "Let POST /reload on the admin endpoint, and with it kproxy reload, read the configuration again. Without "
         "a token, the admin endpoint must then be on a loopback address.",
-        off="--no-admin-reload",
     )
     admin_token: str | None = _process(
         kinds.ADMIN_TOKEN,
         "Token that a client must show to change something on the admin endpoint, POST /quit included.",
-        "none",
         secret=True,
     )
     admin_token_file: Path | None = _process(
         FILE,
         "File that has this token and nothing else, and that other users cannot read. kproxy reads it again when "
         "it changes.",
-        "none",
     )
     admin_require_token_for_reads: bool = _process(
         BOOLEAN,
         "Demand the token also for what only shows something: /metrics, /status. /livez and /readyz stay open for "
         "probes; /readyz then gives its reasons only to those who show the token.",
-        off="--no-admin-require-token-for-reads",
     )
     ready_requires: Literal["all", "one", "none"] = _process(
         kinds.choice("all", "one", "none"),
@@ -275,7 +264,6 @@ class Config(Options):
         kinds.EXIT_WITH,
         "Stop when a file appears, a process (given by its id) exits, or a URL that has answered stops answering. "
         "If several are given, kproxy stops at the first of these events.",
-        "none",
         repeatable=True,
     )
     drain_timeout: float = _process(
@@ -288,20 +276,17 @@ class Config(Options):
         DIRECTORY,
         "Directory in which kproxy keeps which upstream each cluster leads to, and how far a switch is, so that a "
         "restart does not route clients back. Clusters with upstreams can be switched only with it.",
-        "none",
         reload=Reload.ADDED,
     )
     watch_config: bool = _process(
         BOOLEAN,
         "Read the configuration again when the configuration file or a client-config changes, for example a "
         "mounted ConfigMap.",
-        off="--no-watch-config",
     )
     reuse_port: bool = _process(
         BOOLEAN,
         "Share the ports of listen, node-ports and forward with other kproxies of the same user and configuration, "
         "for loads that need more than one core. Each needs an admin address of its own. Linux only.",
-        off="--no-reuse-port",
     )
     log_format: Literal["auto", "text", "json"] = _process(
         kinds.choice("auto", "text", "json"),

@@ -26,37 +26,33 @@ class SaslOptions(Options):
         "clients log in themselves",
     )
     sasl_username: str | None = _login(
-        text("NAME"), "User name. With --oauth-token-url: the client id. With GSSAPI: the principal.", "none"
+        text("NAME"), "User name. With --oauth-token-url: the client id. With GSSAPI: the principal."
     )
     sasl_password: str | None = _login(
-        text("PASSWORD"), "Password. With --oauth-token-url: the client secret.", "none", secret=True
+        text("PASSWORD"), "Password. With --oauth-token-url: the client secret.", secret=True
     )
-    sasl_password_file: Path | None = _login(FILE, "File with the password. kproxy reads it for each login.", "none")
+    sasl_password_file: Path | None = _login(FILE, "File with the password. kproxy reads it for each login.")
     sasl_password_command: str | None = _login(
         text("COMMAND"),
         "Command that prints the password. kproxy runs it once, without a shell, and again if the broker refuses "
         "the password.",
-        "none",
     )
     oauth_token_url: str | None = _login(
-        WEB_URL, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant.", "none"
+        WEB_URL, "OAUTHBEARER: token endpoint of an OIDC server, for the client credentials grant."
     )
     oauth_scope: str | None = _login(
-        text("SCOPE"), "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces.", "none"
+        text("SCOPE"), "OAUTHBEARER: scope to request from the token endpoint. Separate several with spaces."
     )
     oauth_ca: Path | None = _login(
         FILE, "OAUTHBEARER: PEM file of the CA to trust for the token endpoint.", "the system's"
     )
     oauth_extensions: tuple[str, ...] = _login(
-        EXTENSION, "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.", "none", repeatable=True
+        EXTENSION, "OAUTHBEARER: SASL extensions, for example logicalCluster=lkc-1.", repeatable=True
     )
-    oauth_token_file: Path | None = _login(
-        FILE, "OAUTHBEARER: file with the token. kproxy reads it for each login.", "none"
-    )
+    oauth_token_file: Path | None = _login(FILE, "OAUTHBEARER: file with the token. kproxy reads it for each login.")
     oauth_token_command: str | None = _login(
         text("COMMAND"),
         "OAUTHBEARER: command that prints a token. kproxy runs it without a shell, and again before the token expires.",
-        "none",
     )
     kerberos_service: str = _login(
         text("NAME"), "GSSAPI: service name in the principals of the brokers.", default="kafka"

@@ -17,21 +17,17 @@ _tls = partial(option, TLS, reload=Reload.DRAINS_ALL)
 class TlsOptions(Options):
     """The connections that use TLS, the trusted CAs, and the own certificates."""
 
-    tls: bool = _tls(
-        BOOLEAN, "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.", off="--no-tls"
-    )
+    tls: bool = _tls(BOOLEAN, "Use TLS for connections to the brokers. Clients still connect to kproxy without TLS.")
     tls_ca: Path | None = _tls(
         FILE, "Certificates to trust: a PEM file or a Java trust store (PKCS #12, JKS).", "the system's"
     )
-    tls_ca_password: str | None = _tls(text("PASSWORD"), "Password of the trust store.", "none", secret=True)
+    tls_ca_password: str | None = _tls(text("PASSWORD"), "Password of the trust store.", secret=True)
     tls_cert: Path | None = _tls(
-        FILE,
-        "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS).",
-        "none",
+        FILE, "Client certificate and chain to present to the brokers: a PEM file or a key store (PKCS #12, JKS)."
     )
     tls_key: Path | None = _tls(FILE, "Private key of tls-cert, a PEM file.", "in the file of tls-cert")
     tls_key_password: str | None = _tls(
-        text("PASSWORD"), "Password of the private key or of the key store.", "none", secret=True
+        text("PASSWORD"), "Password of the private key or of the key store.", secret=True
     )
     tls_server_name: str | None = _tls(
         SERVER_NAME,
@@ -41,7 +37,7 @@ class TlsOptions(Options):
     tls_insecure: bool = _tls(
         BOOLEAN,
         "Accept any certificate. Anyone on the network path can then read and change all data.",
-        off="--tls-verify",
+        off_flag="--tls-verify",
     )
     client_tls_cert: Path | None = _tls(
         FILE,
@@ -53,7 +49,7 @@ class TlsOptions(Options):
         FILE, "Private key of client-tls-cert, a PEM file.", "in the file of client-tls-cert"
     )
     client_tls_key_password: str | None = _tls(
-        text("PASSWORD"), "Password of the private key or of the key store.", "none", secret=True
+        text("PASSWORD"), "Password of the private key or of the key store.", secret=True
     )
     client_tls_ca: Path | None = _tls(
         FILE, "Refuse clients that present no certificate of these CAs.", "no client certificate is required"

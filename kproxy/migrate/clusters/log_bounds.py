@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.clusters.administration import Admin
+from kproxy.migrate.clusters.topic_reader import TOPIC, PermissionAwareQueries
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import EARLIEST, LATEST, TopicPartition
 
@@ -14,7 +15,6 @@ _TIMEOUT, _RETRY_INTERVAL = 60.0, 0.2
 # A coordinator replies to a commit before the transaction's markers are in all logs (KIP-98), and readers of committed
 # records get the records only after the marker. How long kproxy waits for it, in seconds.
 _MARKER_TIMEOUT = 10.0
-_TOPIC = 2  # a resource type of Kafka's
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,6 @@ def find_compacted_topics(bootstrap: str, topics: Iterable[str]) -> set[str]:
 
     A topic that the principal may not describe counts as not compacted.
     """
-    from kafka.protocol.admin import DescribeConfigsRequest
-
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    resources = [resource(_TOPIC, topic, ["cleanup.policy"]) for topic in sorted(set(topics))]
     with Admin(bootstrap) as admin:
-        try:
-            answer = admin.ask(DescribeConfigsRequest(resources=resources, include_synonyms=False, max_version=1))
-        except UnsupportedRequestError:
-            return set()
-    return {
-        result.resource_name
-        for result in answer.results
-        for config in result.configs or ()
-        if config.name == "cleanup.policy" and "compact" in (config.value or "")
-    }
+        configs = PermissionAwareQueries(admin).read_configs(TOPIC, sorted(set(topics)), keys=["cleanup.policy"])
+    return {topic for topic, values in configs.items() if "compact" in values.get("cleanup.policy", ("", False))[0]}

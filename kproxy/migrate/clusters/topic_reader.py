@@ -59,14 +59,17 @@ class PermissionAwareQueries:
         return None
 
     def read_configs(
-        self, kind: int, names: Iterable[str], node: int | None = None
+        self, kind: int, names: Iterable[str], node: int | None = None, keys: list[str] | None = None
     ) -> dict[str, dict[str, tuple[str, bool]]]:
-        """Return the configurations of each resource, with True for a value that was set for the topic itself."""
+        """Return the configurations of each resource, with True for a value that was set for the topic itself.
+
+        `keys`: the configurations to read; None for all.
+        """
         from kafka.protocol.admin import DescribeConfigsRequest as Request
 
         configs: dict[str, dict[str, tuple[str, bool]]] = {}
         for batch in chunks(list(names)):
-            resources = [Request.DescribeConfigsResource(kind, name, None) for name in batch]
+            resources = [Request.DescribeConfigsResource(kind, name, keys) for name in batch]
             for result in self.admin.ask(Request(resources=resources), node).results:
                 name = str(result.resource_name)
                 if result.error_code:

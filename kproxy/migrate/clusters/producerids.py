@@ -91,10 +91,7 @@ def take_one_id_each(nodes: Mapping[int, str]) -> dict[int, int]:
 
 
 def raise_to(nodes: Mapping[int, str], floor: int, lowest: Mapping[int, int]) -> RaisedProducerIds:
-    """Use up ids until every broker assigns `floor` or higher.
-
-    `lowest` is what each broker assigned last.
-    """
+    """Use up ids until every broker assigns `floor` or higher. `lowest` is what each broker assigned last."""
     began, used, current = time.monotonic(), 0, dict(lowest)
     while behind := {node: nodes[node] for node, lowest_id in current.items() if lowest_id < floor}:
         with _BrokerLinks(behind, _LINKS_PER_BROKER) as brokers:

@@ -2,7 +2,7 @@
 
 administration    a connection for administration to a cluster
 endpoints         the local addresses of both clusters behind kproxy, with Spark and without
-group_offsets     committed offsets of groups in one cluster
+groups            the groups of one cluster: the client ids of their members, and their committed offsets
 inventory         the contents of a cluster (pure)
 inventory_reader  reads the inventory of a cluster
 log_bounds        first and last offsets of logs, and which topics are compacted

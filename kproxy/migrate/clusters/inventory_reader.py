@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kproxy.base.errors import UpstreamError
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.clusters.groups import list_groups
 from kproxy.migrate.clusters.inventory import Acl, BrokerInventory, GroupInventory, Inventory, InventoryGap, QuotaEntity
 from kproxy.migrate.clusters.topic_reader import (
     BROKER,
@@ -104,34 +106,20 @@ class _InventoryReader(PermissionAwareQueries):
             yield BrokerInventory(node, {key: value for key, (value, _) in configs.items() if key in _BROKER_CONFIGS})
 
     def _groups(self) -> dict[str, GroupInventory]:
-        from kafka.protocol.admin import ListGroupsRequest
-
-        groups: dict[str, GroupInventory] = {}
-        for node in self.nodes:
-            answer = self.admin.ask(ListGroupsRequest(), node)
-            raise_for_code(answer.error_code)
-            without_state = []
-            for group in answer.groups:
-                kind = (getattr(group, "group_type", "") or "classic").lower()
-                state = getattr(group, "group_state", "") or ""
-                groups[group.group_id] = GroupInventory(
-                    str(group.group_id), kind, str(state), str(group.protocol_type or "")
-                )
-                if not state:
-                    without_state.append(group.group_id)
-            for batch in chunks(without_state):
-                groups |= self._describe_groups(batch, node, groups)
-        return dict(sorted(groups.items()))
-
-    def _describe_groups(
-        self, names: Sequence[str], node: int, listed: Mapping[str, GroupInventory]
-    ) -> dict[str, GroupInventory]:
         from kafka.protocol.admin import DescribeGroupsRequest
 
-        answer = self.admin.ask(DescribeGroupsRequest(groups=list(names)), node)
-        return {
-            group.group_id: replace(listed[group.group_id], state=str(group.group_state)) for group in answer.groups
-        }
+        groups: dict[str, GroupInventory] = {}
+        without_state: defaultdict[int, list[str]] = defaultdict(list)
+        for group in list_groups(self.admin):
+            groups[group.name] = GroupInventory(group.name, group.kind, group.state, group.protocol)
+            if not group.state:
+                without_state[group.node].append(group.name)
+        for node, names in without_state.items():
+            for batch in chunks(names):
+                for described in self.admin.ask(DescribeGroupsRequest(groups=batch), node).groups:
+                    state = str(described.group_state)
+                    groups[described.group_id] = replace(groups[described.group_id], state=state)
+        return dict(sorted(groups.items()))
 
     def _acls(self) -> tuple[Acl, ...]:
         from kafka.protocol.admin import DescribeAclsRequest

@@ -91,13 +91,16 @@ class PermissionAwareQueries:
             self.gaps.append(InventoryGap(subject, error_name(code)))
 
 
-class NotAllowedError(Exception):
+class NotAllowedError(UpstreamError):
     """A query that the principal of this connection may not make."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("other", text)
 
 
 def raise_for_code(code: int) -> None:
     if code in NOT_ALLOWED:
-        raise NotAllowedError
+        raise NotAllowedError(error_name(code))
     if code:
         raise UpstreamError("other", error_name(code))
 
@@ -217,7 +220,7 @@ class TopicReader:
             answer = self._queries.admin.ask(DescribeLogDirsRequest(topics=None), node)
             raise_for_code(getattr(answer, "error_code", 0))
             if not answer.results:  # before Kafka 2.6, that is how brokers refuse
-                raise NotAllowedError
+                raise NotAllowedError("the broker returned no directories")
             for directory in answer.results:
                 for topic in directory.topics or ():
                     for partition in topic.partitions:
@@ -261,7 +264,7 @@ class TopicReader:
                         ids = frozenset(int(producer.producer_id) for producer in partition.active_producers)
                         producer_ids[str(topic.name), int(partition.partition_index)] = ids
         if refused:
-            raise NotAllowedError
+            raise NotAllowedError("the brokers did not return the producers of some partitions")
         return producer_ids
 
 

@@ -132,7 +132,7 @@ def _translate_groups(
 
 
 def _print_table(results: list[GroupResult]) -> None:
-    from kproxy.migrate.clusters.group_offsets import SHARE
+    from kproxy.migrate.clusters.groups import SHARE
     from kproxy.migrate.offsets.groupsync import LOST
 
     if not results:

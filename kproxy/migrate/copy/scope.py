@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kproxy.base.errors import ConfigError
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
-from kproxy.migrate.clusters.group_offsets import GroupOffsetsClient
+from kproxy.migrate.clusters.groups import GroupOffsetsClient
 from kproxy.migrate.clusters.inventory import Inventory
 from kproxy.migrate.clusters.inventory_reader import read_inventory
 from kproxy.migrate.clusters.topic_identities import read_migrated_topics

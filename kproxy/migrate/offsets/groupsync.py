@@ -21,7 +21,7 @@ from kproxy.base.diagnostic import ERROR, Diagnostic
 from kproxy.base.errors import WireError
 from kproxy.migrate.clusters import topic_identities
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.group_offsets import (
+from kproxy.migrate.clusters.groups import (
     SHARE,
     CommittedOffset,
     GroupOffsets,

@@ -5,7 +5,6 @@ kproxy_replies       the replies of a kproxy at /switch (pure)
 readiness            checks that the kproxies can be switched (pure)
 client_effects       what clients observe during a switch (pure)
 transactions         open transactions of a cluster, and ending them
-members              the client ids in the groups of a cluster
 client_selection     the option `--only`: the clients that are switched by themselves (pure)
 final_sync           the last round of the copy, its verification, and the last positions
 preflight            the checks before writes are held

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from kproxy.base.diagnostic import ERROR, NOTE, WARNING, Diagnostic
 from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
+from kproxy.migrate.clusters.groups import GroupMembers
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
-from kproxy.migrate.switch.members import GroupMembers
 from kproxy.proxy.switching.parts import NUMBER_SUFFIX, Part, check_part
 from kproxy.proxy.switching.positions import client_series
 

@@ -17,6 +17,7 @@ from kproxy.base.errors import ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.clusters.groups import GroupMembers, read_members
 from kproxy.migrate.copier import requests
 from kproxy.migrate.copier.clusterclient import ClusterClient
 from kproxy.migrate.copier.requests import TopicPartition
@@ -38,7 +39,6 @@ from kproxy.migrate.switch.drive import DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import FinalSyncError, SyncTimings, read_offsets
 from kproxy.migrate.switch.inverse_offset_map import invert_maps
 from kproxy.migrate.switch.kproxy_replies import ConnectedClient
-from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.reverse_copy import read_reverse_migration
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 from kproxy.migrate.verify.runner import run_verification

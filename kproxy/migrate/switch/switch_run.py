@@ -17,6 +17,7 @@ from kproxy.base.errors import AdminError, ConfigError
 from kproxy.base.format import abbreviate
 from kproxy.migrate.clusters.administration import Admin
 from kproxy.migrate.clusters.endpoints import ClusterEndpoints
+from kproxy.migrate.clusters.groups import GroupMembers, read_members
 from kproxy.migrate.format import LogWriter
 from kproxy.migrate.journal.switch_journal import ROLLBACK, SWITCHING, MovedPart, SwitchEntry, SwitchJournal
 from kproxy.migrate.prepare.cluster_pair import ClusterPair
@@ -29,7 +30,6 @@ from kproxy.migrate.switch.drive import Drive, DriveResult, HoldTask
 from kproxy.migrate.switch.final_sync import FinalSync, SyncTimings
 from kproxy.migrate.switch.fleet import Kproxy, KproxyFleet, split_name
 from kproxy.migrate.switch.kproxy_replies import ClusterReply, KproxyReply
-from kproxy.migrate.switch.members import GroupMembers, read_members
 from kproxy.migrate.switch.transactions import OpenTransaction
 from kproxy.proxy.switching.parts import Part, split_unit, unit_name
 from kproxy.proxy.switching.twophase import SwitchPlan, Work, driver_id, driver_number

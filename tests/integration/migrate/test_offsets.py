@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from kproxy.dev.devcluster import DevCluster
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsetsClient
+from kproxy.migrate.clusters.groups import CommittedOffset, GroupOffsetsClient
 from kproxy.migrate.commands.offsets import offsets as command
 from kproxy.migrate.copier.statetopic import CopiedPartition
 from kproxy.migrate.offsets import groupsync as room

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from kproxy.migrate.clusters.administration import Admin
-from kproxy.migrate.switch.members import read_members
+from kproxy.migrate.clusters.groups import read_members
 from tests.harness.clients.flow import Flow, create_topic
 from tests.harness.clusters.twosides import TwoSides
 from tests.harness.migration.carried import Numbers, carry, in_log, positions

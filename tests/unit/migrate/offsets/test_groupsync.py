@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.base.errors import WireError
-from kproxy.migrate.clusters.group_offsets import CommittedOffset, GroupOffsets
+from kproxy.migrate.clusters.groups import CommittedOffset, GroupOffsets
 from kproxy.migrate.copier.offsetmap import OffsetMap
 from kproxy.migrate.copier.state import state_key
 from kproxy.migrate.copier.statetopic import CopiedPartition

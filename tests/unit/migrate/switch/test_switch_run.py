@@ -9,10 +9,10 @@ from unittest.mock import ANY
 import pytest
 
 from kproxy.base.diagnostic import ERROR
+from kproxy.migrate.clusters.groups import GroupMembers
 from kproxy.migrate.spec.switch_section import KproxySelection, SwitchSection
 from kproxy.migrate.switch import switch_run
 from kproxy.migrate.switch.fleet import KproxyFleet
-from kproxy.migrate.switch.members import GroupMembers
 from kproxy.migrate.switch.switch_run import SwitchContext, SwitchRun
 
 

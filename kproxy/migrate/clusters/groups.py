@@ -1,19 +1,28 @@
-"""Committed offsets of groups in one cluster: reading them, and writing them for groups without members."""
+"""The groups of one cluster: the client ids of their members, and their committed offsets.
+
+Offsets are read, and written for groups without members.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.base.errors import UpstreamError
+from kproxy.base.printable import one_line
 from kproxy.migrate.clusters.administration import Admin, UnsupportedRequestError
+from kproxy.migrate.clusters.topic_reader import NOT_ALLOWED, NotAllowedError
 from kproxy.migrate.copier.requests import TopicPartition
 from kproxy.protocol.wire.errorcodes import COORDINATOR_MOVES, ErrorCode, error_name
+from kproxy.proxy.switching.parts import MAX_CLIENT_ID
 
-SHARE = "share"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+# It has moved or ended since it was listed.
+_GROUP_ENDED = (ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_ID_NOT_FOUND)
+_BATCH_SIZE = 100
 # A coordinator that moves or loads, and a transaction that has positions but has not ended, pass.
 _RETRIABLE = COORDINATOR_MOVES | {ErrorCode.UNSTABLE_OFFSET_COMMIT}
 # How Kafka says that a group has members.
@@ -23,6 +32,77 @@ _HAS_MEMBERS = frozenset({
 })  # fmt: skip
 _TIMEOUT, _RETRY_INTERVAL = 30.0, 0.2
 _LAST_VERSION_WITH_NAMES = 9  # newer OffsetFetch and OffsetCommit name topics by id
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group as its coordinator lists it."""
+
+    name: str
+    kind: str
+    """`classic`, `consumer` (KIP-848), `share` or `streams`; `classic` if the brokers are too old to return it."""
+    state: str
+    """Its state, "" if the brokers are too old to return it."""
+    protocol: str
+    """The protocol type of a classic group: `consumer`, `connect`, …; "" if the group has only committed offsets."""
+    node: int
+    """The node id of its coordinator."""
+
+
+def list_groups(admin: Admin) -> Iterator[ListedGroup]:
+    """Yield the groups of all brokers. Raises NotAllowedError and UpstreamError."""
+    from kafka.protocol.admin import ListGroupsRequest
+
+    for node in sorted(admin.nodes()):
+        answer = admin.ask(ListGroupsRequest(), node)
+        if answer.error_code in NOT_ALLOWED:
+            raise NotAllowedError(f"broker {node} does not list its groups: {error_name(answer.error_code)}")
+        if answer.error_code:
+            raise UpstreamError("other", f"broker {node} does not list its groups: {error_name(answer.error_code)}")
+        for group in answer.groups:
+            kind = (getattr(group, "group_type", "") or CLASSIC).lower()
+            state = str(getattr(group, "group_state", "") or "")
+            yield ListedGroup(str(group.group_id), kind, state, str(group.protocol_type or ""), node)
+
+
+GroupMembers = Mapping[str, frozenset[str]]
+"""By group, the client ids of its members, as kproxy shows them; none for kinds of groups without them."""
+
+
+def read_members(admin: Admin, is_selected: Callable[[str], bool]) -> GroupMembers:
+    """Return the members of all selected groups."""
+    members: dict[str, frozenset[str]] = {}
+    listed: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    for group in list_groups(admin):
+        if is_selected(group.name):
+            listed[group.node, group.kind].append(group.name)
+    for (node, kind), names in listed.items():
+        for start in range(0, len(names), _BATCH_SIZE):
+            members |= _describe_groups(admin, node, kind, names[start : start + _BATCH_SIZE])
+    return dict(sorted(members.items()))
+
+
+def _describe_groups(admin: Admin, node: int, kind: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
+    from kafka.protocol.admin import DescribeGroupsRequest
+
+    from kproxy.migrate.clusters.shares import ConsumerGroupDescribeRequest
+
+    if kind == CLASSIC:
+        answer = admin.ask(DescribeGroupsRequest(groups=list(names)), node)
+    elif kind == CONSUMER:
+        answer = admin.ask(ConsumerGroupDescribeRequest(group_ids=list(names)), node)
+    else:
+        return {name: frozenset() for name in names}
+    members = {}
+    for group in answer.groups:
+        if group.error_code not in _GROUP_ENDED:
+            if group.error_code:
+                what = f"group {group.group_id}: {error_name(group.error_code)}"
+                raise UpstreamError("other", f"broker {node} does not describe {what}")
+            members[str(group.group_id)] = frozenset(
+                one_line(str(member.client_id), MAX_CLIENT_ID) for member in group.members or ()
+            )
+    return members
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +139,9 @@ class GroupOffsetsClient:
 
     def read(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
         """Return the selected groups that have committed offsets, or whose offsets cannot be read."""
-        groups = [self._with_positions(group) for group in self._list_groups(is_selected)]
+        listed = {group.name: group for group in list_groups(self._admin) if is_selected(group.name)}
+        self._coordinators |= {name: group.node for name, group in listed.items()}
+        groups = [self._with_positions(group) for _, group in sorted(listed.items())]
         return [group for group in groups if group.positions or group.unreadable]
 
     def read_positions(self, name: str, kind: str) -> dict[TopicPartition, CommittedOffset]:
@@ -86,25 +168,7 @@ class GroupOffsetsClient:
         except UnsupportedRequestError as error:
             raise GroupRefusedError(f"the target's brokers do not support {error}") from None
 
-    # Which there are
-
-    def _list_groups(self, is_selected: Callable[[str], bool]) -> list[GroupOffsets]:
-        from kafka.protocol.admin import ListGroupsRequest
-
-        groups: dict[str, GroupOffsets] = {}
-        for node in sorted(self._admin.nodes()):
-            answer = self._admin.ask(ListGroupsRequest(), node)
-            if answer.error_code:
-                raise UpstreamError("other", f"broker {node} did not list its groups: {error_name(answer.error_code)}")
-            for group in answer.groups:
-                if is_selected(group.group_id):
-                    kind = (getattr(group, "group_type", "") or "classic").lower()
-                    state = str(getattr(group, "group_state", "") or "")
-                    groups[group.group_id] = GroupOffsets(str(group.group_id), kind, state)
-                    self._coordinators[group.group_id] = node
-        return [groups[name] for name in sorted(groups)]
-
-    def _with_positions(self, group: GroupOffsets) -> GroupOffsets:
+    def _with_positions(self, group: ListedGroup) -> GroupOffsets:
         try:
             return GroupOffsets(group.name, group.kind, group.state, self.read_positions(group.name, group.kind))
         except GroupRefusedError as error:
